@@ -1,0 +1,73 @@
+# The developer's vocabulary; `make help` lists it. Needs Python 3.11 or newer (with venv and pip), make and git.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV ?= $(BIN)/uv
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+# The packages whose coverage may not fall below 95 %.
+GUARDED := src/palaver/core/*,src/palaver/workflows/*,src/palaver/protocols/*
+
+# pyright's wrapper would ask the package index for news of itself.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: demo test check bench web faults lock clean help
+
+demo: $(VENV)/installed ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
+	$(BIN)/palaver demo $(ARGS)
+
+test: check ## All checks, then all tests, with coverage
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
+	@$(BIN)/coverage report --include='$(GUARDED)' --format=total --precision=1 --fail-under=95
+
+check: $(VENV)/dev $(VENV)/installed ## Format, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/dev $(VENV)/installed ## Print the table of figures that README shows
+	$(BIN)/python -m benchmarks $(ARGS)
+
+web: ## Build the web page
+	@echo "There is no web page to build yet."
+
+faults: $(VENV)/dev $(VENV)/installed ## The fault tests in full (make test samples them)
+	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
+
+lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (ARGS=--upgrade for newer versions)
+	$(LOCK) pyproject.toml --extra pydantic --group dev --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
+	$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
+
+clean: ## Remove the virtual environment and everything that was generated
+	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# One environment in three steps, each with a stamp, so that the second run is quick: `run` is what runs (made afresh
+# when its locks change), `dev` adds the tools, `installed` is Palaver itself (pyproject.toml names its entry points).
+
+$(VENV)/run: requirements/run.txt requirements/build.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "This Python is too old; make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run requirements/dev.txt
+	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/installed: $(VENV)/run pyproject.toml
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

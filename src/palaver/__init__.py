@@ -1,0 +1,54 @@
+"""Palaver gives any workflow a chat interface.
+
+    from palaver import chat
+
+    @chat
+    async def tutor(messages, subject="maths"):
+        yield "Let us begin with …"
+
+These are all the names that an application needs. Importing them loads neither a server nor a database: `app` and
+`connect`, which need one, are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+from palaver.errors import Failure, PalaverError
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat, workflow
+from palaver.workflows.signature import Parameter
+
+if TYPE_CHECKING:
+    from palaver.discovery.connections import connect
+    from palaver.server.mount import app
+
+__all__ = [
+    "Context",
+    "Data",
+    "Failure",
+    "File",
+    "Message",
+    "PalaverError",
+    "Parameter",
+    "Reasoning",
+    "Refusal",
+    "Text",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+    "app",
+    "chat",
+    "connect",
+    "workflow",
+]
+
+_LATER = {"app": "palaver.server.mount", "connect": "palaver.discovery.connections"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'palaver' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -1,0 +1,65 @@
+"""`palaver`: the group of commands, and the one place where errors become a line and an exit code."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from palaver.errors import DeclarationError, LoadError, PalaverError, SettingsError
+from palaver.outbound import printable
+
+COMMANDS = {
+    "demo": "Everything, offline, with sample workflows.",
+    "serve": "Serve the workflows of a file, a module or a folder.",
+    "inspect": "Show what a file, a module, a folder or a URL declares.",
+    "chat": "Talk to a workflow in the terminal.",
+    "call": "Call a workflow with a JSON payload.",
+    "doctor": "Check this installation, and show every setting and where it came from.",
+}
+"""Each stands in a file of its own name; a command's file is loaded only when the command is run."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"palaver.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="palaver", message="%(version)s")
+def cli() -> None:
+    """Palaver gives any workflow a chat interface.
+
+    \b
+    Start here:
+      palaver demo
+      palaver serve app.py
+      palaver chat eliza
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command. Exit code 0: done; 1: it could not be done; 2: it was asked for wrongly."""
+    try:
+        result: Any = cli.main(args=arguments, prog_name="palaver", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except PalaverError as error:
+        click.echo(f"error: {printable(error.message, 2000)}", err=True)
+        wrongly_asked = isinstance(error, SettingsError | DeclarationError | LoadError)
+        sys.exit(2 if wrongly_asked and not isinstance(error, DeclarationError) else 1)
+    sys.exit(result if isinstance(result, int) else 0)

@@ -1,0 +1,15 @@
+"""The waist: the few values that everything else speaks, and the pure functions on them.
+
+Nothing here does I/O, reads a clock or makes a random number, and nothing here knows a protocol or a framework.
+
+    parts, messages     what is said
+    calls, usage        what is asked, and what it came to
+    events              how an answer arrives, piece by piece
+    grammar             makes a lawful stream of events out of what a producer gives
+    fold                makes the whole reply out of a stream
+    history             what may be believed of messages that a client sent
+    descriptions        what a workflow says about itself
+    extraction          is this value messages, and in which dialect
+    dialects/           messages to and from the shapes that others use
+    ids, jsons          ids of bounded length; JSON that a stranger may have written
+"""

@@ -1,0 +1,76 @@
+"""Descriptions: what a workflow says about itself. Protocols and pages read these; they never see the workflow."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from palaver.errors import ContradictoryFlags, InvalidFlag, InvalidName, ReservedName
+
+IsChatSource = Literal["declared", "derived"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_PER_CALL = frozenset({"stream", "trim", "force", "resolve"})
+
+RESERVED = frozenset(
+    "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
+    " metrics livez status openapi.json mcp"
+    " play workflows traces sessions testsets evaluations reviews settings login".split()
+)
+"""First segments of our own routes and of the page's; no workflow may have such a name."""
+
+
+class Schemas(msgspec.Struct, frozen=True):
+    """JSON Schemas of what goes in and what comes out."""
+
+    inputs: Mapping[str, Any] = {}
+    parameters: Mapping[str, Any] = {}
+    outputs: Mapping[str, Any] = {}
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow is, as anyone may know it: no secret, header, path or source text stands here."""
+
+    name: str
+    description: str = ""
+    flags: Mapping[str, bool]
+    """`is_chat` is always among them."""
+    is_chat_source: IsChatSource = "declared"
+    schemas: Schemas = Schemas()
+    inputs: Mapping[str, Any] = {}
+    """The inputs' defaults."""
+    parameters: Mapping[str, Any] = {}
+    """The parameters' defaults."""
+    streams: bool = True
+    remote: bool = False
+    """Served by somebody else and reached by URL."""
+
+    @property
+    def is_chat(self) -> bool:
+        """Does it take a history and return messages?"""
+        return self.flags["is_chat"]
+
+
+def check_name(name: str) -> str:
+    """The name, if it can stand in a URL beside our own routes."""
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"Workflow name {name!r} cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
+            "and pass name= to choose another."
+        )
+    if name in RESERVED:
+        raise ReservedName(f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another.")
+    return name
+
+
+def check_flags(name: str, given: Mapping[str, Any], *, is_chat: bool | None) -> dict[str, bool]:
+    """The flags of a declaration; `is_chat` is what the decorator alone says, None where it says nothing."""
+    for flag, value in given.items():
+        if flag in _PER_CALL:
+            raise InvalidFlag(f"{name}: {flag!r} is a flag of one call, not of a workflow.")
+        if not isinstance(value, bool):
+            raise InvalidFlag(f"{name}: flag {flag!r} must be True or False, not {value!r}.")
+    if is_chat and given.get("is_chat") is False:
+        raise ContradictoryFlags(f"{name} is declared with @chat and flags is_chat=False: use @workflow instead.")
+    return {**given, "is_chat": given.get("is_chat", is_chat or False)}

@@ -1,0 +1,51 @@
+"""Message dialects: the shapes in which others write messages, read into ours and written back.
+
+One file each, all of one shape: `read(elements) -> list[Message]`, `write(messages) -> list`, and `LOSSES`, what does
+not survive the way there and back. Which dialect a value is in, extraction.py decides.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+from palaver.core.dialects import chat_completions, palaver
+from palaver.core.extraction import Dialect, dialect_of, element_dialect, why_not
+from palaver.core.messages import Message
+from palaver.errors import InvalidMessages
+
+
+class _Dialect(Protocol):
+    """What a file in this folder offers."""
+
+    LOSSES: Sequence[str]
+
+    def read(self, elements: Sequence[Any]) -> list[Message]: ...
+
+    def write(self, messages: Sequence[Message]) -> list[Any]: ...
+
+
+READABLE: dict[Dialect, _Dialect] = {"chat-completions": chat_completions, "palaver": palaver}
+
+
+def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
+    """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
+    if value == []:
+        return []
+    if dialect_of(value) is None:
+        index, why = why_not(value)
+        where = f"{pointer}/{index}" if index is not None else pointer
+        subject = f"Message {index}" if index is not None else "The history"
+        raise InvalidMessages(f"{subject} {why}.", pointer=where)
+    elements = value if isinstance(value, list) else [value]
+    messages: list[Message] = []
+    for dialect, group in groupby(elements, element_dialect):  # pyright: ignore[reportUnknownArgumentType]  # JSON
+        known = READABLE.get(dialect) if dialect else None
+        if known is None:
+            raise InvalidMessages(f"The history is in the dialect {dialect!r}, which is not read yet.", pointer=pointer)
+        messages += known.read(list(group))
+    return messages
+
+
+def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:
+    """The messages in that dialect."""
+    return READABLE[dialect].write(messages)

@@ -1,0 +1,298 @@
+"""Chat Completions: `{"role": "user", "content": "…"}`, the dialect that everybody speaks a little.
+
+Also read: `text`, `message` or `parts` in place of `content`, other names for roles, OpenInference's wrappers. Our own
+additions, which others ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from palaver.core import jsons
+from palaver.core.dialects.roles import role_of
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+
+LOSSES: Sequence[str] = (
+    "ids and metadata of messages",
+    "neighbouring text parts become one; reasoning comes first, then text and files, refusal, calls, data",
+    "annotations other than url, and those of all but the first text; encrypted reasoning",
+    "a tool result that is not text becomes its JSON text",
+    "results inside a message that is not a tool's become tool messages before it",
+    "a user's, system's or developer's reasoning, refusal and calls",
+    "a message that says nothing has an empty text; a file's detail where it is no image",
+)
+
+_Object = Mapping[str, Any]
+
+
+def read(elements: Sequence[Any]) -> list[Message]:
+    """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
+    open_functions: dict[str, str] = {}
+    messages: list[Message] = []
+    for index, element in enumerate(elements):
+        if "role" not in element and isinstance(element.get("message"), dict):
+            element = element["message"]  # OpenInference
+        messages.append(_message(element, index, open_functions))
+    return messages
+
+
+def write(messages: Sequence[Message]) -> list[Any]:
+    """Dicts as the OpenAI SDKs send and expect them."""
+    return [written for message in messages for written in _written(message)]
+
+
+# Reading
+
+
+def _message(element: _Object, index: int, open_functions: dict[str, str]) -> Message:
+    written = element.get("role") or element.get("sender") or element.get("author") or ""
+    role, name = role_of(str(written), answers_a_call="tool_call_id" in element)
+    own_name = element.get("name")
+    name = own_name if isinstance(own_name, str) else name
+    if role == "tool":
+        call_id = element.get("tool_call_id")
+        if not isinstance(call_id, str):
+            call_id = open_functions.get(name or "", "")
+        return Message(role="tool", parts=(_result(element, call_id),), name=name)
+    parts: list[Part] = []
+    reasoning = element.get("reasoning_content")
+    if isinstance(reasoning, str) and reasoning:
+        parts.append(Reasoning(text=reasoning))
+    parts += _annotated(_said(element), element.get("annotations"))
+    refusal = element.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        parts.append(Refusal(text=refusal))
+    parts += _calls(element, index, open_functions)
+    parts += _data(element)
+    own_id = element.get("id")
+    return Message(role=role, parts=tuple(parts), id=own_id if isinstance(own_id, str) else None, name=name)
+
+
+def _said(element: _Object) -> list[Part]:
+    content: Any = element.get("parts") or None
+    for key in ("content", "text", "message"):
+        content = element.get(key) if content is None else content
+    delta = element.get("delta")
+    if content is None and isinstance(delta, dict):
+        content = cast("_Object", delta).get("content")
+    if isinstance(content, str):
+        return [Text(text=content)] if content else []
+    listed: list[Any] = content if isinstance(content, list) else [content] if content is not None else []
+    return [part for item in listed if (part := _part(item)) is not None]
+
+
+def _part(item: Any) -> Part | None:
+    if isinstance(item, str):
+        return Text(text=item) if item else None
+    match item:
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)} if text:
+            return Text(text=text)
+        case {"type": "text", "text": ""}:
+            return None
+        case {"type": "image_url", "image_url": {"url": str(url)} as image}:
+            detail = cast("_Object", image).get("detail")
+            return _file(url, "image/*", detail=detail if isinstance(detail, str) else None)
+        case {"type": "image_url", "image_url": str(url)}:
+            return _file(url, "image/*")
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
+            return File(media_type=f"audio/{form}", data=data)
+        case {"type": "file", "file": dict(file)}:
+            return _attached(cast("_Object", file))
+        case {"type": "refusal", "refusal": str(text)}:
+            return Refusal(text=text)
+        case {"type": "reasoning", "text": str(text)}:
+            return Reasoning(text=text)
+        case {"text": str(text), **rest} if "type" not in rest:
+            return Text(text=text)
+        case _:
+            kind = cast("_Object", item).get("type") if isinstance(item, dict) else None
+            return Data(name=f"chat-completions:{kind if isinstance(kind, str) else 'part'}", value=item)
+
+
+def _file(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
+    """A file by its URL; a `data:` URL in base64 is taken apart."""
+    head, comma, data = url.partition(",")
+    if head.startswith("data:") and head.endswith(";base64") and comma:
+        media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
+        return File(media_type=media_type, data=data, filename=filename, detail=detail)
+    return File(media_type=media_type, url=url, filename=filename, detail=detail)
+
+
+def _attached(file: _Object) -> File:
+    data, file_id, filename = file.get("file_data"), file.get("file_id"), file.get("filename")
+    name = filename if isinstance(filename, str) else None
+    if isinstance(data, str):
+        read = _file(data, "application/octet-stream", filename=name)
+        bare = read.data is None and not data.startswith(("http:", "https:"))
+        return File(media_type=read.media_type, data=data, filename=name) if bare else read
+    return File(
+        media_type="application/octet-stream", file_id=file_id if isinstance(file_id, str) else None, filename=name
+    )
+
+
+def _calls(element: _Object, index: int, open_functions: dict[str, str]) -> Iterable[ToolCall]:
+    seen: set[str] = set()
+    extra = element.get("additional_kwargs")
+    listed = element.get("tool_calls") or (cast("_Object", extra).get("tool_calls") if isinstance(extra, dict) else None)
+    for number, item in enumerate(cast("list[Any]", listed) if isinstance(listed, list) else []):
+        call = _call(item, f"call_{index}_{number}")
+        if call is not None and call.call_id not in seen:
+            seen.add(call.call_id)
+            yield call
+    function = element.get("function_call")
+    if isinstance(function, dict):
+        call = _call({"function": function}, f"call_{index}")
+        if call is not None:
+            open_functions[call.name] = call.call_id
+            yield call
+
+
+def _call(item: Any, otherwise: str) -> ToolCall | None:
+    """`function.{name, arguments}`, `{name, args}`, and OpenInference's `{"tool_call": {…}}` around either."""
+    if not isinstance(item, dict):
+        return None
+    call = cast("_Object", item)
+    inner = call.get("tool_call")
+    if isinstance(inner, dict):
+        call = cast("_Object", inner)
+    inner = call.get("function")
+    function = cast("_Object", inner) if isinstance(inner, dict) else call
+    name, call_id = function.get("name"), call.get("id")
+    arguments = function.get("arguments", function.get("args"))
+    return ToolCall(
+        call_id=call_id if isinstance(call_id, str) and call_id else otherwise,
+        name=name if isinstance(name, str) else "",
+        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else _compact(arguments),
+    )
+
+
+def _result(element: _Object, call_id: str) -> ToolResult:
+    content = element.get("content", element.get("text"))
+    if isinstance(content, list):
+        parts = _said({"content": content})
+        if all(isinstance(part, Text) for part in parts):
+            content = "".join(part.text for part in parts if isinstance(part, Text))
+    ours = element.get("palaver")
+    failed = isinstance(ours, dict) and cast("_Object", ours).get("is_error") is True
+    return ToolResult(call_id=call_id, output=content, is_error=failed)
+
+
+def _data(element: _Object) -> Iterable[Data]:
+    match element.get("palaver"):
+        case {"data": list(items)}:
+            for item in cast("list[Any]", items):
+                match item:
+                    case {"name": str(name), **rest}:
+                        yield Data(name=name, value=rest.get("value"))
+                    case _:
+                        pass
+        case _:
+            pass
+
+
+def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
+    notes = tuple(
+        Annotation(kind="url", title=note.get("title"), url=url, start=note.get("start_index"), end=note.get("end_index"))
+        for item in (cast("list[Any]", annotations) if isinstance(annotations, list) else [])
+        if isinstance(item, dict) and isinstance(note := cast("_Object", item).get("url_citation"), dict)
+        if isinstance(url := cast("_Object", note).get("url"), str)
+    )
+    for index, part in enumerate(parts):
+        if notes and isinstance(part, Text):
+            return [*parts[:index], Text(text=part.text, annotations=notes), *parts[index + 1 :]]
+    return parts
+
+
+# Writing
+
+
+def _written(message: Message) -> Iterable[dict[str, Any]]:
+    for result in message.tool_results:
+        yield _written_result(result, message.name)
+    rest = [part for part in message.parts if not isinstance(part, ToolResult)]
+    if message.role == "tool":
+        return
+    if rest or not message.tool_results:
+        yield _written_message(message, rest)
+
+
+def _written_result(result: ToolResult, name: str | None) -> dict[str, Any]:
+    content = result.output if isinstance(result.output, str) else _compact(result.output)
+    written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": content}
+    if name is not None:
+        written["name"] = name
+    if result.is_error:
+        written["palaver"] = {"is_error": True}
+    return written
+
+
+def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
+    texts = [part for part in parts if isinstance(part, Text)]
+    refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    data = [{"name": part.name, "value": part.value} for part in parts if isinstance(part, Data)]
+    written: dict[str, Any] = {"role": message.role, "content": _content(parts)}
+    if message.name is not None:
+        written["name"] = message.name
+    if message.role == "assistant":
+        if written["content"] == "" and (calls or refusal):
+            written["content"] = None
+        reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
+        if reasoning:
+            written["reasoning_content"] = reasoning
+        if refusal:
+            written["refusal"] = refusal
+        if notes := [_note(note) for note in (texts[0].annotations if texts else ()) if note.kind == "url"]:
+            written["annotations"] = notes
+        if calls:
+            written["tool_calls"] = [
+                {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in calls
+            ]
+    if data:
+        written["palaver"] = {"data": data}
+    return written
+
+
+def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    """One string, or a list of parts as soon as there is a file."""
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, File):
+            content.append(_written_file(part))
+        elif isinstance(part, Text):
+            if content and content[-1]["type"] == "text":
+                content[-1] = {"type": "text", "text": content[-1]["text"] + part.text}
+            else:
+                content.append({"type": "text", "text": part.text})
+    if not content:
+        return ""
+    if len(content) == 1 and content[0]["type"] == "text":
+        return content[0]["text"]
+    return content
+
+
+def _written_file(file: File) -> dict[str, Any]:
+    kind, _, form = file.media_type.partition("/")
+    if kind == "audio" and file.data is not None:
+        return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
+    if kind == "image" and file.file_id is None:
+        url = file.url if file.url is not None else f"data:{file.media_type};base64,{file.data}"
+        return {"type": "image_url", "image_url": {"url": url, **({"detail": file.detail} if file.detail else {})}}
+    attached: dict[str, Any] = {}
+    if file.file_id is not None:
+        attached["file_id"] = file.file_id
+    else:
+        attached["file_data"] = file.url if file.url is not None else f"data:{file.media_type};base64,{file.data}"
+    if file.filename is not None:
+        attached["filename"] = file.filename
+    return {"type": "file", "file": attached}
+
+
+def _note(note: Annotation) -> dict[str, Any]:
+    fields = {"url": note.url, "title": note.title, "start_index": note.start, "end_index": note.end}
+    return {"type": "url_citation", "url_citation": {key: value for key, value in fields.items() if value is not None}}
+
+
+def _compact(value: Any) -> str:
+    return jsons.encode(value).decode()

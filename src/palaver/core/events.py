@@ -1,0 +1,181 @@
+"""Events: how an answer arrives.
+
+    run      = run-started  item*  terminal
+    item     = text | reasoning | tool | result | part          (items may interleave; ids keep them apart)
+    text     = text-started       text-delta+        text-ended
+    reasoning= reasoning-started  reasoning-delta+   reasoning-ended
+    tool     = tool-started       tool-delta*        tool-ended
+    result   = tool-result                                      (its call ended before, in this run or the history)
+    part     = part                                             (a file, a refusal, data); usage may stand anywhere
+    terminal = run-finished | run-failed | run-cancelled
+
+Producers make sloppy ones, leaving out ids and numbers; grammar.py alone makes the final ones. They are made by the
+hundred thousand, so they are plain structs whose fields nobody validates, `seq` first to be filled by position.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core.calls import Finish
+from palaver.core.parts import Annotation, Data, File, Refusal
+from palaver.core.usage import Usage
+
+
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    seq: int = -1
+    """Its place in the run: 0, 1, 2 … without a gap."""
+
+
+class RunStarted(_Event, frozen=True, tag="run-started"):
+    """Always the first."""
+
+    run_id: str = ""
+    session: str = ""
+    at: datetime | None = None
+    trace_id: str = ""
+    span_id: str = ""
+
+
+class TextStarted(_Event, frozen=True, tag="text-started"):
+    """A text item opens."""
+
+    item: str = ""
+    message: str = ""
+
+
+# Deltas hold nothing but strings and numbers: the garbage collector need not look at them (a third of their cost).
+class TextDelta(_Event, frozen=True, tag="text-delta", gc=False):
+    """A piece of text."""
+
+    item: str = ""
+    delta: str = ""
+
+
+class TextEnded(_Event, frozen=True, tag="text-ended"):
+    """A text item closes, with all that it said."""
+
+    item: str = ""
+    text: str = ""
+    annotations: tuple[Annotation, ...] = ()
+
+
+class ReasoningStarted(_Event, frozen=True, tag="reasoning-started"):
+    """A reasoning item opens."""
+
+    item: str = ""
+    message: str = ""
+
+
+class ReasoningDelta(_Event, frozen=True, tag="reasoning-delta", gc=False):
+    """A piece of reasoning."""
+
+    item: str = ""
+    delta: str = ""
+
+
+class ReasoningEnded(_Event, frozen=True, tag="reasoning-ended"):
+    """A reasoning item closes, with all that it said."""
+
+    item: str = ""
+    text: str = ""
+    encrypted: str | None = None
+
+
+class ToolStarted(_Event, frozen=True, tag="tool-started"):
+    """A tool call opens."""
+
+    item: str = ""
+    message: str = ""
+    call_id: str = ""
+    name: str = ""
+
+
+class ToolDelta(_Event, frozen=True, tag="tool-delta", gc=False):
+    """A piece of a call's arguments."""
+
+    item: str = ""
+    delta: str = ""
+
+
+class ToolEnded(_Event, frozen=True, tag="tool-ended"):
+    """A tool call closes, with its arguments as they were produced."""
+
+    item: str = ""
+    arguments: str = ""
+
+
+class ToolReturned(_Event, frozen=True, tag="tool-result"):
+    """What a tool answered: a message of its own."""
+
+    item: str = ""
+    message: str = ""
+    call_id: str = ""
+    output: Any = None
+    is_error: bool = False
+
+
+class PartAdded(_Event, frozen=True, tag="part"):
+    """A part that comes whole. A transient one is shown and not kept."""
+
+    item: str = ""
+    message: str = ""
+    part: File | Refusal | Data | None = None
+    transient: bool = False
+
+
+class UsageAdded(_Event, frozen=True, tag="usage"):
+    """What one step cost; a run's usages add up."""
+
+    usage: Usage = Usage(input_tokens=0, output_tokens=0)
+
+
+class RunFinished(_Event, frozen=True, tag="run-finished"):
+    """The run ended well. `value` is that of a workflow which is no chat; null is a value."""
+
+    finish: Finish = "stop"
+    usage: Usage | None = None
+    value: Any | UnsetType = UNSET
+    at: datetime | None = None
+
+
+class RunFailed(_Event, frozen=True, tag="run-failed"):
+    """The run ended badly; what was said before stays said."""
+
+    code: str = "workflow_failed"
+    message: str = ""
+    status: int | None = None
+    """The HTTP status, where the author named one."""
+    details: Mapping[str, Any] = {}
+    usage: Usage | None = None
+    at: datetime | None = None
+
+
+class RunCancelled(_Event, frozen=True, tag="run-cancelled"):
+    """Somebody stopped the run; what was said before stays said."""
+
+    usage: Usage | None = None
+    at: datetime | None = None
+
+
+Terminal = RunFinished | RunFailed | RunCancelled
+Event = (
+    TextDelta
+    | ReasoningDelta
+    | ToolDelta
+    | RunStarted
+    | TextStarted
+    | TextEnded
+    | ReasoningStarted
+    | ReasoningEnded
+    | ToolStarted
+    | ToolEnded
+    | ToolReturned
+    | PartAdded
+    | UsageAdded
+    | Terminal
+)
+TERMINAL = (RunFinished, RunFailed, RunCancelled)

@@ -1,0 +1,106 @@
+"""Fold: the whole reply out of a stream. It is the only way in which a whole reply is built."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from palaver.core.calls import Finish, Reply
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.messages import Message, Role
+from palaver.core.parts import Part, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+
+
+class _Draft:
+    """A message while its items arrive. A part stands where its item started."""
+
+    def __init__(self, message: str, role: Role) -> None:
+        self.id = message
+        self.role: Role = role
+        self.parts: list[Part | None] = []
+
+
+def fold(events: Iterable[Event]) -> Reply:
+    """What the events amount to. Items that never ended (a run still going) are left out."""
+    run_id = ""
+    finish: Finish = "stop"
+    value: Any | UnsetType = UNSET
+    total: Usage | None = None
+    said: Usage | None = None
+    drafts: dict[str, _Draft] = {}
+    places: dict[str, tuple[_Draft, int]] = {}
+    calls: dict[str, ToolStarted] = {}
+
+    def place(item: str, message: str, part: Part | None, role: Role = "assistant") -> None:
+        draft = drafts.get(message) or drafts.setdefault(message, _Draft(message, role))
+        places[item] = draft, len(draft.parts)
+        draft.parts.append(part)
+
+    def fill(item: str, part: Part) -> None:
+        draft, index = places[item]
+        draft.parts[index] = part
+
+    for event in events:
+        match event:
+            case TextDelta():
+                pass
+            case RunStarted():
+                run_id = event.run_id
+            case TextStarted() | ReasoningStarted():
+                place(event.item, event.message, None)
+            case TextEnded():
+                fill(event.item, Text(text=event.text, annotations=event.annotations))
+            case ReasoningEnded():
+                fill(event.item, Reasoning(text=event.text, encrypted=event.encrypted))
+            case ToolStarted():
+                calls[event.item] = event
+                place(event.item, event.message, None)
+            case ToolEnded():
+                call = calls[event.item]
+                fill(event.item, ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments))
+            case ToolReturned():
+                result = ToolResult(call_id=event.call_id, output=event.output, is_error=event.is_error)
+                place(event.item, event.message, result, "tool")
+            case PartAdded():
+                if not event.transient:
+                    place(event.item, event.message, event.part)
+            case UsageAdded():
+                total = total + event.usage if total else event.usage
+            case RunFinished():
+                finish, value, said = event.finish, event.value, event.usage
+            case RunFailed():
+                finish, said = "error", event.usage
+            case RunCancelled():
+                finish, said = "cancelled", event.usage
+            case _:  # Deltas of reasoning and calls: their ends say it all.
+                pass
+    messages = [_message(draft) for draft in drafts.values()]
+    return Reply(
+        run_id=run_id,
+        messages=tuple(message for message in messages if message.parts),
+        value=value,
+        usage=said or total,
+        finish=finish,
+    )
+
+
+def _message(draft: _Draft) -> Message:
+    return Message(role=draft.role, parts=tuple(part for part in draft.parts if part is not None), id=draft.id)
+

@@ -1,0 +1,65 @@
+"""Messages: who said what."""
+
+from collections.abc import Iterable
+from typing import Any, Literal, Self, get_args
+
+import msgspec
+
+from palaver.core.parts import Part, Text, ToolCall, ToolResult
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+ROLES: frozenset[str] = frozenset(get_args(Role))
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn of a conversation."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    id: str | None = None
+    name: str | None = None
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        # Authors write lists; a frozen value holds a tuple, and equality must not depend on which was written.
+        if type(self.parts) is not tuple:
+            msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined without a separator."""
+        return "".join([part.text for part in self.parts if type(part) is Text])
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls that this message makes, in order."""
+        return [part for part in self.parts if type(part) is ToolCall]
+
+    @property
+    def tool_results(self) -> list[ToolResult]:
+        """The results that this message brings, in order."""
+        return [part for part in self.parts if type(part) is ToolResult]
+
+    @classmethod
+    def user(cls, *said: str | Part) -> Self:
+        """`Message.user("What is this?", File(media_type="image/png", url="…"))`."""
+        return cls(role="user", parts=_parts(said))
+
+    @classmethod
+    def assistant(cls, *said: str | Part) -> Self:
+        """The workflow's own words. With nothing said it only separates two messages."""
+        return cls(role="assistant", parts=_parts(said))
+
+    @classmethod
+    def system(cls, *said: str | Part) -> Self:
+        """Instructions."""
+        return cls(role="system", parts=_parts(said))
+
+    @classmethod
+    def tool(cls, call_id: str, output: Any, *, is_error: bool = False) -> Self:
+        """What a tool answered to the call of that id."""
+        return cls(role="tool", parts=(ToolResult(call_id=call_id, output=output, is_error=is_error),))
+
+
+def _parts(said: Iterable[str | Part]) -> tuple[Part, ...]:
+    return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in said)

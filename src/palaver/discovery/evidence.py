@@ -1,0 +1,387 @@
+"""What is known of a stranger, and how their documents are read into it (discovery.md §4).
+
+Pure: values and functions, no I/O. A document is any JSON value that a stranger chose to send: whatever it holds, the
+readers do not raise, and what they keep of it is bounded in depth and size. Local `$ref`s are looked up within the
+document, remote ones never. Which documents are asked for, in which order, and which one decides: strangers.py.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Literal, TypeGuard, cast
+
+from msgspec import UNSET, Struct, field
+
+from palaver.outbound import printable
+
+Evidence = Literal[
+    "inspect.flags", "openapi.flags", "schema.marker", "schema.messages", "mlflow.info", "openai.models", "none"
+]
+Confidence = Literal["declared", "marked", "guessed", "assumed"]
+Dialect = Literal["invoke", "run", "responses", "chat-completions"]
+
+DEEPEST = 32
+"""Levels of nesting in a schema that is kept."""
+LARGEST = 64 * 1024
+"""Characters in a schema that is kept."""
+
+# Where a workflow may be called, the best evidence first, and what is spoken there.
+_OPERATIONS: dict[str, Dialect | None] = {"/invoke": "invoke", "/run": "run", "/test": "run", "/generate": None}
+# Where servers of today and older ones keep the same thing.
+_FLAGS = (("flags", "is_chat"), ("request", "flags", "is_chat"))
+_REVISIONS = (("revision",), ("request", "data", "revision"))
+_SCHEMAS = (
+    ("revision", "data", "schemas"),
+    ("request", "data", "revision", "data", "schemas"),
+    ("interface", "schemas"),
+    ("request", "interface", "schemas"),
+)
+_PARAMETERS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
+# Words of a schema that say nothing by themselves.
+_POINTING = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
+# No honest document comes near these; a hostile one shall not keep us busy.
+_MOST_FACES = 16
+_MOST_PROPERTIES = 500
+_MOST_SEGMENTS = 16
+
+
+class Tried(Struct, frozen=True):
+    """One step of the search."""
+
+    step: Evidence
+    request: str | None
+    """Method and path below the base; None for a step that only looks at documents already read."""
+    status: int | None
+    """None when nothing was asked or nobody answered."""
+    found: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The result as everyone may see it: the document of discovery.md §4, always with all its keys."""
+
+    url: str
+    is_chat: bool | None
+    evidence: Evidence
+    confidence: Confidence | None
+    dialect: Dialect | None
+    call: str | None
+    streams: bool | None
+    schemas: dict[str, object]
+    warnings: tuple[str, ...]
+    tried: tuple[Tried, ...]
+
+
+class Found(Report, frozen=True, kw_only=True):
+    """The result with what `connect` needs besides; `report(found)` is the part to show."""
+
+    parameters: dict[str, object] = field(default_factory=dict[str, object])
+    """Defaults of the parameters."""
+    name: str = ""
+    description: str = ""
+    models: tuple[str, ...] = ()
+    model: str | None = None
+    """The model to ask for, where the dialect wants one and the choice is clear."""
+    endpoint: str | None = None
+    """What was cut from the given URL."""
+    refused: bool = False
+    """The last request tried wants credentials."""
+    unreachable: bool = False
+    """Nobody answered, or only a gateway that could not reach them either."""
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """What one document says."""
+
+    found: str
+    is_chat: bool | None = None
+    """As declared."""
+    marked: str | None = None
+    """The input that has a marker of messages."""
+    takes_messages: bool | None = None
+    """Whether the input schema has messages; None if none was read."""
+    dialect: Dialect | None = None
+    endpoint: str | None = None
+    """Where it is called, if the document tells."""
+    streams: bool | None = None
+    schemas: dict[str, object] = field(default_factory=dict[str, object])
+    parameters: dict[str, object] = field(default_factory=dict[str, object])
+    name: str = ""
+    description: str = ""
+    models: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def report(found: Found) -> Report:
+    """The part of a result that is shown."""
+    return Report(**{name: getattr(found, name) for name in Report.__struct_fields__})
+
+
+# Documents
+
+
+def read_inspect(document: object) -> Reading:
+    """What a document of `/inspect` says."""
+    warnings: list[str] = []
+    declared = _declared(((".".join(path), _at(document, *path)) for path in _FLAGS), warnings)
+    told = _first(document, _SCHEMAS)
+    schemas = _kept({word: told[word] for word in ("inputs", "parameters", "outputs") if word in told}, warnings)
+    inputs = told.get("inputs")
+    properties = _properties(inputs, inputs)
+    revision = _first(document, _REVISIONS)
+    streams = _at(document, "meta", "palaver", "streams")
+    endpoint = "/invoke" if declared or told else None  # Some servers answer any path with some JSON object.
+    return Reading(
+        found=_said(declared) if declared else "no flags.is_chat",
+        is_chat=declared[1] if declared else None,
+        marked=_marked([inputs], inputs),
+        takes_messages=None if properties is None else "messages" in properties,
+        dialect=_OPERATIONS[endpoint] if endpoint else None,
+        endpoint=endpoint,
+        streams=streams if isinstance(streams, bool) else None,
+        schemas=schemas,
+        parameters=_object(_kept({"parameters": _first(document, _PARAMETERS)}, warnings).get("parameters")),
+        name=_text(revision.get("name")) or _text(revision.get("slug")),
+        description=_text(revision.get("description")),
+        warnings=tuple(warnings),
+    )
+
+
+def read_openapi(document: object, base_path: str = "") -> Reading:
+    """What an OpenAPI document says of the workflow at `base_path`, which its paths may or may not begin with."""
+    warnings: list[str] = []
+    operations = _operations(document, base_path)
+    flags = {name: _at(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
+    declared = _declared(((f"x-agenta.flags.is_chat of POST {name}", flags[name]) for name in flags), warnings)
+    bodies = [body for operation in operations.values() if (body := _body(operation, document))]
+    places = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
+    endpoint = next(iter(operations), None)
+    return Reading(
+        found=_said(declared) if declared else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
+        is_chat=declared[1] if declared else None,
+        marked=_marked([place for body in bodies for place in body], document),
+        takes_messages=_has_messages(places, document) if places else None,
+        dialect=_OPERATIONS[endpoint] if endpoint else None,
+        endpoint=endpoint,
+        schemas=_kept({"inputs": _inputs(places, document)}, warnings, document) if places else {},
+        name=_text(_at(document, "info", "title")),
+        description=_text(_at(document, "info", "description")),
+        warnings=tuple(warnings),
+    )
+
+
+def read_agent_info(document: object) -> Reading:
+    """What a document of MLflow's `/agent/info` says."""
+    if _at(document, "agent_api") != "responses":
+        return Reading(found='no agent_api = "responses"')
+    return Reading(
+        found='agent_api = "responses"',
+        is_chat=True,
+        dialect="responses",
+        name=_text(_at(document, "name")),
+    )
+
+
+def read_models(document: object) -> Reading:
+    """What a list of OpenAI models says: that such a server is there, not that it is a chat."""
+    listed = [_at(entry, "id") for entry in _list(_at(document, "data"))]
+    # A name is shown and sent back as it is, so one that would have to be altered for either is left out.
+    models = tuple(dict.fromkeys(name for name in listed if isinstance(name, str) and name and printable(name) == name))
+    if not models:
+        return Reading(found="no models")
+    return Reading(
+        found=f"{len(models)} model{'s' if len(models) > 1 else ''}",
+        dialect="chat-completions",
+        models=models,
+    )
+
+
+# Flags
+
+
+def _declared(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple[str, bool] | None:
+    """The first flag that is a boolean, and where it stood."""
+    first: tuple[str, bool] | None = None
+    for where, value in flags:
+        if value is UNSET:
+            continue
+        if not isinstance(value, bool):
+            # The value is not shown: it may be nested deeper than Python can print.
+            warnings.append(f"{where} is not a boolean: it counts for nothing.")
+        elif first is None:
+            first = (where, value)
+        elif first[1] != value:
+            warnings.append(f"{_said(first)}, but {_said((where, value))}: the first is taken.")
+    return first
+
+
+def _said(flag: tuple[str, bool]) -> str:
+    return f"{flag[0]} = {'true' if flag[1] else 'false'}"
+
+
+# Operations
+
+
+def _operations(document: object, base_path: str) -> dict[str, object]:
+    """The POST operations of ours that the document has. With the base path they are surely this workflow's."""
+    for prefix in dict.fromkeys((base_path, "")):
+        operations = {name: _at(document, "paths", prefix + name, "post") for name in _OPERATIONS}
+        if any(_is_object(operation) for operation in operations.values()):
+            return {name: operation for name, operation in operations.items() if _is_object(operation)}
+    return {}
+
+
+def _body(operation: object, document: object) -> list[object]:
+    """The schemas that may hold the messages: the body's, that of `inputs` and that of `data.inputs`; [] if unread."""
+    content = next(
+        (
+            content
+            for face in _faces(_at(operation, "requestBody"), document)
+            for kind, content in _object(face.get("content")).items()
+            if kind.startswith("application/json")
+        ),
+        None,
+    )
+    body = _at(content, "schema")
+    if not _is_object(body) or (body and all(face.keys() <= _POINTING for face in _faces(body, document))):
+        return []  # It is not there, or only points to where we do not go.
+    properties = _properties(body, document) or {}
+    data = _properties(properties.get("data"), document) or {}
+    return [body, *(place["inputs"] for place in (properties, data) if _is_object(place.get("inputs")))]
+
+
+def _has_messages(places: Iterable[object], document: object) -> bool:
+    return any("messages" in (_properties(place, document) or {}) for place in places)
+
+
+def _inputs(places: list[object], document: object) -> dict[str, object]:
+    """One schema of all inputs: the innermost place, and the messages that stand beside it."""
+    outer, inner = _properties(places[0], document) or {}, _object(places[-1])
+    if len(places) == 1 or "messages" not in outer:
+        return inner
+    return {**inner, "properties": {"messages": outer["messages"], **(_properties(inner, document) or {})}}
+
+
+# Schemas
+
+
+def _marked(places: Iterable[object], root: object) -> str | None:
+    """The property that says of itself that it holds messages."""
+    for place in places:
+        for name, schema in (_properties(place, root) or {}).items():
+            if any(face.get("x-ag-type-ref") in ("messages", "message") for face in _faces(schema, root)):
+                return printable(name, 40)
+    return None
+
+
+def _properties(schema: object, root: object) -> dict[str, object] | None:
+    """The properties of a schema, None if it names none."""
+    named = [_object(face["properties"]) for face in _faces(schema, root) if _is_object(face.get("properties"))]
+    if not named:
+        return None
+    return {name: schema for face in reversed(named) for name, schema in islice(face.items(), _MOST_PROPERTIES)}
+
+
+def _faces(schema: object, root: object) -> Iterator[dict[str, object]]:
+    """A schema, what its local `$ref` points to, and the members of its unions; each once, and not too many."""
+    seen: set[int] = set()
+    waiting = [schema]
+    while waiting and len(seen) < _MOST_FACES:
+        face = _object(waiting.pop(0))
+        if not face or id(face) in seen:
+            continue
+        seen.add(id(face))
+        yield face
+        waiting.append(_local(face.get("$ref"), root))
+        for word in ("allOf", "anyOf", "oneOf"):
+            waiting.extend(_list(face.get(word))[:_MOST_FACES])
+
+
+def _local(ref: object, root: object) -> object:
+    """What a `$ref` into the same document points to; nothing for any other."""
+    if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
+        return UNSET
+    segments = ref.split("/", _MOST_SEGMENTS)[1:]
+    return _at(root, *(segment.replace("~1", "/").replace("~0", "~") for segment in segments))
+
+
+class _TooLarge(Exception):
+    """A schema goes over our bounds."""
+
+
+class _Copy:
+    """Copies schemas within bounds, and counts what is left of them."""
+
+    def __init__(self, document: object) -> None:
+        self.document = document
+        self.room = LARGEST
+        self.remote = False
+
+    def of(self, value: object, depth: int = 0, inside: tuple[str, ...] = ()) -> object:
+        self.room -= 1 + (len(value) if isinstance(value, str) else sum(map(len, _object(value))))
+        if self.room < 0 or depth > DEEPEST:
+            raise _TooLarge
+        if isinstance(value, list):
+            return [self.of(member, depth + 1, inside) for member in _list(cast("object", value))]
+        if not _is_object(value):
+            return value
+        ref, entries = value.get("$ref"), value
+        if isinstance(ref, str):
+            entries = {key: entry for key, entry in value.items() if key != "$ref"}
+            if ref in inside:  # A schema that contains itself: anything goes from here on.
+                return {}
+            if not ref.startswith("#"):
+                self.remote = True
+            elif self.document is UNSET:
+                entries["$ref"] = ref
+            else:
+                return self.of({**_object(_local(ref, self.document)), **entries}, depth + 1, (*inside, ref))
+        return {key: self.of(entry, depth + 1, inside) for key, entry in entries.items()}
+
+
+def _kept(schemas: Mapping[str, object], warnings: list[str], document: object = UNSET) -> dict[str, object]:
+    """Copies of schemas, each by itself: without remote `$ref`s, and within bounds or not at all.
+
+    Where a document is given, its parts are put in the place of the local `$ref`s, which would lead nowhere outside it.
+    """
+    kept: dict[str, object] = {}
+    for word, schema in schemas.items():
+        if not _is_object(schema):
+            continue
+        copy = _Copy(document)
+        try:
+            kept[word] = copy.of(schema)
+        except _TooLarge:
+            warnings.append(f"What it says of {word} is larger or deeper than we keep, and was left out.")
+        if copy.remote:
+            warnings.append(f"What it says of {word} has a $ref to another document, which is not followed.")
+    return kept
+
+
+# JSON of unknown form
+
+
+def _at(value: object, *path: str) -> object:
+    """What stands at a path of keys, UNSET if nothing does."""
+    for key in path:
+        value = _object(value).get(key, UNSET)
+    return value
+
+
+def _first(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
+    """The first non-empty object at one of the paths."""
+    return next((entries for path in paths if (entries := _object(_at(document, *path)))), _object(None))
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
+
+
+def _object(value: object) -> dict[str, object]:
+    return value if _is_object(value) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return printable(value) if isinstance(value, str) else ""

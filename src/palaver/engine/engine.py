@@ -1,0 +1,141 @@
+"""The engine: starts runs and knows those that are alive."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from palaver.core.calls import Call
+from palaver.core.events import RunFailed, RunStarted
+from palaver.core.history import believed
+from palaver.core.ids import sortable
+from palaver.engine.run import Attend, Bounds, Run
+from palaver.engine.store import Memory, Store
+from palaver.errors import RunNotFound, ShuttingDown
+from palaver.workflows.threads import Threads
+from palaver.workflows.workflow import Workflow
+
+log = logging.getLogger("palaver.run")
+
+_REMEMBERED_SECONDS = 60.0
+_REMEMBERED_RUNS = 256
+
+
+def new_run_id() -> str:
+    """`run_` and 26 characters that sort by time."""
+    return "run_" + sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
+
+
+def utc_now() -> datetime:
+    """The time, in the only zone that we write."""
+    return datetime.now(UTC)
+
+
+class Engine:
+    """Runs workflows, and keeps what passes through. One per process and loop."""
+
+    def __init__(
+        self,
+        *,
+        store: Store | None = None,
+        threads: Threads | None = None,
+        bounds: Bounds | None = None,
+        now: Callable[[], datetime] = utc_now,
+        new_id: Callable[[], str] = new_run_id,
+        debug: bool = False,
+    ) -> None:
+        self.threads = threads or Threads()
+        self.draining = False
+        self._store = store or Memory()
+        self._bounds = bounds or Bounds()
+        self._now = now
+        self._new_id = new_id
+        self._debug = debug
+        self._alive: dict[str, Run] = {}
+        self._ended: dict[str, Run] = {}
+        self._ended_at: deque[tuple[float, str]] = deque()
+
+    @property
+    def alive(self) -> int:
+        """How many runs have not ended."""
+        return len(self._alive)
+
+    def start(self, workflow: Workflow, call: Call, *, attend: Attend | None = None) -> Run:
+        """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
+        if self.draining:
+            raise ShuttingDown("The server is shutting down: try again in a moment.")
+        messages, warnings = believed(call.messages, system=workflow.options.system)
+        call = msgspec.structs.replace(call, messages=messages)
+        producer = workflow.bind(call)
+        started = self._started(call)
+        run = Run(
+            run_id=started.run_id,
+            workflow=workflow,
+            call=call,
+            started=started,
+            bounds=self._bounds_of(workflow),
+            store=self._store,
+            threads=self.threads,
+            now=self._now,
+            attend=attend,
+            debug=self._debug,
+        )
+        for warning in warnings:
+            log.info("run %s: %s", run.id, warning)
+        self._alive[run.id] = run
+        self._store.opened(run)
+        run.begin(producer, ended=self._note_end)
+        return run
+
+    def get(self, run_id: str) -> Run:
+        """A run that is alive, or ended within the last minute."""
+        run = self._alive.get(run_id) or self._ended.get(run_id)
+        if run is None:
+            raise RunNotFound(f"No run {run_id!r} is known here.")
+        return run
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more runs; let those alive go on for a while, then end them with a terminal event."""
+        self.draining = True
+        waiting = asyncio.gather(*(run.ended() for run in list(self._alive.values())))
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting), seconds)
+        except TimeoutError:
+            for run in list(self._alive.values()):
+                run.cancel(RunFailed(code=ShuttingDown.code, message="The server is shutting down."))
+            await asyncio.wait([waiting], timeout=5)
+
+    def _note_end(self, run: Run) -> None:
+        """Forget a run a minute after its end, sooner when there are many."""
+        for warning in run.warnings:
+            log.info("run %s: %s", run.id, warning)
+        now = time.monotonic()
+        self._alive.pop(run.id, None)
+        self._ended[run.id] = run
+        self._ended_at.append((now, run.id))
+        while self._ended_at and (
+            len(self._ended_at) > _REMEMBERED_RUNS or self._ended_at[0][0] < now - _REMEMBERED_SECONDS
+        ):
+            self._ended.pop(self._ended_at.popleft()[1], None)
+
+    def _bounds_of(self, workflow: Workflow) -> Bounds:
+        limits, bounds = workflow.options.limits, self._bounds
+        return Bounds(
+            seconds=bounds.seconds if limits.seconds is None else limits.seconds,
+            events=bounds.events if limits.events is None else limits.events,
+            bytes=bounds.bytes if limits.bytes is None else limits.bytes,
+        )
+
+    def _started(self, call: Call) -> RunStarted:
+        return RunStarted(
+            run_id=self._new_id(),
+            session=call.session or secrets.token_hex(16),
+            at=self._now(),
+            trace_id=call.trace_parent.split("-")[1] if call.trace_parent else secrets.token_hex(16),
+            span_id=secrets.token_hex(8),
+        )

@@ -1,0 +1,159 @@
+"""Every error that Palaver raises on purpose.
+
+Each class has a stable `code` for programs and a one-line message for people: what happened, to what, and what to do.
+Which HTTP status a code means is decided in one place, server/status.py; nothing here knows about HTTP.
+
+    PalaverError
+    ├── Failure                     an author ends a run on purpose; the code is the author's own
+    ├── DeclarationError            the author's declaration is wrong; raised while a module is loaded
+    │   ├── ChatWithoutMessages     ContradictoryFlags     InvalidFlag
+    │   ├── InvalidName             ReservedName           NotAWorkflow
+    │   └── InvalidOption
+    ├── LoadError                   a target on the command line cannot be served
+    │   ├── TargetNotFound          LoadFailed             DuplicateName          NothingFound
+    ├── SettingsError               a setting that cannot be honoured
+    ├── RequestError                the caller's request cannot be taken
+    │   ├── InvalidJson             TooDeep                InvalidBody            InvalidValue
+    │   ├── ConflictingFields       MisplacedField         UnsupportedFlag        InvalidSessionId
+    │   ├── UnknownCall             NotFound               WorkflowNotFound       RunNotFound
+    │   ├── MethodNotAllowed        NotAcceptable          UnsupportedMediaType   RequestTimeout
+    │   ├── TooLarge                WrongHost              ForeignOrigin
+    │   ├── FaultyCall              several of the next kind, together
+    │   └── CallFault               one thing that the workflow cannot take
+    │       ├── MissingInput        UnknownInput           InvalidInput
+    │       └── InvalidMessages     UnknownParameter       InvalidParameter
+    ├── RunError                    why a run ended badly
+    │   ├── WorkflowFailed          BadStream              TooManyEvents          TooMuchOutput
+    │   ├── RunTimeout              ShuttingDown           Overloaded
+    │   └── UpstreamFailed          UpstreamTimeout
+    └── DiscoveryError              a stranger's URL could not be understood
+        └── NotDiscovered           DiscoveryRefused       UrlRefused
+"""
+
+from palaver.errors.base import (
+    Failure,
+    PalaverError,
+)
+from palaver.errors.declarations import (
+    ChatWithoutMessages,
+    ContradictoryFlags,
+    DeclarationError,
+    DuplicateName,
+    InvalidFlag,
+    InvalidName,
+    InvalidOption,
+    LoadError,
+    LoadFailed,
+    NotAWorkflow,
+    NothingFound,
+    ReservedName,
+    SettingsError,
+    TargetNotFound,
+)
+from palaver.errors.requests import (
+    CallFault,
+    ConflictingFields,
+    FaultyCall,
+    ForeignOrigin,
+    InvalidBody,
+    InvalidInput,
+    InvalidJson,
+    InvalidMessages,
+    InvalidParameter,
+    InvalidSessionId,
+    InvalidValue,
+    MethodNotAllowed,
+    MisplacedField,
+    MissingInput,
+    NotAcceptable,
+    NotFound,
+    RequestError,
+    RequestTimeout,
+    RunNotFound,
+    TooDeep,
+    TooLarge,
+    UnknownCall,
+    UnknownInput,
+    UnknownParameter,
+    UnsupportedFlag,
+    UnsupportedMediaType,
+    WorkflowNotFound,
+    WrongHost,
+)
+from palaver.errors.runs import (
+    BadStream,
+    DiscoveryError,
+    DiscoveryRefused,
+    NotDiscovered,
+    Overloaded,
+    RunError,
+    RunTimeout,
+    ShuttingDown,
+    TooManyEvents,
+    TooMuchOutput,
+    UpstreamFailed,
+    UpstreamTimeout,
+    UrlRefused,
+    WorkflowFailed,
+)
+
+__all__ = [
+    "BadStream",
+    "CallFault",
+    "ChatWithoutMessages",
+    "ConflictingFields",
+    "ContradictoryFlags",
+    "DeclarationError",
+    "DiscoveryError",
+    "DiscoveryRefused",
+    "DuplicateName",
+    "Failure",
+    "FaultyCall",
+    "ForeignOrigin",
+    "InvalidBody",
+    "InvalidFlag",
+    "InvalidInput",
+    "InvalidJson",
+    "InvalidMessages",
+    "InvalidName",
+    "InvalidOption",
+    "InvalidParameter",
+    "InvalidSessionId",
+    "InvalidValue",
+    "LoadError",
+    "LoadFailed",
+    "MethodNotAllowed",
+    "MisplacedField",
+    "MissingInput",
+    "NotAWorkflow",
+    "NotAcceptable",
+    "NotDiscovered",
+    "NotFound",
+    "NothingFound",
+    "Overloaded",
+    "PalaverError",
+    "RequestError",
+    "RequestTimeout",
+    "ReservedName",
+    "RunError",
+    "RunNotFound",
+    "RunTimeout",
+    "SettingsError",
+    "ShuttingDown",
+    "TargetNotFound",
+    "TooDeep",
+    "TooLarge",
+    "TooManyEvents",
+    "TooMuchOutput",
+    "UnknownCall",
+    "UnknownInput",
+    "UnknownParameter",
+    "UnsupportedFlag",
+    "UnsupportedMediaType",
+    "UpstreamFailed",
+    "UpstreamTimeout",
+    "UrlRefused",
+    "WorkflowFailed",
+    "WorkflowNotFound",
+    "WrongHost",
+]

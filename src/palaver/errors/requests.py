@@ -1,0 +1,198 @@
+"""What is wrong with a request."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from palaver.errors.base import PalaverError
+
+
+class RequestError(PalaverError):
+    """The caller's request cannot be taken. `pointer` is a JSON pointer into the body as it was sent."""
+
+    code = "invalid_value"
+
+    def __init__(self, message: str, *, pointer: str | None = None, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, details=details)
+        self.pointer = pointer
+
+
+class InvalidJson(RequestError):
+    """Not JSON, or not UTF-8."""
+
+    code = "invalid_json"
+
+
+class TooDeep(RequestError):
+    """JSON nested beyond the limit."""
+
+    code = "too_deep"
+
+
+class InvalidBody(RequestError):
+    """JSON of the wrong form."""
+
+    code = "invalid_body"
+
+
+class InvalidValue(RequestError):
+    """A value outside its range, list or pattern."""
+
+    code = "invalid_value"
+
+
+class ConflictingFields(RequestError):
+    """The same thing said twice, differently."""
+
+    code = "conflicting_fields"
+
+
+class MisplacedField(RequestError):
+    """A field in a place where it is not read."""
+
+    code = "misplaced_field"
+
+
+class UnsupportedFlag(RequestError):
+    """A flag of the call that we do not honour."""
+
+    code = "unsupported_flag"
+
+
+class InvalidSessionId(RequestError):
+    """A session id that does not match its pattern."""
+
+    code = "invalid_session_id"
+
+
+class UnknownCall(RequestError):
+    """A tool result in the history that answers no open call."""
+
+    code = "unknown_call"
+
+
+class NotFound(RequestError):
+    """No such route or object."""
+
+    code = "not_found"
+
+
+class WorkflowNotFound(RequestError):
+    """No workflow of this name is registered."""
+
+    code = "workflow_not_found"
+
+    def __init__(self, name: str | None, *, known: Collection[str]) -> None:
+        self.name = name
+        names = ", ".join(sorted(known)) or "none"
+        asked = "Several workflows are served and none is the default" if name is None else f"No workflow {name!r}"
+        super().__init__(f"{asked}. Known: {names}.")
+
+
+class RunNotFound(RequestError):
+    """No run of this id is known."""
+
+    code = "run_not_found"
+
+
+class MethodNotAllowed(RequestError):
+    """The route exists, but not for this method."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, path: str, *, allowed: Collection[str]) -> None:
+        self.allowed = sorted(allowed)
+        super().__init__(f"{method} is not allowed on {path}. Use {' or '.join(self.allowed)}.")
+
+
+class NotAcceptable(RequestError):
+    """None of the forms that the caller accepts can be given."""
+
+    code = "not_acceptable"
+
+    def __init__(self, message: str, *, supported: Sequence[str]) -> None:
+        super().__init__(message, details={"supported": list(supported)})
+
+
+class UnsupportedMediaType(RequestError):
+    """The body's content type is not read here."""
+
+    code = "unsupported_media_type"
+
+
+class RequestTimeout(RequestError):
+    """The body came too slowly."""
+
+    code = "request_timeout"
+
+
+class TooLarge(RequestError):
+    """Beyond a size limit. `part` tells which one: "body", "url", "headers" or "string"."""
+
+    code = "too_large"
+
+    def __init__(self, message: str, *, part: str = "body", pointer: str | None = None) -> None:
+        super().__init__(message, pointer=pointer)
+        self.part = part
+
+
+class WrongHost(RequestError):
+    """The Host header names somebody else."""
+
+    code = "wrong_host"
+
+
+class ForeignOrigin(RequestError):
+    """A page of another origin tried to change something."""
+
+    code = "foreign_origin"
+
+
+class CallFault(RequestError):
+    """One thing that the workflow cannot take. The form of the request was right."""
+
+
+class MissingInput(CallFault):
+    """A required input is absent."""
+
+    code = "missing_input"
+
+
+class UnknownInput(CallFault):
+    """An input that the workflow does not declare."""
+
+    code = "unknown_input"
+
+
+class InvalidInput(CallFault):
+    """An input of the wrong type or value."""
+
+    code = "invalid_input"
+
+
+class InvalidMessages(CallFault):
+    """The history is not messages in a dialect that we read."""
+
+    code = "invalid_messages"
+
+
+class UnknownParameter(CallFault):
+    """A parameter that the workflow does not declare."""
+
+    code = "unknown_parameter"
+
+
+class InvalidParameter(CallFault):
+    """A parameter of the wrong type or value."""
+
+    code = "invalid_parameter"
+
+
+class FaultyCall(RequestError):
+    """Everything that is wrong with a call, at most twenty faults; code and message are those of the first."""
+
+    MOST: ClassVar[int] = 20
+
+    def __init__(self, faults: Sequence[CallFault]) -> None:
+        self.faults = tuple(faults[: self.MOST])
+        super().__init__(faults[0].message, pointer=faults[0].pointer)
+        self.code = faults[0].code

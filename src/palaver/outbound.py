@@ -1,0 +1,114 @@
+"""The one HTTP client for URLs that point outside.
+
+Everything that Palaver asks of another server goes through here, so that the rules stand in one place: http and https
+only, no user info, no redirect and no proxy variable is followed, bodies are read up to a limit, and a stranger's text
+is made harmless before it is shown.
+
+For now only URLs that an operator named (in code, settings or on the command line) may be passed: any host is allowed.
+The guard that looks at addresses, for URLs which arrive over HTTP, comes later (security.md §6). Which paths are asked
+and what the answers mean is left to the callers.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from palaver.errors import InvalidOption, UpstreamFailed, UrlRefused
+
+if TYPE_CHECKING:
+    import httpx  # Loaded by the functions: most commands never ask anyone, and it takes a tenth of a second.
+
+CONNECT_SECONDS = 5.0
+
+# C0, DEL and C1 steer terminals; bidi marks reorder what is read; line separators and lone surrogates break logs.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that we would never connect to."""
+    import httpx
+
+    try:
+        parsed = httpx.URL(url)
+        parsed.raw_host.decode().encode("idna")  # What the resolver does: a label that is empty or too long fails here.
+        host, port = parsed.host, parsed.port
+    except (httpx.InvalidURL, UnicodeError):
+        raise UrlRefused(f"{_shown(url)} is not a URL.") from None
+    if parsed.scheme not in ("http", "https"):
+        raise UrlRefused(f"{_shown(url)} is neither http nor https. Write it as http://… or https://….")
+    if parsed.userinfo:
+        raise UrlRefused(f"The URL for {printable(host)} has a user name in it. Pass credentials with headers=.")
+    if not host:
+        raise UrlRefused(f"{_shown(url)} names no host.")
+    if port is not None and not 0 < port < 65536:
+        raise UrlRefused(f"{_shown(url)} has no valid port. Ports go from 1 to 65535.")
+
+
+def client(*, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> "httpx.AsyncClient":
+    """A client for one origin: `headers` go with every request, `timeout` is for the first byte and for gaps.
+
+    Where a redirect would lead is in `response.extensions["location"]`, for the eye only.
+    """
+    import httpx
+
+    sent = httpx.Headers({"user-agent": f"palaver/{_version()}", "accept-encoding": "identity"})
+    sent.update(_checked(headers or {}))
+    return httpx.AsyncClient(
+        headers=sent,
+        timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+        trust_env=False,
+        follow_redirects=False,
+        event_hooks={"response": [_put_location_aside]},
+    )
+
+
+async def read_limited(response: "httpx.Response", limit: int) -> bytes:
+    """The whole body of a response opened with `client.stream`, if it has at most `limit` bytes."""
+    # A few compressed bytes can stand for gigabytes. We asked for plain ones.
+    if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise UpstreamFailed(f"The remote's answer is {printable(coding, 40)}, though plain bytes were asked for.")
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > limit:
+            raise UpstreamFailed(f"The remote's answer is larger than {limit} bytes; the rest was not read.")
+    return bytes(body)
+
+
+def printable(text: str, most: int = 200) -> str:
+    """A stranger's text, fit to be shown: one line, at most so many of its characters, and nothing that steers."""
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
+
+
+def _shown(url: str) -> str:
+    # Whatever stands before an @ may be a password, also in a URL that cannot be parsed.
+    hidden = re.sub(r"[^/]*@", "***@", url)
+    return f"'{printable(hidden)}'"
+
+
+async def _put_location_aside(response: "httpx.Response") -> None:
+    # httpx parses a Location that it does not follow, and on odd ones raises what is no HTTPError.
+    response.extensions["location"] = response.headers.pop("location", "")
+
+
+def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        # The client would refuse these too, but with the value in its message: values are secrets.
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise InvalidOption(
+                f"headers= has a header that HTTP cannot carry: '{printable(name)}'. "
+                "Use printable ASCII without line breaks or spaces at the ends."
+            )
+    return headers
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("palaver")
+    except PackageNotFoundError:  # Run from a checkout that was never installed.
+        return "0"

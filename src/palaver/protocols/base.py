@@ -1,0 +1,69 @@
+"""What a protocol is: five functions between the wire and the waist, and two more where we call such services too."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description
+from palaver.core.events import Event, RunStarted
+from palaver.errors import PalaverError
+
+Headers = tuple[tuple[str, str], ...]
+Find = Callable[[str | None], Description]
+"""What is served under a name, or by default; raises WorkflowNotFound."""
+Frames = Callable[[Event], bytes]
+"""One event in, its frames out; remembers what it must of the stream so far."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it arrived. Its media type and size have been checked, nothing else."""
+
+    method: str = "POST"
+    workflow: str | None = None
+    """The name in the path; None at the root."""
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    """Names in lower case."""
+    body: bytes = b""
+    bounds: jsons.Bounds = jsons.BOUNDS
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole response, or the head of a streamed one."""
+
+    status: int
+    headers: Headers = ()
+    body: bytes = b""
+    keep_alive: bytes = b""
+    """What may be sent between frames when nothing happens; empty where the protocol has no such thing."""
+
+
+class Adapter(Protocol):
+    """Translates one wire protocol. Starts nothing, stores nothing, keeps nothing between calls.
+
+    A Reading is the protocol's own frozen note of how to answer. `status` is what the server's one table says of an error,
+    or of how a run ended: protocols do not know it.
+    """
+
+    def decode(self, request: Request, find: Find) -> tuple[Call, Any]:
+        """The call, and how to answer it; a RequestError where the request cannot be taken."""
+        ...
+
+    def head(self, started: RunStarted, reading: Any) -> Answer | None:
+        """The head of a streamed answer; None where this call wants a whole one."""
+        ...
+
+    def frames(self, reading: Any) -> Frames:
+        """The encoder of one stream."""
+        ...
+
+    def whole(self, events: Sequence[Event], reading: Any, *, status: int) -> Answer:
+        """The answer that is not streamed: the fold of the same events."""
+        ...
+
+    def failure(self, error: PalaverError, reading: Any | None, *, status: int) -> Answer:
+        """The answer when no run was started; without a reading, when the request could not even be read."""
+        ...

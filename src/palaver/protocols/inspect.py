@@ -1,0 +1,53 @@
+"""GET and POST /{w}/inspect: what a workflow says about itself, in the document that Agenta's clients read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from palaver.core.descriptions import Description
+from palaver.protocols import agenta, forms
+from palaver.protocols.base import Answer, Request
+
+
+def check(request: Request) -> None:
+    """A body may come and has no effect; it must be empty or a JSON object all the same."""
+    if request.body:
+        forms.read_object(request)
+
+
+def answer(description: Description, *, routes: Mapping[str, str], version: str) -> Answer:
+    """The document, with the headers of all such answers."""
+    return agenta.answer(200, document(description, routes=routes, version=version))
+
+
+def document(description: Description, *, routes: Mapping[str, str], version: str) -> dict[str, Any]:
+    """What it is, and under `request` a call that works as it stands if `messages` is all that is required."""
+    inputs: dict[str, Any] = ({"messages": []} if description.is_chat else {}) | dict(description.inputs)
+    revision = {
+        "slug": description.name,
+        "name": description.name,
+        "description": description.description,
+        "data": {
+            "uri": f"user:custom:{description.name}:latest",
+            "schemas": description.schemas,
+            "parameters": description.parameters,
+        },
+    }
+    return {
+        "version": agenta.VERSION,
+        "flags": description.flags,
+        "revision": revision,
+        "request": {
+            "version": agenta.VERSION,
+            "flags": description.flags,
+            "data": {"revision": revision, "inputs": inputs, "parameters": description.parameters},
+        },
+        "meta": {
+            "palaver": {
+                "version": version,
+                "workflow": description.name,
+                "is_chat_source": description.is_chat_source,
+                "streams": description.streams,
+                "routes": dict(routes),
+            }
+        },
+    }

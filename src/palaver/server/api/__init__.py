@@ -1,0 +1,1 @@
+"""REST under /api, by Litestar; one file per section of the platform contract."""

@@ -1,0 +1,85 @@
+"""One request and its answer: what arrived, reading the body within its limits, sending, and what the log will say."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from palaver.core.ids import sortable
+from palaver.errors import RequestTimeout, TooLarge
+from palaver.protocols.base import Answer, Headers
+from palaver.server.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Gone(Exception):  # noqa: N818 - not an error: the client left before it had said all
+    """Nobody is there to answer."""
+
+
+class Exchange:
+    """One HTTP request, as ASGI gives it."""
+
+    __slots__ = ("headers", "id", "method", "path", "receive", "run_id", "scope", "send", "since", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[str, str] = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.id = sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
+        self.since = time.perf_counter()
+        self.status = 0
+        self.run_id: str | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query's parameters; of a repeated one the last."""
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100))
+
+    async def body(self, settings: Settings) -> bytes:
+        """The whole body, or TooLarge as soon as it is."""
+        declared = self.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > settings.max_body:
+            raise _too_large(settings)
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                async with asyncio.timeout(settings.body_seconds):
+                    message = await self.receive()
+            except TimeoutError:
+                raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
+            if message["type"] == "http.disconnect":
+                raise Gone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > settings.max_body:
+                raise _too_large(settings)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+    async def open(self, status: int, headers: Headers) -> None:
+        """Send the status line and the headers."""
+        self.status = status
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        encoded.append((b"x-request-id", self.id.encode()))
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+
+    async def answer(self, answer: Answer) -> None:
+        """Send a whole answer."""
+        await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
+
+
+def _too_large(settings: Settings) -> TooLarge:
+    return TooLarge(f"The body is larger than {settings.max_body} bytes.")

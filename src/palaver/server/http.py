@@ -1,0 +1,73 @@
+"""Our connections: uvicorn's, with limits on how slowly and how largely a request's head may come.
+
+uvicorn itself waits for ever for the end of a request's headers and keeps them whatever their size.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from palaver.server.settings import Settings
+from palaver.server.stream import TRANSPORT
+
+_SLACK = 1024  # For the request line and the bytes between headers; beyond it guards.py need not be asked.
+
+
+def connections(settings: Settings) -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn, with these settings."""
+    most = settings.max_headers + settings.max_url + _SLACK
+
+    class Connection(HttpToolsProtocol):
+        _reading_head = False
+        _head_bytes = 0
+        _too_slow: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._await_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_is_here()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._reading_head:
+                self._head_bytes += len(data)
+                if self._head_bytes > most and not _ends_head(data):
+                    self._refuse(b"431 Request Header Fields Too Large")
+                    return
+            super().data_received(data)
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self.scope["extensions"] = {TRANSPORT: self.transport}
+            if not self._reading_head:
+                self._await_head()  # The next request on this connection.
+
+        def on_headers_complete(self) -> None:
+            self._head_is_here()
+            super().on_headers_complete()
+
+        def _await_head(self) -> None:
+            self._reading_head, self._head_bytes = True, 0
+            self._too_slow = self.loop.call_later(settings.header_seconds, self._refuse, b"408 Request Timeout")
+
+        def _head_is_here(self) -> None:
+            self._reading_head = False
+            if self._too_slow is not None:
+                self._too_slow.cancel()
+                self._too_slow = None
+
+        def _refuse(self, status: bytes) -> None:
+            self._head_is_here()
+            if not self.transport.is_closing():
+                self.transport.write(b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status)
+                self.transport.close()
+
+    return Connection
+
+
+def _ends_head(data: bytes) -> bool:
+    # A head and a large body may come in one piece; then the head alone was not too large.
+    return b"\r\n\r\n" in data

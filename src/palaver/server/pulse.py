@@ -1,0 +1,27 @@
+"""The pulse: looks after all open streams once a second, so that no stream needs a timer of its own."""
+
+import asyncio
+
+from palaver.server.stream import Stream
+
+
+class Pulse:
+    """Beats while there are streams."""
+
+    def __init__(self, *, stall: float, interval: float = 1.0) -> None:
+        self.streams: set[Stream] = set()
+        self._stall = stall
+        self._interval = interval
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, stream: Stream) -> None:
+        """Look after this one too."""
+        self.streams.add(stream)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while self.streams:
+            await asyncio.sleep(self._interval)
+            for stream in list(self.streams):
+                stream.tick(self._stall / self._interval)

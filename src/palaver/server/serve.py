@@ -1,0 +1,97 @@
+"""The process: a socket, uvicorn on it, and signals that end runs before they end the server."""
+
+import asyncio
+import gc
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from palaver.errors import SettingsError
+from palaver.server.app import Server
+from palaver.server.http import connections
+from palaver.server.settings import Settings
+
+_BACKLOG = 2048
+
+
+def check_reach(settings: Settings) -> None:
+    """Refuse to be reachable by strangers while there is no way to tell who they are."""
+    if not settings.is_loopback:
+        raise SettingsError("Keys do not exist yet; bind to 127.0.0.1.")
+
+
+def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
+    """A listening socket; `or_next`: on the next free port if that one is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    for port in range(settings.port, settings.port + 100 if or_next and settings.port else settings.port + 1):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((settings.host, port))
+        except OSError as error:
+            listening.close()
+            if not or_next:
+                reason = error.strerror or str(error)
+                raise SettingsError(f"Cannot listen on {settings.host}:{port}: {reason}. Try --port.") from None
+            continue
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+        return listening
+    raise SettingsError(f"No free port from {settings.port} on: try --port 0.")
+
+
+def run(server: Server, listening: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal says stop. The first one lets runs end; a second one ends at once."""
+    _Uvicorn(_config(server), server, started).run(sockets=[listening])
+
+
+def _config(server: Server) -> uvicorn.Config:
+    settings = server.settings
+    return uvicorn.Config(
+        server,
+        http=connections(settings),
+        ws="none",
+        loop="auto",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(settings.shutdown_seconds) + 10,
+    )
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, told how our runs end."""
+
+    def __init__(self, config: uvicorn.Config, server: Server, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._server = server
+        self._tell_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again.
+        self._tell_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        seconds = 0 if self.force_exit else self._server.settings.shutdown_seconds
+        draining = asyncio.create_task(self._server.engine.drain(seconds))
+        await super().shutdown(sockets)
+        await draining if not self.force_exit else draining.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn raises the signal again at the end, so that a clean stop would look like a crash; hence not super().
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        except KeyboardInterrupt:
+            pass
+

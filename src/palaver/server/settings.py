@@ -1,0 +1,116 @@
+"""Settings: read once, from flags, then `PALAVER_*` variables, then palaver.toml in the working folder."""
+
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.engine.run import Bounds
+from palaver.errors import SettingsError
+
+Source = Literal["flag", "env", "file", "default"]
+KIB, MIB = 1024, 1024 * 1024
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be set. The variable of `max_body` is `PALAVER_MAX_BODY`."""
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    default: str | None = None
+    """The workflow that also answers at the root."""
+    root_path: str = ""
+    """A prefix that a proxy in front of us adds to every path."""
+    debug: bool = False
+    """Tell callers what went wrong inside a workflow."""
+    threads: int = 32
+    """How many sync workflows may run at once."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host headers to accept on a loopback bind, beside localhost."""
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of pages that may call us."""
+    max_body: int = 8 * MIB
+    max_url: int = 8 * KIB
+    max_headers: int = 32 * KIB
+    max_json_depth: int = jsons.DEEPEST
+    max_json_keys: int = jsons.MOST_KEYS
+    max_json_items: int = jsons.MOST_ITEMS
+    max_string: int = jsons.LONGEST_STRING
+    run_seconds: float = 600
+    run_events: int = 200_000
+    run_bytes: int = 64 * MIB
+    max_streams_total: int = 8_192
+    header_seconds: float = 10
+    body_seconds: float = 30
+    stream_stall: float = 60
+    """Seconds after which a reader that takes nothing is left."""
+    shutdown_seconds: float = 30
+    """How long runs may go on after the signal to stop."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Can only this machine reach us?"""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def run_bounds(self) -> Bounds:
+        """How far a run may go, unless its author says otherwise."""
+        return Bounds(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
+
+    @property
+    def json_bounds(self) -> jsons.Bounds:
+        """How much a JSON body may hold."""
+        return jsons.Bounds(
+            depth=self.max_json_depth, keys=self.max_json_keys, items=self.max_json_items, string=self.max_string
+        )
+
+
+def read_settings(
+    *, flags: Mapping[str, Any] | None = None, env: Mapping[str, str], folder: Path
+) -> tuple[Settings, dict[str, Source]]:
+    """The settings, and where each came from. A flag that is None was not given."""
+    file = _read_file(folder / "palaver.toml")
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for field in msgspec.structs.fields(Settings):
+        variable = f"PALAVER_{field.name.upper()}"
+        given = (flags or {}).get(field.name)
+        if given is not None:
+            values[field.name], sources[field.name] = given, "flag"
+        elif variable in env:
+            values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
+        elif field.name in file:
+            values[field.name], sources[field.name] = _convert(file[field.name], field.type, field.name), "file"
+        else:
+            sources[field.name] = "default"
+    settings = Settings(**values)
+    if settings.debug and not settings.is_loopback:
+        raise SettingsError("--debug shows what goes wrong inside: it is refused on a host that others can reach.")
+    return settings, sources
+
+
+def _convert(value: Any, kind: Any, name: str) -> Any:
+    if kind == tuple[str, ...] and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"Setting {name}: {error}.") from None
+
+
+def _read_file(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path.name} cannot be read: {error}.") from None

@@ -1,0 +1,87 @@
+"""The one table from error codes to HTTP statuses. Nothing else maps a code to a status; docs/errors.md shows it."""
+
+from typing import Literal, NamedTuple
+
+from palaver.core.events import Event, RunFailed
+from palaver.errors import Failure, PalaverError, TooLarge
+
+Column = Literal["a", "b"]
+"""Which protocols: "a" for /api, /inspect, /invoke, /run and /test, "b" for all others, whose SDKs expect 400."""
+
+
+class _Status(NamedTuple):
+    a: int
+    b: int
+
+
+def _both(status: int) -> _Status:
+    return _Status(status, status)
+
+
+STATUSES: dict[str, _Status] = {
+    "invalid_json": _both(400),
+    "too_deep": _both(400),
+    "invalid_body": _both(400),
+    "invalid_value": _both(400),
+    "missing_input": _Status(422, 400),
+    "unknown_input": _Status(422, 400),
+    "invalid_input": _Status(422, 400),
+    "invalid_messages": _Status(422, 400),
+    "unknown_parameter": _Status(422, 400),
+    "invalid_parameter": _Status(422, 400),
+    "conflicting_fields": _both(400),
+    "misplaced_field": _both(400),
+    "unsupported_flag": _both(400),
+    "invalid_session_id": _both(400),
+    "unknown_call": _both(400),
+    "foreign_origin": _both(403),
+    "not_found": _both(404),
+    "workflow_not_found": _both(404),
+    "run_not_found": _both(404),
+    "method_not_allowed": _both(405),
+    "not_acceptable": _both(406),
+    "request_timeout": _both(408),
+    "too_large": _both(413),
+    "unsupported_media_type": _both(415),
+    "wrong_host": _both(421),
+    "url_refused": _both(422),
+    "not_discovered": _both(422),
+    "discovery_refused": _both(422),
+    "workflow_failed": _both(500),
+    "bad_stream": _both(500),
+    "too_many_events": _both(500),
+    "upstream_failed": _both(502),
+    "upstream_timeout": _both(504),
+    "overloaded": _both(503),
+    "shutting_down": _both(503),
+    "timeout": _both(504),
+}
+RETRY_AFTER = frozenset({"overloaded", "shutting_down"})
+"""Codes whose answer tells when to try again."""
+
+_LARGE = {"body": 413, "string": 413, "url": 414, "headers": 431}
+
+
+def status_of(error: PalaverError, column: Column = "a") -> int:
+    """The status of an error that kept a run from starting."""
+    if isinstance(error, TooLarge):
+        return _LARGE[error.part]
+    if isinstance(error, Failure) and error.status is not None:
+        return error.status
+    return _looked_up(error.code, column)
+
+
+def status_of_end(last: Event, column: Column = "a") -> int:
+    """The status of how a run ended: a cancelled one is answered with what was said."""
+    if not isinstance(last, RunFailed):
+        return 200
+    if last.status is not None:
+        return last.status
+    if last.code == "too_large":
+        return 500  # The workflow's output, not the caller's body.
+    return _looked_up(last.code, column)
+
+
+def _looked_up(code: str, column: Column) -> int:
+    status = STATUSES.get(code)
+    return 500 if status is None else status.a if column == "a" else status.b

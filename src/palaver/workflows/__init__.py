@@ -1,0 +1,10 @@
+"""What an author declares: a function becomes a workflow that describes itself, takes calls and gives values.
+
+    declare     @chat and @workflow
+    workflow    the promise that every workflow keeps, and the one made of a Python function
+    signature   parameters of a function -> inputs, parameters, history, context
+    shapes      one annotation -> JSON Schema and validation
+    context     what a running workflow may ask and say
+    produce     a function of any kind -> a stream of the values it gives; threads carries sync code
+    replies     any value -> messages, parts and events (the reply grammar)
+"""

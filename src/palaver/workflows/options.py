@@ -1,0 +1,46 @@
+"""Options of a declaration, beside its name and flags."""
+
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from palaver.core.history import SystemPolicy
+from palaver.errors import InvalidOption
+
+OnDisconnect = Literal["cancel", "finish"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one run may go; None leaves it to the server's settings."""
+
+    seconds: float | None = None
+    events: int | None = None
+    bytes: int | None = None
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How runs of this workflow behave."""
+
+    on_disconnect: OnDisconnect | None = None
+    """What happens when nobody reads any more; None leaves it to the protocol."""
+    system: SystemPolicy = "keep"
+    """What becomes of system messages that a client sends."""
+    limits: Limits = Limits()
+
+
+def read_options(
+    name: str, *, on_disconnect: Any = None, system: Any = "keep", limits: Limits | dict[str, Any] | None = None
+) -> Options:
+    """The options as declared, or InvalidOption naming the one that is wrong."""
+    for option, value, words in (
+        ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
+        ("system", system, get_args(SystemPolicy)),
+    ):
+        if value not in words:
+            listed = ", ".join(repr(word) for word in words)
+            raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
+    try:
+        bounds = limits if isinstance(limits, Limits) else msgspec.convert(limits or {}, Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
+    return Options(on_disconnect=on_disconnect, system=system, limits=bounds)

@@ -1,0 +1,101 @@
+"""Threads: where sync code runs, so that it never stalls the loop.
+
+A cancelled run ends at once; its sync code may not notice and keeps its slot until it returns. When no slot is free,
+runs wait. Threads are daemons: code that never returns cannot keep the process from ending.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+
+_ROOM = 64  # Values that sync code may be ahead of its reader.
+
+
+class Threads:
+    """A bounded number of threads for sync workflows."""
+
+    def __init__(self, most: int = 32) -> None:
+        self.most = most
+        self.busy = 0
+        self._slots = asyncio.Semaphore(most)
+
+    async def start(self, body: Callable[[], None]) -> None:
+        """Run `body` in a thread of its own as soon as a slot is free, with the caller's context variables."""
+        await self._slots.acquire()
+        self.busy += 1
+        loop = asyncio.get_running_loop()
+        run = contextvars.copy_context().run
+
+        def work() -> None:
+            try:
+                run(body)
+            finally:
+                try:
+                    loop.call_soon_threadsafe(self._free)
+                except RuntimeError:
+                    pass  # The loop has ended before us: nobody is waiting for a slot.
+
+        threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
+
+    def _free(self) -> None:
+        self.busy -= 1
+        self._slots.release()
+
+
+class Pump:
+    """Carries values from one thread to the loop, in order, at the reader's pace."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._values: deque[object] = deque()
+        self._room = threading.Semaphore(_ROOM)
+        self._filled = asyncio.Event()
+        self._reader_waits = False
+        self._ended = False
+        self._error: BaseException | None = None
+        self._closed = False
+
+    def put(self, value: object) -> None:
+        """In the thread: hand over one value; waits while the reader is behind, raises once nobody reads any more."""
+        self._room.acquire()
+        if self._closed:
+            raise asyncio.CancelledError("the run has ended")
+        self._values.append(value)
+        self._nudge()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """In the thread: no more values."""
+        self._error = error
+        self._ended = True
+        self._nudge()
+
+    def close(self) -> None:
+        """On the loop: nobody reads any more; a thread that waits for room is let go with an error."""
+        self._closed = True
+        self._room.release(_ROOM)
+
+    async def values(self) -> AsyncGenerator[object, None]:
+        """On the loop: the values as they come; raises what the thread raised."""
+        while True:
+            while self._values:
+                value = self._values.popleft()
+                self._room.release()
+                yield value
+            if self._ended and not self._values:
+                if self._error is not None:
+                    raise self._error
+                return
+            self._filled.clear()
+            self._reader_waits = True
+            if not self._values and not self._ended:  # Looked at again: the thread may have put one meanwhile.
+                await self._filled.wait()
+            self._reader_waits = False
+
+    def _nudge(self) -> None:
+        if self._reader_waits:
+            try:
+                self._loop.call_soon_threadsafe(self._filled.set)
+            except RuntimeError:
+                self._closed = True  # The loop is gone.

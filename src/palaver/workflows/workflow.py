@@ -1,0 +1,112 @@
+"""The promise that every workflow keeps, and the workflow that a Python function makes."""
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from palaver.core import dialects
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description
+from palaver.errors import FaultyCall
+from palaver.workflows.context import Context
+from palaver.workflows.options import Options
+from palaver.workflows.produce import produce
+from palaver.workflows.schemas import defaults_of, schemas_of
+from palaver.workflows.signature import Signature, read_signature
+
+Producer = Callable[[Context], AsyncGenerator[object, None]]
+"""One bound call: given its context, the values that it gives (see replies.py)."""
+
+
+@runtime_checkable
+class Workflow(Protocol):
+    """Something that can be described and called."""
+
+    @property
+    def description(self) -> Description:
+        """What it is, as anyone may know it."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """How its runs behave."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it is declared, for people: `app.py:4`."""
+        ...
+
+    def bind(self, call: Call) -> Producer:
+        """Check the inputs and parameters of a call; FaultyCall lists everything that is wrong with them."""
+        ...
+
+
+class FunctionWorkflow:
+    """A function of the author's. It can still be called as the function it was."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        description: str,
+        flags: dict[str, bool],
+        options: Options,
+    ) -> None:
+        self.function = function
+        self.options = options
+        self.signature: Signature = read_signature(function, is_chat=flags["is_chat"], name=name)
+        self.description = Description(
+            name=name,
+            description=description,
+            flags=flags,
+            schemas=schemas_of(self.signature, is_chat=flags["is_chat"]),
+            inputs=defaults_of(self.signature.of("input")),
+            parameters=defaults_of(self.signature.fields.values()),
+        )
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The author's own function, as if it had not been declared."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{'chat' if self.description.is_chat else 'workflow'} {self.description.name}>"
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else type(self.function).__name__
+
+    @property
+    def unknown_types(self) -> list[str]:
+        """Arguments whose annotation has no schema; `palaver doctor` lists them."""
+        return [argument.name for argument in self.signature.arguments if not argument.shape.known]
+
+    def bind(self, call: Call) -> Producer:
+        """The function with its arguments, ready to run."""
+        inputs, faults = self.signature.bind_inputs(call.inputs)
+        parameters, more = self.signature.bind_parameters(call.parameters)
+        if faults or more:
+            raise FaultyCall([*faults, *more])
+        values = {**inputs, **parameters}
+        for argument in self.signature.of("messages"):
+            ours = self.signature.dialect == "palaver"
+            values[argument.name] = (
+                list(call.messages) if ours else dialects.write(call.messages, self.signature.dialect)
+            )
+        return functools.partial(self._produce, values)
+
+    def _produce(self, values: dict[str, Any], context: Context) -> AsyncGenerator[object, None]:
+        positional: list[Any] = []
+        named = dict(values)
+        for argument in self.signature.arguments:
+            if argument.use == "context":
+                named[argument.name] = context
+            if argument.positional:
+                positional.append(named.pop(argument.name, argument.default))
+        return produce(self.function, functools.partial(self.function, *positional, **named), context)

@@ -1,0 +1,858 @@
+"""Finding a stranger (discovery.md §4): which step answers, what is warned of, what is never done.
+
+Every stranger here is a real HTTP server on loopback.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.discovery.evidence import (
+    Found,
+    Reading,
+    Tried,
+    read_agent_info,
+    read_inspect,
+    read_models,
+    read_openapi,
+    report,
+)
+from palaver.discovery.strangers import discover, insist
+from palaver.errors import DiscoveryRefused, InvalidOption, NotDiscovered, UrlRefused
+
+CHAT: dict[str, Any] = {"type": "object", "properties": {"messages": {"type": "array"}, "subject": {"type": "string"}}}
+FORM: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
+MARKED: dict[str, Any] = {"type": "object", "properties": {"turns": {"type": "array", "x-ag-type-ref": "messages"}}}
+
+
+@dataclass
+class Answer:
+    """One answer of a stranger. `pace` tells how it is sent: at once, byte by byte for ever, or never."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    pace: Literal["at once", "dripping", "never"] = "at once"
+
+
+@dataclass
+class Stranger:
+    """A server that answers what it was told to, 404 elsewhere, and remembers what it was asked."""
+
+    url: str
+    answers: dict[str, Answer]
+    asked: list[str] = field(default_factory=list[str])
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list[tuple[dict[str, str], bytes]])
+
+
+@pytest.fixture
+def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
+    """Starts strangers out of tables `{"POST /inspect": document or Answer}`."""
+    over = Event()
+    servers: list[tuple[ThreadingHTTPServer, Thread]] = []
+
+    def start(table: dict[str, Any]) -> Stranger:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                request = f"{self.command} {self.path}"
+                known.asked.append(request)
+                known.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                self.answer(known.answers.get(request, Answer({"detail": "Not Found"}, 404)))
+
+            do_GET = do_POST  # noqa: N815, the name is http.server's
+
+            def answer(self, answer: Answer) -> None:
+                if answer.pace == "never":
+                    over.wait()
+                    return
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                body = answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
+                try:
+                    while answer.pace == "dripping" and not over.wait(0.001):
+                        self.wfile.write(b" ")
+                    self.wfile.write(body)
+                except OSError:
+                    pass  # The client had enough.
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        known = Stranger(
+            f"http://127.0.0.1:{server.server_port}",
+            {request: value if isinstance(value, Answer) else Answer(value) for request, value in table.items()},
+        )
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        servers.append((server, thread))
+        return known
+
+    yield start
+    over.set()
+    for server, thread in servers:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def nobody() -> str:
+    """A URL where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def openapi(*operations: str, flags: Any = None, body: Any = None, **others: Any) -> dict[str, Any]:
+    """An OpenAPI document with POST operations that all have the same flags and body."""
+    operation: dict[str, Any] = {}
+    if flags is not None:
+        operation["x-agenta"] = {"flags": flags}
+    if body is not None:
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    return {"openapi": "3.1.0", "paths": {path: {"post": operation} for path in operations}, **others}
+
+
+def inspected(schema: Any, **others: Any) -> dict[str, Any]:
+    return {"version": "2025.07.14", "revision": {"data": {"schemas": {"inputs": schema}}}, **others}
+
+
+NOT_INSPECTED = (
+    Tried("inspect.flags", "POST /inspect", 404, "not there"),
+    Tried("inspect.flags", "GET /inspect", 404, "not there"),
+)
+NOT_DESCRIBED = Tried("openapi.flags", "GET /openapi.json", 404, "not there")
+NO_INFO = Tried("mlflow.info", "GET /agent/info", 404, "not there")
+NO_MODELS = Tried("openai.models", "GET /v1/models", 404, "not there")
+
+
+# Which step answers
+
+
+async def test_the_report_is_the_document_of_the_contract(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /app/inspect": {"request": {"flags": {"is_chat": True}}}})
+
+    found = await discover(f"{app.url}/app")
+
+    assert msgspec.json.decode(msgspec.json.encode(report(found))) == {
+        "url": f"{app.url}/app",
+        "is_chat": True,
+        "evidence": "inspect.flags",
+        "confidence": "declared",
+        "dialect": "invoke",
+        "call": f"POST {app.url}/app/invoke",
+        "streams": None,
+        "schemas": {},
+        "warnings": [],
+        "tried": [
+            {
+                "step": "inspect.flags",
+                "request": "POST /inspect",
+                "status": 200,
+                "found": "request.flags.is_chat = true",
+            }
+        ],
+    }
+    assert app.asked == ["POST /app/inspect"]
+
+
+async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callable[..., Stranger]) -> None:
+    schemas = {"inputs": CHAT, "parameters": {"type": "object", "$ref": "#/$defs/P", "$defs": {"P": {}}}, "outputs": {}}
+    data = {"uri": "user:custom:tutor:latest", "schemas": schemas, "parameters": {"temperature": 0.2}}
+    app = stranger(
+        {
+            "POST /inspect": {
+                "flags": {"is_chat": True},
+                "revision": {
+                    "slug": "tutor",
+                    "name": "Tutor",
+                    "description": "Explains\x1b[2J a subject.",
+                    "data": data,
+                },
+                "request": {"flags": {"is_chat": True}},
+                "meta": {"palaver": {"streams": True}},
+            }
+        }
+    )
+
+    assert await discover(app.url) == Found(
+        url=app.url,
+        is_chat=True,
+        evidence="inspect.flags",
+        confidence="declared",
+        dialect="invoke",
+        call=f"POST {app.url}/invoke",
+        streams=True,
+        schemas=schemas,
+        warnings=(),
+        tried=(Tried("inspect.flags", "POST /inspect", 200, "flags.is_chat = true"),),
+        parameters={"temperature": 0.2},
+        name="Tutor",
+        description="Explains\\x1b[2J a subject.",
+    )
+
+
+async def test_inspect_is_asked_by_get_where_there_is_no_post(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": Answer(status=405), "GET /inspect": {"flags": {"is_chat": False}}})
+
+    found = await discover(app.url)
+
+    assert (found.is_chat, found.evidence, found.warnings) == (False, "inspect.flags", ())
+    assert app.asked == ["POST /inspect", "GET /inspect"]
+
+
+FLAGS = {"is_chat": True}
+REF = {"$ref": "#/components/schemas/Body"}
+
+
+@pytest.mark.parametrize(
+    ("table", "expected", "last"),
+    [
+        pytest.param(
+            {"GET /openapi.json": openapi("/run", "/invoke", flags=FLAGS)},
+            ("openapi.flags", True, "declared", "invoke", "/invoke"),
+            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /invoke = true"),
+            id="x-agenta of invoke",
+        ),
+        pytest.param(
+            {"GET /openapi.json": openapi("/run", "/test", flags={"is_chat": False})},
+            ("openapi.flags", False, "declared", "run", "/run"),
+            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /run = false"),
+            id="x-agenta of run",
+        ),
+        pytest.param(
+            {"GET /openapi.json": openapi("/test", flags=FLAGS)},
+            ("openapi.flags", True, "declared", "run", "/test"),
+            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /test = true"),
+            id="x-agenta of test",
+        ),
+        pytest.param(
+            {"POST /inspect": inspected(MARKED)},
+            ("schema.marker", True, "marked", "invoke", "/invoke"),
+            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            id="marker in inspect",
+        ),
+        pytest.param(
+            {"GET /openapi.json": openapi("/run", body={"properties": {"inputs": MARKED}})},
+            ("schema.marker", True, "marked", "run", "/run"),
+            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            id="marker in the inputs of the body",
+        ),
+        pytest.param(
+            {"POST /inspect": inspected(FORM), "GET /openapi.json": openapi("/run", body=MARKED)},
+            ("schema.marker", True, "marked", "invoke", "/invoke"),
+            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            id="marker in one document of two",
+        ),
+        pytest.param(
+            {"POST /inspect": inspected(CHAT)},
+            ("schema.messages", True, "guessed", "invoke", "/invoke"),
+            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            id="messages in inspect",
+        ),
+        pytest.param(
+            {"POST /inspect": inspected(FORM)},
+            ("schema.messages", False, "guessed", "invoke", "/invoke"),
+            Tried("schema.messages", None, None, "the input schema has no property messages"),
+            id="no messages in inspect",
+        ),
+        pytest.param(
+            {"GET /openapi.json": openapi("/run", body=REF, components={"schemas": {"Body": CHAT}})},
+            ("schema.messages", True, "guessed", "run", "/run"),
+            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            id="messages of the body, by a local ref",
+        ),
+        pytest.param(
+            {
+                "GET /openapi.json": openapi(
+                    "/invoke",
+                    body={"properties": {"data": {"anyOf": [REF, {"type": "null"}]}}},
+                    components={"schemas": {"Body": {"properties": {"inputs": CHAT}}}},
+                )
+            },
+            ("schema.messages", True, "guessed", "invoke", "/invoke"),
+            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            id="messages of data.inputs, by an optional ref",
+        ),
+        pytest.param(
+            {"GET /openapi.json": openapi("/run", body=FORM)},
+            ("schema.messages", False, "guessed", "run", "/run"),
+            Tried("schema.messages", None, None, "the input schema has no property messages"),
+            id="no messages in the body",
+        ),
+        pytest.param(
+            {"GET /agent/info": {"name": "agent", "agent_api": "responses"}},
+            ("mlflow.info", True, "declared", "responses", "/responses"),
+            Tried("mlflow.info", "GET /agent/info", 200, 'agent_api = "responses"'),
+            id="mlflow",
+        ),
+        pytest.param(
+            {"GET /v1/models": {"object": "list", "data": [{"id": "small"}]}},
+            ("openai.models", True, "assumed", "chat-completions", "/v1/chat/completions"),
+            Tried("openai.models", "GET /v1/models", 200, "1 model"),
+            id="openai",
+        ),
+    ],
+)
+async def test_the_first_step_that_answers_decides(
+    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last: Tried
+) -> None:
+    app = stranger(table)
+
+    found = await discover(app.url)
+
+    call = f"POST {app.url}{expected[-1]}"
+    assert (found.evidence, found.is_chat, found.confidence, found.dialect, found.call) == (*expected[:-1], call)
+    assert found.tried[-1] == last
+    assert found.warnings == ()
+
+
+async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /openapi.json": openapi("/pets"), "GET /agent/info": {"name": "agent"}})
+
+    assert await discover(app.url) == Found(
+        url=app.url,
+        is_chat=None,
+        evidence="none",
+        confidence=None,
+        dialect=None,
+        call=None,
+        streams=None,
+        schemas={},
+        warnings=(),
+        tried=(
+            *NOT_INSPECTED,
+            Tried(
+                "openapi.flags",
+                "GET /openapi.json",
+                200,
+                "no x-agenta.flags.is_chat of POST /invoke, /run, /test, /generate",
+            ),
+            Tried("mlflow.info", "GET /agent/info", 200, 'no agent_api = "responses"'),
+            NO_MODELS,
+        ),
+    )
+
+
+async def test_operations_below_the_path_of_the_base_are_those_of_the_workflow(
+    stranger: Callable[..., Stranger],
+) -> None:
+    document = openapi("/app/run", flags={"is_chat": False})
+    document["paths"]["/invoke"] = {"post": {"x-agenta": {"flags": {"is_chat": True}}}}
+    app = stranger({"GET /app/openapi.json": document})
+
+    found = await discover(f"{app.url}/app")
+
+    assert (found.is_chat, found.dialect, found.call) == (False, "run", f"POST {app.url}/app/run")
+
+
+async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: Callable[..., Stranger]) -> None:
+    node = {"properties": {"child": {"$ref": "#/components/schemas/Node"}, "label": {"$ref": "#/components/schemas/L"}}}
+    body = {"properties": {"messages": {"type": "array"}, "inputs": {"$ref": "#/components/schemas/Node"}}}
+    components = {"schemas": {"Node": node, "L": {"type": "string"}}}
+    app = stranger({"GET /openapi.json": openapi("/run", body=body, components=components)})
+
+    found = await discover(app.url)
+
+    assert found.schemas == {
+        "inputs": {"properties": {"messages": {"type": "array"}, "child": {}, "label": {"type": "string"}}}
+    }
+
+
+async def test_a_service_that_only_generates_is_known_but_not_spoken_to(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /openapi.json": openapi("/generate", flags=FLAGS)})
+
+    found = await discover(app.url)
+
+    assert (found.is_chat, found.dialect, found.call) == (True, None, None)
+    assert found.warnings == ("We do not speak what is spoken at /generate: pass dialect=.",)
+    with pytest.raises(NotDiscovered, match=r"speaks no dialect of ours\. Tried: "):
+        insist(found)
+
+
+# Flags
+
+
+async def test_a_declared_false_beats_a_messages_schema(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": inspected(MARKED, flags={"is_chat": False})})
+
+    found = await discover(app.url)
+
+    assert (found.is_chat, found.evidence, found.confidence) == (False, "inspect.flags", "declared")
+    assert found.warnings == (
+        "inspect.flags says is_chat = false beside a schema with messages: the declaration is taken.",
+    )
+
+
+async def test_a_false_of_openapi_beats_the_schema_of_inspect(stranger: Callable[..., Stranger]) -> None:
+    app = stranger(
+        {"POST /inspect": inspected(CHAT), "GET /openapi.json": openapi("/invoke", flags={"is_chat": False})}
+    )
+
+    found = await discover(app.url)
+
+    assert (found.is_chat, found.evidence, found.confidence) == (False, "openapi.flags", "declared")
+    assert found.warnings == (
+        "openapi.flags says is_chat = false beside a schema with messages: the declaration is taken.",
+    )
+
+
+@pytest.mark.parametrize("value", ["true", 1, 0, None, [], {"is_chat": True}])
+async def test_a_flag_that_is_no_boolean_is_no_evidence(stranger: Callable[..., Stranger], value: object) -> None:
+    app = stranger({"POST /inspect": {"flags": {"is_chat": value}, "request": {"flags": {"is_chat": False}}}})
+
+    found = await discover(app.url)
+
+    assert (found.is_chat, found.tried[-1].found) == (False, "request.flags.is_chat = false")
+    assert found.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
+
+
+async def test_flags_that_differ_are_told_and_the_first_is_taken(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}})
+
+    found = await discover(app.url)
+
+    assert found.is_chat is True
+    assert found.warnings == ("flags.is_chat = true, but request.flags.is_chat = false: the first is taken.",)
+
+
+async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
+    stranger: Callable[..., Stranger],
+) -> None:
+    document = openapi("/run", flags={"is_chat": False})
+    document["paths"] |= openapi("/invoke", flags={"is_chat": True})["paths"]
+    app = stranger({"GET /openapi.json": document})
+
+    found = await discover(app.url)
+
+    assert found.is_chat is True
+    where = "x-agenta.flags.is_chat of POST"
+    assert found.warnings == (f"{where} /invoke = true, but {where} /run = false: the first is taken.",)
+
+
+# Models
+
+
+async def test_a_base_that_ends_in_v1_is_asked_for_its_models_there(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}]}})
+
+    found = await discover(f"{app.url}/v1/", model="large")
+
+    assert (found.url, found.call) == (f"{app.url}/v1", f"POST {app.url}/v1/chat/completions")
+    assert (found.models, found.model, found.warnings) == (("small", "large"), "large", ())
+    assert app.asked[-1] == "GET /v1/models"
+
+
+async def test_a_model_that_is_not_listed_is_taken_with_a_warning(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /v1/models": {"data": [{"id": "small"}]}})
+
+    found = await discover(app.url, model="latest")
+
+    assert (found.model, found.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
+
+
+async def test_of_several_models_one_must_be_chosen(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}, {"id": "\x1b[2J"}, {"id": 3}]}})
+
+    found = await discover(app.url)
+
+    assert (found.evidence, found.models, found.model) == ("openai.models", ("small", "large"), None)
+    with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: small, large\.$"):
+        insist(found)
+    assert insist(found, model="large").model == "large"
+
+
+@pytest.mark.parametrize("document", [{"data": []}, {"data": None}, {"data": [{"name": "x"}, "y"]}, {"models": []}])
+async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stranger], document: object) -> None:
+    app = stranger({"GET /v1/models": document})
+
+    found = await discover(app.url)
+
+    assert (found.evidence, found.tried[-1]) == ("none", Tried("openai.models", "GET /v1/models", 200, "no models"))
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    "ending", ["/invoke", "/inspect", "/run", "/test", "/responses", "/invocations", "/chat/completions", "/invoke/"]
+)
+async def test_a_url_of_an_endpoint_is_cut_to_its_base_and_the_result_says_so(
+    stranger: Callable[..., Stranger], ending: str
+) -> None:
+    app = stranger({"POST /app/inspect": {"flags": {"is_chat": True}}})
+
+    found = await discover(f"{app.url}/app{ending}")
+
+    assert (found.url, found.call) == (f"{app.url}/app", f"POST {app.url}/app/invoke")
+    assert found.warnings == (f"The URL ended in {ending.rstrip('/')}: its base {app.url}/app is asked.",)
+
+
+async def test_an_endpoint_that_the_url_named_is_called_where_nothing_says_otherwise(
+    stranger: Callable[..., Stranger],
+) -> None:
+    app = stranger(
+        {"GET /a/v1/models": {"data": [{"id": "m"}]}, "GET /b/agent/info": {"agent_api": "responses"}},
+    )
+
+    completions = await discover(f"{app.url}/a/chat/completions")
+    agent = await discover(f"{app.url}/b/invocations")
+
+    assert completions.call == f"POST {app.url}/a/chat/completions"
+    assert agent.call == f"POST {app.url}/b/invocations"
+
+
+async def test_a_host_may_be_called_like_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*args: object, **kwargs: object) -> object:
+        raise socket.gaierror("no such host")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+
+    found = await discover("http://test/")
+    other = await discover("http://v1/")
+
+    assert (found.url, found.endpoint, found.unreachable) == ("http://test", None, True)
+    assert other.tried[-1].request == "GET /v1/models"
+
+
+async def test_the_query_of_a_url_is_dropped_and_never_shown(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
+
+    found = await discover(f"{app.url}/?key=hunter2#top")
+
+    assert (found.url, found.warnings) == (app.url, ("The query of the URL is not used.",))
+    assert app.asked == ["POST /inspect"]
+
+
+async def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(UrlRefused):
+        await discover("ftp://host")
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_stranger_who_wants_credentials_is_asked_no_further(
+    stranger: Callable[..., Stranger], status: int
+) -> None:
+    app = stranger({"POST /inspect": Answer(status=status), "GET /v1/models": {"data": [{"id": "m"}]}})
+
+    found = await discover(app.url)
+
+    assert (found.evidence, found.is_chat, found.refused) == ("none", None, True)
+    assert found.tried == (Tried("inspect.flags", "POST /inspect", status, "wants credentials"),)
+    assert found.warnings == ("/inspect wants credentials: pass headers=.",)
+    with pytest.raises(DiscoveryRefused, match=r"^/inspect wants credentials: pass headers=$"):
+        insist(found)
+
+
+async def test_a_later_step_that_is_refused_ends_the_search_too(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"GET /agent/info": Answer(status=401), "GET /v1/models": {"data": [{"id": "m"}]}})
+
+    found = await discover(app.url)
+
+    assert (found.refused, app.asked[-1]) == (True, "GET /agent/info")
+    with pytest.raises(DiscoveryRefused, match=r"^/agent/info wants credentials: pass headers=$"):
+        insist(found)
+
+
+async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
+
+    found = await discover(app.url, headers={"authorization": "Bearer hunter2"})
+
+    headers, body = app.received[0]
+    assert (headers["authorization"], headers["content-type"], body) == ("Bearer hunter2", "application/json", b"{}")
+    assert "hunter2" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Answer(status=500), "answered 500"),
+        (Answer(status=503), "answered 503"),
+        (Answer(status=429), "answered 429"),
+        (Answer(b"<html>"), "not readable as a JSON object"),
+        (Answer(b'{"a": "\xff"}'), "not readable as a JSON object"),
+        (Answer(b"[" * 100_000), "not readable as a JSON object"),
+        (Answer([{"flags": {"is_chat": False}}]), "not readable as a JSON object"),
+        (Answer(b"{}", headers={"content-length": "99"}), "the connection broke"),
+        (
+            Answer(b'{"flags": {"is_chat": false}}' + b" " * 1024 * 1024),
+            "The remote's answer is larger than 1048576 bytes; the rest was not read",
+        ),
+        (
+            Answer(b"", headers={"content-encoding": "gzip"}),
+            "The remote's answer is gzip, though plain bytes were asked for",
+        ),
+        (
+            Answer(status=307, headers={"location": "/elsewhere/inspect"}),
+            "redirects to '/elsewhere/inspect', which is not followed",
+        ),
+        (
+            Answer(status=302, headers={"location": "http://xn--a/\x7f"}),
+            "redirects to 'http://xn--a/\\x7f', which is not followed",
+        ),
+        (Answer(status=302, headers={"location": "mailto:x"}), "redirects to 'mailto:x', which is not followed"),
+        (Answer(pace="never"), "no answer within 0.5 s"),
+        (Answer(pace="dripping"), "no answer within 0.5 s"),
+    ],
+    ids="500 503 429 html latin-1 deep list cut large gzip redirect nowhere mail silent dripping".split(),
+)
+async def test_weaker_evidence_is_found_behind_a_failure_and_says_so(
+    stranger: Callable[..., Stranger], answer: Answer, problem: str
+) -> None:
+    app = stranger({"POST /inspect": answer, "GET /openapi.json": openapi("/invoke", flags={"is_chat": True})})
+
+    found = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
+
+    assert (found.is_chat, found.evidence, found.unreachable) == (True, "openapi.flags", False)
+    assert found.warnings == (f"Stronger evidence could not be read: POST /inspect: {problem}.",)
+    assert found.tried[0].found == problem
+    assert app.asked == ["POST /inspect", "GET /openapi.json"]
+
+
+async def test_a_document_of_a_mebibyte_is_read(stranger: Callable[..., Stranger]) -> None:
+    document = b'{"flags": {"is_chat": true}}'
+    app = stranger({"POST /inspect": Answer(document + b" " * (1024 * 1024 - len(document)))})
+
+    assert (await discover(app.url)).is_chat is True
+
+
+async def test_no_url_in_a_document_is_followed(stranger: Callable[..., Stranger]) -> None:
+    trap = stranger({"GET /schema.json": CHAT})
+    elsewhere = {"$ref": f"{trap.url}/schema.json"}
+    app = stranger(
+        {
+            "POST /inspect": {
+                "revision": {"data": {"url": trap.url, "schemas": {"inputs": {"title": "x", **elsewhere}}}}
+            },
+            "GET /openapi.json": openapi("/run", body=elsewhere, servers=[{"url": trap.url}]),
+        }
+    )
+
+    found = await discover(app.url)
+
+    assert (found.evidence, found.is_chat, trap.asked) == ("none", None, [])
+    assert found.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
+
+
+async def test_when_the_time_is_up_the_rest_is_not_asked(stranger: Callable[..., Stranger]) -> None:
+    app = stranger({"POST /inspect": Answer(pace="never")})
+
+    found = await discover(app.url, request_seconds=5, total_seconds=0.3)
+
+    assert app.asked == ["POST /inspect"]
+    assert [tried.found for tried in found.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
+
+
+async def test_a_service_that_is_down_is_unreachable_and_no_error(nobody: str) -> None:
+    found = await discover(nobody)
+
+    assert (found.evidence, found.is_chat, found.unreachable, found.refused) == ("none", None, True, False)
+    assert [(tried.request, tried.status) for tried in found.tried] == [
+        ("POST /inspect", None),
+        ("GET /openapi.json", None),
+        ("GET /agent/info", None),
+        ("GET /v1/models", None),
+    ]
+    assert all(tried.found.startswith("no connection: ") for tried in found.tried)
+    assert found.warnings == (f"{nobody} cannot be reached.",)
+    with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: no connection: "):
+        insist(found)
+
+
+async def test_a_service_whose_gateway_says_that_it_is_down_is_unreachable(stranger: Callable[..., Stranger]) -> None:
+    requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
+    app = stranger({request: Answer(status=502) for request in requests})
+
+    assert (await discover(app.url)).unreachable is True
+
+
+async def test_a_service_that_only_fails_is_reachable(stranger: Callable[..., Stranger]) -> None:
+    requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
+    app = stranger({request: Answer(status=500) for request in requests})
+
+    found = await discover(app.url)
+
+    assert (found.unreachable, found.evidence) == (False, "none")
+    assert found.warnings == tuple(f"Evidence could not be read: {request}: answered 500." for request in requests)
+
+
+# Insisting
+
+UNKNOWN = Found(
+    url="http://host/app",
+    is_chat=None,
+    evidence="none",
+    confidence=None,
+    dialect=None,
+    call=None,
+    streams=None,
+    schemas={},
+    warnings=(),
+    tried=(*NOT_INSPECTED, NOT_DESCRIBED, NO_INFO, NO_MODELS),
+)
+KNOWN = msgspec.structs.replace(
+    UNKNOWN,
+    is_chat=True,
+    evidence="schema.messages",
+    confidence="guessed",
+    dialect="invoke",
+    call="POST http://host/app/invoke",
+)
+
+
+def test_who_is_not_understood_is_told_with_all_that_was_tried_and_the_way_out() -> None:
+    with pytest.raises(NotDiscovered) as caught:
+        insist(UNKNOWN)
+
+    assert caught.value.message == (
+        "http://host/app does not say what it is. Tried: POST /inspect: not there; GET /inspect: not there; "
+        "GET /openapi.json: not there; GET /agent/info: not there; GET /v1/models: not there. "
+        "If you know, pass dialect= and is_chat=."
+    )
+    assert caught.value.details["tried"][0] == {
+        "step": "inspect.flags",
+        "request": "POST /inspect",
+        "status": 404,
+        "found": "not there",
+    }
+
+
+@pytest.mark.parametrize("given", [{"is_chat": True}, {"dialect": "invoke"}, {"dialect": "run"}])
+def test_half_an_answer_is_not_enough(given: dict[str, Any]) -> None:
+    with pytest.raises(NotDiscovered):
+        insist(UNKNOWN, **given)
+
+
+def test_what_was_found_is_enough_by_itself() -> None:
+    assert insist(KNOWN) == KNOWN
+
+
+def test_what_the_operator_says_goes_over_what_was_found() -> None:
+    assert insist(KNOWN, is_chat=False, dialect="run") == msgspec.structs.replace(
+        KNOWN,
+        is_chat=False,
+        confidence="declared",
+        dialect="run",
+        call="POST http://host/app/run",
+        warnings=(
+            "is_chat=False was given, against schema.messages.",
+            "dialect=run was given, though invoke was found.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "call", "confidence"),
+    [
+        ({"dialect": "invoke", "is_chat": True}, "POST http://host/app/invoke", "declared"),
+        ({"dialect": "responses"}, "POST http://host/app/responses", "assumed"),
+        ({"dialect": "chat-completions", "model": "m"}, "POST http://host/app/v1/chat/completions", "assumed"),
+    ],
+)
+def test_an_operator_who_knows_needs_no_evidence(given: dict[str, Any], call: str, confidence: str) -> None:
+    found = insist(msgspec.structs.replace(UNKNOWN, refused=True), **given)
+
+    assert (found.is_chat, found.call, found.confidence) == (True, call, confidence)
+
+
+def test_chat_completions_want_a_model() -> None:
+    with pytest.raises(NotDiscovered, match="pass model="):
+        insist(UNKNOWN, dialect="chat-completions")
+
+
+def test_a_dialect_that_we_do_not_speak_is_no_option() -> None:
+    with pytest.raises(InvalidOption, match=r"No dialect 'soap'\. Known: invoke, run, "):
+        insist(KNOWN, dialect="soap")  # pyright: ignore[reportArgumentType]: it comes from a settings file.
+
+
+# Documents of strangers
+
+DEEP: Any = {}
+for _ in range(5_000):
+    DEEP = {"properties": {"inputs": DEEP}, "anyOf": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/components/schemas/Body"},
+        {"allOf": [{"$ref": "#/components/schemas/Body"}] * 100},
+        {"properties": {"inputs": {"$ref": "#/paths"}, "data": {"$ref": "#/paths/~1run"}}},
+        {"properties": [], "anyOf": {}, "$ref": 7},
+        DEEP,
+    ],
+    ids=["root", "itself", "itself often", "elsewhere", "wrong types", "deep"],
+)
+def test_a_schema_that_leads_in_circles_or_nowhere_is_read_to_an_end(schema: Any) -> None:
+    document = openapi("/run", body=schema, components={"schemas": {"Body": schema}})
+
+    for reading in (read_openapi(document), read_inspect(inspected(schema))):
+        assert len(msgspec.json.encode(reading)) < 200_000
+
+
+def test_a_schema_that_multiplies_is_left_out_with_a_warning() -> None:
+    bombs = {f"B{n}": {"properties": {k: {"$ref": f"#/c/B{n + 1}"} for k in "abcdefgh"}} for n in range(12)}
+
+    reading = read_openapi(openapi("/run", body={"$ref": "#/c/B0"}, c=bombs))
+
+    assert (reading.takes_messages, reading.schemas) == (False, {})
+    assert reading.warnings == ("What it says of inputs is larger or deeper than we keep, and was left out.",)
+
+
+def test_a_strangers_name_is_cut_and_shown_as_escapes() -> None:
+    reading = read_inspect({"revision": {"name": "\u202e" + "x" * 500, "description": ["no", "text"]}})
+
+    assert (reading.name, reading.description) == ("\\u202e" + "x" * 198 + "…", "")
+
+
+WORDS = st.sampled_from(
+    "flags is_chat request revision data schemas inputs parameters properties messages $ref paths /invoke /run post "
+    "requestBody content application/json schema anyOf allOf x-agenta x-ag-type-ref id agent_api info title".split()
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from(["#", "#/", "#/paths", "#/paths/~1run/post", "https://host/x", "messages", "responses"])
+)
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=3), inner, max_size=6)
+)
+
+
+@given(document=JSON, base_path=st.sampled_from(["", "/app"]))
+def test_no_json_makes_a_reader_raise(document: object, base_path: str) -> None:
+    for reading in (
+        read_inspect(document),
+        read_openapi(document, base_path),
+        read_agent_info(document),
+        read_models(document),
+    ):
+        assert msgspec.json.decode(msgspec.json.encode(reading), type=Reading) == reading
+
+
+@given(schema=JSON)
+def test_no_schema_in_its_place_makes_a_reader_raise(schema: object) -> None:
+    for reading in (
+        read_inspect(inspected(schema)),
+        read_openapi(openapi("/run", body=schema, components=schema)),
+        read_openapi(openapi("/invoke", body={"properties": {"data": {"properties": {"inputs": schema}}}})),
+    ):
+        assert msgspec.json.decode(msgspec.json.encode(reading), type=Reading) == reading

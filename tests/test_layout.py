@@ -1,0 +1,33 @@
+"""The shape of the files: small modules that say what they are, and locks that know no address."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def test_no_module_is_over_400_lines() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+
+    assert lengths
+    assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
+
+
+def test_every_module_opens_with_a_docstring() -> None:
+    silent = [
+        str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+
+    assert silent == []
+
+
+def test_the_locks_hold_hashes_and_no_address() -> None:
+    assert [path.name for path in LOCKS] == ["build.txt", "dev.txt", "run.txt"]
+    for path in LOCKS:
+        lock = path.read_text("utf-8")
+        assert "--hash=sha256:" in lock
+        assert "://" not in lock
+        assert "--index-url" not in lock
+        assert "--find-links" not in lock

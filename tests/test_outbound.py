@@ -1,0 +1,141 @@
+"""The client for URLs that point outside: what it refuses, what it sends, how much it reads, what it lets be shown."""
+
+import gzip
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from palaver.errors import InvalidOption, UpstreamFailed, UrlRefused
+from palaver.outbound import check_url, client, printable, read_limited
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8642", "https://host/app?x=1", "HTTP://host", "http://[::1]:80/", "http://127.0.0.1"]
+)
+def test_a_url_that_an_operator_may_name_passes(url: str) -> None:
+    check_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("ftp://host/file", "'ftp://host/file' is neither http nor https. Write it as http://… or https://…."),
+        ("file:///etc/passwd", "'file:///etc/passwd' is neither http nor https. Write it as http://… or https://…."),
+        ("host:80", "'host:80' is neither http nor https. Write it as http://… or https://…."),
+        ("", "'' is neither http nor https. Write it as http://… or https://…."),
+        ("http://", "'http://' names no host."),
+        ("http:///path", "'http:///path' names no host."),
+        ("http://host:0/", "'http://host:0/' has no valid port. Ports go from 1 to 65535."),
+        ("http://host:65536/", "'http://host:65536/' has no valid port. Ports go from 1 to 65535."),
+        ("http://a..b/", "'http://a..b/' is not a URL."),
+        ("http://" + "a" * 64 + "/", "'http://" + "a" * 64 + "/' is not a URL."),
+        ("http://xn--a/", "'http://xn--a/' is not a URL."),
+        ("http://host/\n\x1b[31m", "'http://host/\\n\\x1b[31m' is not a URL."),
+        ("http://[::1/", "'http://[::1/' is not a URL."),
+    ],
+)
+def test_a_url_that_cannot_be_connected_to_is_refused_in_one_line(url: str, line: str) -> None:
+    with pytest.raises(UrlRefused) as caught:
+        check_url(url)
+
+    assert caught.value.message == line
+
+
+@pytest.mark.parametrize(
+    "url", ["http://ann:hunter2@host/", "http://hunter2@host", "http://hunter2@[::1/", "ftp://a:hunter2@host"]
+)
+def test_a_refused_url_never_shows_its_password(url: str) -> None:
+    with pytest.raises(UrlRefused) as caught:
+        check_url(url)
+
+    assert "hunter2" not in caught.value.message
+
+
+async def test_the_client_follows_nothing_and_asks_for_plain_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
+
+    async with client(headers={"Authorization": "Bearer x"}, timeout=7) as http:
+        assert (http.follow_redirects, http.trust_env) == (False, False)
+        assert http.timeout == httpx.Timeout(7, connect=5.0)
+        assert http.headers["authorization"] == "Bearer x"
+        assert http.headers["accept-encoding"] == "identity"
+        assert http.headers["user-agent"].startswith("palaver/")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"x-key": "s3cret\n"}, {"x-key": "s3crét"}, {"x-key": " s3cret"}, {"x key": "s3cret"}]
+)
+def test_a_header_that_cannot_be_sent_is_named_without_its_value(headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidOption, match="headers= has a header that HTTP cannot carry") as caught:
+        client(headers=headers)
+
+    assert next(iter(headers)) in caught.value.message
+    assert "s3cr" not in caught.value.message
+
+
+@pytest.mark.parametrize("location", ["http://elsewhere.invalid/", "mailto:x", "http://xn--a/", "http://[::/"])
+async def test_where_a_redirect_leads_is_told_and_never_tried(location: str) -> None:
+    async with client() as http:
+        http._transport = httpx.MockTransport(lambda _: httpx.Response(302, headers={"location": location}))
+        response = await http.get("http://host/")
+
+    assert (response.status_code, response.extensions["location"]) == (302, location)
+
+
+async def test_a_body_is_read_up_to_its_limit() -> None:
+    assert await read_limited(httpx.Response(200, content=b"x" * 10), 10) == b"x" * 10
+
+
+async def test_a_body_beyond_its_limit_is_not_read_to_the_end() -> None:
+    given: list[int] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            given.append(4)
+            yield b"1234"
+
+    with pytest.raises(UpstreamFailed, match="larger than 10 bytes; the rest was not read"):
+        await read_limited(httpx.Response(200, content=endless()), 10)
+
+    assert sum(given) == 12
+
+
+async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
+    async def bomb() -> AsyncIterator[bytes]:
+        yield gzip.compress(b"0" * 10_000_000)
+
+    response = httpx.Response(200, headers={"content-encoding": "gzip"}, content=bomb())
+
+    with pytest.raises(UpstreamFailed, match="The remote's answer is gzip, though plain bytes were asked for"):
+        await read_limited(response, 1024)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Grüße, 世界 👩‍🚀", "Grüße, 世界 👩‍🚀"),
+        ("a\nb\r\tc\x00", "a\\nb\\r\\tc\\x00"),
+        ("\x1b[2J\x9b31m\x7f", "\\x1b[2J\\x9b31m\\x7f"),
+        ("\u202eexe.txt\u2066\u200f\u061c", "\\u202eexe.txt\\u2066\\u200f\\u061c"),
+        ("one\u2028two\u2029", "one\\u2028two\\u2029"),
+        ("\ud800", "\\ud800"),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 199 + "…"),
+        ("", ""),
+    ],
+)
+def test_a_strangers_text_is_shown_on_one_line_with_its_controls_as_escapes(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_a_strangers_text_is_cut_where_the_caller_says() -> None:
+    assert printable("0123456789", 5) == "0123…"
+
+
+def test_importing_the_module_loads_no_http_client() -> None:
+    program = "import sys, palaver.outbound, palaver.discovery.strangers; sys.exit('httpx' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

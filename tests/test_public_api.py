@@ -1,0 +1,43 @@
+"""What `import palaver` promises: these names, and that asking for them loads no server and no database."""
+
+import subprocess
+import sys
+
+import pytest
+
+import palaver
+
+# DESIGN's public names that exist so far; a name is added here when it works, never before.
+PUBLIC = {
+    *("chat", "workflow", "connect"),
+    *("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),
+    *("Context", "Parameter", "Failure", "PalaverError"),
+    "app",
+}
+
+HEAVY = {"litestar", "uvicorn", "httpx", "sqlalchemy", "pydantic", "click", "rich", "prometheus_client"}
+
+LOADED_BY_PALAVER = """
+import sys
+before = set(sys.modules)
+import palaver
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+"""
+
+
+def test_all_lists_the_public_names_once_each() -> None:
+    assert sorted(palaver.__all__) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_name_resolves_and_is_listed(name: str) -> None:
+    assert getattr(palaver, name) is not None
+    assert name in dir(palaver)
+
+
+def test_importing_palaver_loads_no_server_and_no_database() -> None:
+    run = subprocess.run([sys.executable, "-c", LOADED_BY_PALAVER], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+
+    assert "palaver" in loaded
+    assert loaded & HEAVY == set()
