@@ -1,15 +1,14 @@
 """For tests, ours and yours: a chat that does what it is told, a workflow that returns what it is given, and a client.
 
-    async with client(tutor) as http:
-        answer = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
+async with client(tutor) as http:
+    answer = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
 """
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from typing import Any
 
 from palaver.core import jsons
 from palaver.core.events import ReasoningDelta, ToolDelta, ToolEnded, ToolStarted
@@ -17,12 +16,11 @@ from palaver.core.messages import Message
 from palaver.core.parts import Data, ToolResult
 from palaver.core.usage import Usage
 from palaver.errors import Failure
+from palaver.server.in_process import client
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow
-from palaver.workflows.workflow import Workflow
 
-if TYPE_CHECKING:
-    import httpx
+__all__ = ["client", "echo", "scripted"]
 
 Step = Mapping[str, Any]
 
@@ -67,9 +65,9 @@ async def _play(steps: Sequence[Step], ctx: Context) -> AsyncGenerator[object, N
                 raise RuntimeError(text)
             case {"finish": str(reason)}:
                 ctx.finish(reason)  # pyright: ignore[reportArgumentType]  # finish() checks the word itself
-            case {"repeat": {"times": int(times), "steps": list(again)}}:
+            case {"repeat": {"times": int(times), "steps": list()}}:
                 for _ in range(times):
-                    async for value in _play(again, ctx):  # pyright: ignore[reportUnknownArgumentType]  # JSON
+                    async for value in _play(step["repeat"]["steps"], ctx):
                         yield value
             case _:
                 yield _said(step)
@@ -110,100 +108,3 @@ def _blocking(seconds: float) -> Generator[object, None, None]:
     """Sync code that holds its thread: the waist runs an iterator like this where it cannot stall the loop."""
     time.sleep(seconds)
     yield from ()
-
-
-# The client
-
-
-@asynccontextmanager
-async def client(*workflows: Workflow, default: str | None = None, **settings: Any) -> AsyncIterator["httpx.AsyncClient"]:
-    """An HTTP client of these workflows, in process: no socket, the same application, streams as they come."""
-    import httpx
-
-    from palaver.server.mount import app
-
-    transport = _transport(app(*workflows, default=default, **settings))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-        yield http
-
-
-def _transport(application: Any) -> "httpx.AsyncBaseTransport":
-    """httpx's own transport for ASGI waits for the whole answer; this one hands on what is sent when it is sent."""
-    import httpx
-
-    class Streaming(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            exchange = _InProcess(request.method, request, await request.aread())
-            task = asyncio.create_task(application(exchange.scope(), exchange.receive, exchange.send))
-            task.add_done_callback(exchange.over)
-            status, headers = await exchange.head
-            return httpx.Response(status, headers=headers, stream=_Body(exchange))
-
-    class _Body(httpx.AsyncByteStream):
-        def __init__(self, exchange: "_InProcess") -> None:
-            self._exchange = exchange
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while (piece := await self._exchange.pieces.get()) is not None:
-                yield piece
-
-        async def aclose(self) -> None:
-            self._exchange.left.set()
-
-    return Streaming()
-
-
-class _InProcess:
-    """One request without a socket. One piece may be under way: the sender waits for the reader, as on a real one."""
-
-    def __init__(self, method: str, request: "httpx.Request", body: bytes) -> None:
-        self.head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)
-        self.left = asyncio.Event()
-        self._method = method
-        self._request = request
-        self._body: bytes | None = body
-
-    def scope(self) -> MutableMapping[str, Any]:
-        url = self._request.url
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": self._method,
-            "scheme": url.scheme,
-            "path": url.path,
-            "raw_path": url.raw_path.partition(b"?")[0],
-            "query_string": url.query,
-            "root_path": "",
-            "headers": [(name.lower(), value) for name, value in self._request.headers.raw],
-            "server": (url.host, url.port or 80),
-            "client": ("127.0.0.1", 0),
-        }
-
-    async def receive(self) -> MutableMapping[str, Any]:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.head.set_result((message["status"], message["headers"]))
-            return
-        if self.left.is_set():
-            return
-        if message.get("body"):
-            await self.pieces.put(message["body"])
-        if not message.get("more_body", False):
-            self.left.set()
-            await self.pieces.put(None)
-
-    def over(self, task: asyncio.Task[None]) -> None:
-        """The application returned: let nobody wait for more, and let its error be seen."""
-        if task.cancelled():
-            return
-        error = task.exception()
-        if not self.head.done():
-            self.head.set_exception(error or RuntimeError("the application sent no answer"))

@@ -1,5 +1,6 @@
 """Which workflow is meant: a URL, a target (file, folder, module:name), or a name on the local server or installed."""
 
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -39,7 +40,7 @@ def find(text: str, *, url: str | None = None) -> Workflow:
 
 def _on_local_server(name: str) -> Workflow | None:
     """A workflow of that name on the server that runs here by default, if one does and has it."""
-    if not _listens(LOCAL):
+    if not listens(LOCAL):
         return None
     try:
         remote = connect(f"{LOCAL}/{name}", name=name)
@@ -48,9 +49,8 @@ def _on_local_server(name: str) -> Workflow | None:
     return remote if remote.reachable else None
 
 
-def _listens(url: str) -> bool:
-    import socket
-
+def listens(url: str) -> bool:
+    """Does anything answer at that address?"""
     parts = urlsplit(url)
     try:
         with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=0.3):

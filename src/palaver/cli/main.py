@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from palaver.errors import DeclarationError, LoadError, PalaverError, SettingsError
+from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import printable
 
 COMMANDS = {
@@ -60,6 +60,5 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     except PalaverError as error:
         click.echo(f"error: {printable(error.message, 2000)}", err=True)
-        wrongly_asked = isinstance(error, SettingsError | DeclarationError | LoadError)
-        sys.exit(2 if wrongly_asked and not isinstance(error, DeclarationError) else 1)
+        sys.exit(2 if isinstance(error, SettingsError) else 1)
     sys.exit(result if isinstance(result, int) else 0)

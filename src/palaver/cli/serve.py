@@ -1,8 +1,9 @@
-"""palaver serve"""
+"""palaver serve: workflows over HTTP."""
 
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,10 @@ def command(targets: tuple[str, ...], reload: bool, **flags: Any) -> int:
     return 0
 
 
-def serve(workflows: list[Workflow], settings: Settings, *, or_next: bool = False, started: Any = None) -> None:
+def serve(workflows: Sequence[Workflow], settings: Settings, *, or_next: bool = False, started: Any = None) -> None:
     """Serve these until told to stop; prints a line each and the address."""
-    from palaver.server.serve import check_reach, open_socket, run  # Late: --help must not wait for uvicorn.
-
     from palaver.server.app import Server
+    from palaver.server.serve import check_reach, open_socket, run  # Late: --help must not wait for uvicorn.
 
     check_reach(settings)
     logs.set_up(verbose=settings.debug)

@@ -29,16 +29,19 @@ def load(targets: Iterable[str]) -> list[Workflow]:
 
 def load_one(target: str) -> list[Workflow]:
     """The workflows of one target; NothingFound when it declares none."""
-    path = Path(target)
+    place, _, name = target.partition(":")
+    path = Path(place)
     if path.is_dir():
-        files = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
-        workflows = [workflow for file in files for workflow in _in_module(_load_file(file))]
+        modules = [_load_file(file) for file in sorted(path.glob("*.py")) if not file.name.startswith("_")]
     elif path.suffix == ".py":
         if not path.is_file():
-            raise TargetNotFound(f"There is no file {target}.")
-        workflows = _in_module(_load_file(path))
+            raise TargetNotFound(f"There is no file {place}.")
+        modules = [_load_file(path)]
     else:
-        workflows = _load_name(target)
+        modules = [_load_module(place)]
+    if name:
+        return [_named(modules, name, target)]
+    workflows = [workflow for module in modules for workflow in _in_module(module)]
     if not workflows:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
     return workflows
@@ -55,24 +58,29 @@ def load_installed(name: str) -> Workflow:
     if name not in known:
         names = ", ".join(sorted(known)) or "none"
         raise TargetNotFound(f"There is no workflow {name!r} here. Installed ones: {names}.")
-    return _load_name(known[name])[0]
+    return load_one(known[name])[0]
 
 
-def _load_name(target: str) -> list[Workflow]:
-    module_name, _, name = target.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")):
-        raise TargetNotFound(f"There is no file, folder or module {target}.")
+def _named(modules: Iterable[ModuleType], name: str, target: str) -> Workflow:
+    """The workflow that a module has under that name, or declares under it."""
+    for module in modules:
+        found = getattr(module, name, None)
+        if isinstance(found, Workflow):
+            return found
+        for workflow in _in_module(module):
+            if workflow.description.name == name:
+                return workflow
+        if found is not None:
+            raise NotAWorkflow(f"{target} is a {type(found).__name__}: decorate it with @chat or @workflow.")
+    raise TargetNotFound(f"{target.partition(':')[0]} has no {name!r}.")
+
+
+def _load_module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise TargetNotFound(f"There is no file, folder or module {name}.")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    module = _import(module_name, target)
-    if not name:
-        return _in_module(module)
-    if not hasattr(module, name):
-        raise TargetNotFound(f"Module {module_name} has no {name!r}.")
-    found = getattr(module, name)
-    if not isinstance(found, Workflow):
-        raise NotAWorkflow(f"{target} is a {type(found).__name__}: decorate it with @chat or @workflow.")
-    return [found]
+    return _import(name, name)
 
 
 def _import(name: str, target: str) -> ModuleType:

@@ -64,7 +64,7 @@ class Server:
             if guards.is_bad(exchange.path, exchange.scope.get("raw_path") or b""):
                 guards.check(exchange, self.settings)
                 raise guards.not_normal(exchange.path)
-            path = exchange.path.removeprefix(self.settings.root_path) if self.settings.root_path else exchange.path
+            path = routes.below(self.settings.root_path, exchange.path)
             try:
                 found = routes.match(path)
             finally:
@@ -90,7 +90,7 @@ class Server:
             case "inspect":
                 await self._inspect(exchange, found)
             case "own":
-                await exchange.answer(await self._own(found.name, exchange))
+                await exchange.answer(await self._own(found.name))
             case "api":
                 await self._loaded()
                 await self._api(exchange.scope, exchange.receive, _noted(exchange))
@@ -137,7 +137,7 @@ class Server:
             bounds=self.settings.json_bounds,
         )
 
-    async def _own(self, name: str, exchange: Exchange) -> Answer:
+    async def _own(self, name: str) -> Answer:
         match name:
             case "health":
                 return _json(200, {"status": "ok"})
@@ -145,7 +145,11 @@ class Server:
                 if self.engine.draining:
                     return _json(503, {"status": "not ready", "waiting": ["shutdown"]})
                 waiting = self.waiting_for
-                return _json(503, {"status": "not ready", "waiting": waiting}) if waiting else _json(200, {"status": "ready"})
+                return (
+                    _json(503, {"status": "not ready", "waiting": waiting})
+                    if waiting
+                    else _json(200, {"status": "ready"})
+                )
             case "version":
                 return _json(200, {"version": VERSION})
             case "metrics":
@@ -201,7 +205,7 @@ class Server:
                 return
 
     def _load(self) -> asyncio.Task[None]:
-        """Load the REST API in a thread: importing its framework takes half a second that no request should wait for."""
+        """Load the REST API in a thread: importing its framework takes half a second that nobody should wait for."""
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load_api())
         return self._loading

@@ -17,7 +17,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class Gone(Exception):  # noqa: N818 - not an error: the client left before it had said all
+class Gone(Exception):
     """Nobody is there to answer."""
 
 

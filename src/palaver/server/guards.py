@@ -65,8 +65,10 @@ def _check_host(host: str, exchange: Exchange, settings: Settings) -> None:
 
 def is_bad(path: str, raw_path: bytes) -> bool:
     """Is this path anything but one plain spelling? No route of ours needs an escape, and one spelling is one route."""
-    return b"%" in raw_path or any(trick in path for trick in ("//", "\\", ";", "\0")) or any(
-        segment in (".", "..") or segment.endswith(".") for segment in path.split("/")
+    return (
+        b"%" in raw_path
+        or any(trick in path for trick in ("//", "\\", ";", "\0"))
+        or any(segment in (".", "..") or segment.endswith(".") for segment in path.split("/"))
     )
 
 

@@ -7,12 +7,12 @@ from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.protocols.base import Answer
 
-_POLICY = (
-    "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;color:#1c2024;background:#fff}"
-    "h1{font-size:1.6rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2rem 0 .2rem}p{margin:.2rem 0 .6rem;color:#51585f}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem}"
+    "body{color:#1c2024;background:#fff}h1{font-size:1.6rem;margin-bottom:.2rem}"
+    "h2{font-size:1.1rem;margin:2rem 0 .2rem}"
+    "p{margin:.2rem 0 .6rem;color:#51585f}"
     "pre{background:#f4f5f6;border-radius:8px;padding:.8rem 1rem;overflow-x:auto;font-size:.85rem}"
     "span{font-size:.75rem;font-weight:600;padding:.15rem .5rem;border-radius:1rem;background:#e6effc;color:#1a56a8;"
     "vertical-align:middle}span.no{background:#eee;color:#555}a{color:#1a56a8}"
@@ -29,7 +29,8 @@ def page(registry: Registry, host: str, root_path: str) -> Answer:
     body = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Palaver</title><style>{_STYLE}</style><h1>Palaver</h1>"
-        f"<p>These workflows can be called here. All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
+        "<p>These workflows can be called here."
+        f" All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
         f"{listed or empty}</html>"
     )
     headers = (

@@ -41,7 +41,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self.scope["extensions"] = {TRANSPORT: self.transport}
+            self.scope["extensions"] = {TRANSPORT: self.transport}  # pyright: ignore[reportGeneralTypeIssues]  # an object, for stream.py
             if not self._reading_head:
                 self._await_head()  # The next request on this connection.
 

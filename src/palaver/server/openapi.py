@@ -1,74 +1,83 @@
 """/openapi.json: the REST API's document and every workflow's operations in one (OpenAPI 3.1)."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from palaver.core.descriptions import Description
 
-_ERRORS: dict[str, Any] = {"description": "An error: see docs/errors.md.", "content": {"application/json": {}}}
+_JSON: dict[str, Any] = {"application/json": {}}
+_ERROR: dict[str, Any] = {"description": "An error: its code and a line that says what to do.", "content": _JSON}
+_ANSWERS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
 
 
 def document(descriptions: Iterable[Description], default: str | None, api: Any, version: str) -> dict[str, Any]:
-    """The joined document. The flag `is_chat` stands on each operation; `messages` is in a /run body only for a chat."""
+    """The joined document. `is_chat` stands on each operation; `messages` is in the body of /run only for a chat."""
     whole: dict[str, Any] = api.openapi_schema.to_schema()
     paths: dict[str, Any] = dict(whole.get("paths", {}))
+    components: dict[str, Any] = dict(whole.get("components", {}))
+    schemas = components["schemas"] = dict(components.get("schemas", {}))
     for description in descriptions:
-        prefixes = [f"/{description.name}", *([""] if description.name == default else [])]
-        for prefix in prefixes:
-            paths |= _operations(description, prefix)
-    return {**whole, "openapi": "3.1.0", "info": {"title": "Palaver", "version": version}, "paths": paths}
+        bodies = _Bodies(description)
+        schemas |= bodies.definitions
+        for prefix in [f"/{description.name}", *([""] if description.name == default else [])]:
+            paths |= _operations(description, bodies, prefix)
+    info = {"title": "Palaver", "version": version}
+    return {**whole, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
 
-def _operations(description: Description, prefix: str) -> dict[str, Any]:
+class _Bodies:
+    """The request bodies of one workflow. Its definitions move to the document's own place for them."""
+
+    def __init__(self, description: Description) -> None:
+        self.definitions: dict[str, Any] = {}
+        inputs = self._moved(description.name, description.schemas.inputs)
+        parameters = self._moved(description.name, description.schemas.parameters)
+        properties: dict[str, Any] = dict(inputs.get("properties", {}))
+        data = {"type": "object", "properties": {"inputs": inputs, "parameters": parameters}}
+        flat: dict[str, Any] = {"inputs": inputs, "ag_config": parameters}
+        if description.is_chat:
+            history = properties.pop("messages", {"type": "array", "items": {"type": "object"}})
+            needed = [name for name in inputs.get("required", []) if name != "messages"]
+            flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": needed}}
+        self.run = {"type": "object", "properties": flat}
+        self.invoke = {"type": "object", "properties": {**flat, "parameters": parameters, "data": data}}
+
+    def _moved(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        for name, definition in schema.get("$defs", {}).items():
+            self.definitions[f"{workflow}.{name}"] = _pointed(definition, workflow)
+        return _pointed({key: value for key, value in schema.items() if key not in ("$defs", "$schema")}, workflow)
+
+
+def _pointed(schema: Any, workflow: str) -> Any:
+    """The schema with its local references pointing at where the definitions are now."""
+    if isinstance(schema, list):
+        return [_pointed(item, workflow) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: _pointed(value, workflow) for key, value in cast("dict[str, Any]", schema).items()}
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        moved["$ref"] = f"#/components/schemas/{workflow}.{reference.removeprefix('#/$defs/')}"
+    return moved
+
+
+def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[str, Any]:
     tag = prefix.strip("/") or "default"
+
+    def operation(name: str, summary: str, body: dict[str, Any] | None, *, flags: bool = True) -> dict[str, Any]:
+        told: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _ANSWERS}
+        if description.description:
+            told["description"] = description.description
+        if body is not None:
+            told["requestBody"] = {"content": {"application/json": {"schema": body}}}
+        return told | ({"x-agenta": {"flags": dict(description.flags)}} if flags else {})
+
     return {
         f"{prefix}/inspect": {
-            "get": _operation(description, f"{tag}_inspect", "What it is and what it takes", body=None, flags=False),
-            "post": _operation(description, f"{tag}_inspect_post", "The same", body={"type": "object"}, flags=False),
+            "get": operation("inspect", "What it is and what it takes", None, flags=False),
+            "post": operation("inspect_post", "The same; the body has no effect", {"type": "object"}, flags=False),
         },
-        f"{prefix}/invoke": {"post": _operation(description, f"{tag}_invoke", "Call it", body=_invoke_body(description))},
-        f"{prefix}/run": {"post": _operation(description, f"{tag}_run", "Call it", body=_flat_body(description))},
-        f"{prefix}/test": {"post": _operation(description, f"{tag}_test", "Call it", body=_flat_body(description))},
+        f"{prefix}/invoke": {"post": operation("invoke", "Call it", bodies.invoke)},
+        f"{prefix}/run": {"post": operation("run", "Call it, as Agenta's older clients do", bodies.run)},
+        f"{prefix}/test": {"post": operation("test", "The same as /run", bodies.run)},
     }
-
-
-def _operation(
-    description: Description, name: str, summary: str, *, body: dict[str, Any] | None, flags: bool = True
-) -> dict[str, Any]:
-    answers = {"200": {"description": "The answer.", "content": {"application/json": {}}}, "4XX": _ERRORS, "5XX": _ERRORS}
-    operation: dict[str, Any] = {"operationId": name, "summary": summary, "responses": answers}
-    if description.description:
-        operation["description"] = description.description
-    if body is not None:
-        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
-    if flags:
-        operation["x-agenta"] = {"flags": dict(description.flags)}
-    return operation
-
-
-def _flat_body(description: Description) -> dict[str, Any]:
-    inputs, defs = _split(description.schemas.inputs)
-    parameters, more = _split(description.schemas.parameters)
-    properties: dict[str, Any] = {"inputs": inputs, "ag_config": parameters}
-    if description.is_chat:
-        messages = inputs.get("properties", {}).get("messages", {"type": "array", "items": {"type": "object"}})
-        own = {name: schema for name, schema in inputs.get("properties", {}).items() if name != "messages"}
-        needed = [name for name in inputs.get("required", []) if name != "messages"]
-        properties = {"messages": messages, **properties, "inputs": {**inputs, "properties": own, "required": needed}}
-    document: dict[str, Any] = {"type": "object", "properties": properties}
-    return document | ({"$defs": {**defs, **more}} if defs or more else {})
-
-
-def _invoke_body(description: Description) -> dict[str, Any]:
-    inputs, defs = _split(description.schemas.inputs)
-    parameters, more = _split(description.schemas.parameters)
-    data = {"type": "object", "properties": {"inputs": inputs, "parameters": parameters}}
-    flat = _flat_body(description)
-    document: dict[str, Any] = {"type": "object", "properties": {**flat["properties"], "data": data}}
-    return document | ({"$defs": {**defs, **more}} if defs or more else {})
-
-
-def _split(schema: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema and its definitions apart: local references point at the top of the body's schema."""
-    rest = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    return rest, dict(schema.get("$defs", {}))

@@ -14,7 +14,7 @@ def watch(command: Sequence[str], folders: Iterable[Path]) -> int:
     """Run the command until it is interrupted; end and start it anew on every change below the folders."""
     roots = sorted({folder.resolve() for folder in folders})
     seen = _stamps(roots)
-    child = subprocess.Popen(command)  # noqa: S603 - our own interpreter and arguments
+    child = subprocess.Popen(command)
     try:
         while True:
             time.sleep(_INTERVAL)
@@ -22,10 +22,10 @@ def watch(command: Sequence[str], folders: Iterable[Path]) -> int:
             if now == seen:
                 continue
             changed = sorted(str(path.name) for path in now.keys() | seen.keys() if now.get(path) != seen.get(path))
-            print(f"{', '.join(changed[:3])} changed: starting again", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{', '.join(changed[:3])} changed: starting again\n")
             seen = now
             _end(child)
-            child = subprocess.Popen(command)  # noqa: S603
+            child = subprocess.Popen(command)
     except KeyboardInterrupt:
         return 0
     finally:

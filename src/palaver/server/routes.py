@@ -69,6 +69,11 @@ def match(path: str) -> Match:
     raise NotFound(f"There is nothing at {path[:80]}.")
 
 
+def below(prefix: str, path: str) -> str:
+    """The path without the prefix that a proxy may have left on it."""
+    return path[len(prefix) :] or "/" if path == prefix or path.startswith(f"{prefix}/") else path
+
+
 def check_method(endpoint: Endpoint, method: str, path: str) -> None:
     """Raise for a method that the endpoint does not take."""
     if method not in endpoint.methods:

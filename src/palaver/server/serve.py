@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -83,15 +84,12 @@ class _Uvicorn(uvicorn.Server):
         await super().shutdown(sockets)
         await draining if not self.force_exit else draining.cancel()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         # uvicorn raises the signal again at the end, so that a clean stop would look like a crash; hence not super().
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
+        with suppress(KeyboardInterrupt):
             super().run(sockets)
-        except KeyboardInterrupt:
-            pass
-

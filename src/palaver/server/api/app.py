@@ -6,6 +6,7 @@ import msgspec
 from litestar import Litestar, Request, Response, get
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
+from litestar.params import FromPath
 
 from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError
@@ -38,7 +39,7 @@ def make(registry: Registry, settings: Settings, version: str) -> Litestar:
         return Page(data=[row(w, default=registry.default) for w in sorted(registry, key=lambda w: w.description.name)])
 
     @get("/api/workflows/{name:str}", operation_id="get_workflow", summary="One workflow, with its schemas")
-    async def get_workflow(name: str) -> WorkflowView:
+    async def get_workflow(name: FromPath[str]) -> WorkflowView:
         return view(registry.workflow(name), default=registry.default, base=settings.root_path)
 
     @get("/api/about", operation_id="about", summary="Version and limits")
@@ -54,7 +55,7 @@ def make(registry: Registry, settings: Settings, version: str) -> Litestar:
     )
 
 
-def _refused(request: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
+def _refused(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
     return _problem(status_of(error), error.code, error.message)
 
 

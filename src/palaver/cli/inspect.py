@@ -1,0 +1,124 @@
+"""palaver inspect: what a target or a URL declares."""
+
+import asyncio
+from typing import Any
+
+import click
+import msgspec
+
+from palaver.cli.finding import is_url
+from palaver.core.descriptions import Description
+from palaver.discovery.evidence import Found, report
+from palaver.discovery.targets import installed, load_installed, load_one
+from palaver.outbound import printable
+from palaver.protocols.inspect import document
+from palaver.workflows.workflow import Workflow
+
+
+@click.command()
+@click.argument("target", metavar="TARGET|URL")
+@click.option("--json", "as_json", is_flag=True, help="Print the /inspect document, or the evidence for a URL.")
+def command(target: str, as_json: bool) -> int:
+    """Show what TARGET declares (a file, a folder, "module:name", an installed name), or what stands at a URL.
+
+    \b
+    Examples:
+      palaver inspect app.py
+      palaver inspect eliza --json
+      palaver inspect https://example.org/my-app
+    """
+    if is_url(target):
+        return _inspect_url(target, as_json)
+    workflows = [load_installed(target)] if target in installed() else load_one(target)
+    if as_json:
+        documents = [document(workflow.description, routes={}, version=_version()) for workflow in workflows]
+        _print_json(documents[0] if len(documents) == 1 else documents)
+        return 0
+    for number, workflow in enumerate(workflows):
+        click.echo("\n" * bool(number) + _described(workflow))
+    return 0
+
+
+def _inspect_url(url: str, as_json: bool) -> int:
+    from palaver.discovery.strangers import discover
+
+    found = asyncio.run(discover(url))
+    if as_json:
+        _print_json(report(found))
+    else:
+        click.echo(_evidence(found))
+    return 0 if found.evidence != "none" and not found.refused else 1
+
+
+def _described(workflow: Workflow) -> str:
+    description = workflow.description
+    lines = [f"{description.name}  {_kind(description)}  {workflow.place}"]
+    if description.description:
+        lines.append(f"  {description.description}")
+    lines += _fields("inputs", description.schemas.inputs)
+    lines += _fields("parameters", description.schemas.parameters)
+    output = "a message, or a list of them" if description.is_chat else _type(description.schemas.outputs)
+    return "\n".join([*lines, f"  output      {output}"])
+
+
+def _fields(title: str, schema: Any) -> list[str]:
+    properties: dict[str, Any] = schema.get("properties", {})
+    required = schema.get("required", [])
+    width = max((len(name) for name in properties), default=0)
+    lines: list[str] = []
+    for name, field in properties.items():
+        kind = "messages" if field.get("x-ag-type-ref") == "messages" else _type(field)
+        note = ", required" if name in required else f" = {msgspec.json.encode(field.get('default')).decode()}"
+        told = f"  {field['description']}" if "description" in field else ""
+        lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {kind}{note}{told}")
+    if schema.get("additionalProperties"):
+        lines.append(f"  {title if not lines else '':<10}  and any other")
+    return lines
+
+
+def _type(schema: Any) -> str:
+    match schema:
+        case {"$ref": str(reference)}:
+            return reference.rpartition("/")[2]
+        case {"type": str(kind)}:
+            return kind
+        case {"type": list()}:
+            return " or ".join(str(kind) for kind in schema["type"])
+        case {"anyOf": list()}:
+            return " or ".join(_type(choice) for choice in schema["anyOf"])
+        case {"enum": list()}:
+            return " or ".join(msgspec.json.encode(value).decode() for value in schema["enum"])
+        case _:
+            return "anything"
+
+
+def _kind(description: Description) -> str:
+    return "chat" if description.is_chat else "workflow"
+
+
+def _evidence(found: Found) -> str:
+    lines = [printable(found.url)]
+    if found.refused:
+        lines.append("  It wants credentials, so nothing could be found out.")
+    elif found.is_chat is None:
+        lines.append("  Nothing at this URL says what it is.")
+    else:
+        lines.append(f"  {'a chat' if found.is_chat else 'not a chat'}: {found.confidence} by {found.evidence}")
+    if found.call:
+        lines.append(f"  call      {printable(found.call)}  (dialect {found.dialect})")
+    for tried in found.tried:
+        status = tried.status if tried.status is not None else "-"
+        asked = printable(tried.request or "the documents above")
+        lines.append(f"  {tried.step:<16}  {asked:<22}  {status:<4}  {printable(tried.found)}")
+    lines += [f"  warning: {printable(warning)}" for warning in found.warnings]
+    return "\n".join(lines)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("palaver")

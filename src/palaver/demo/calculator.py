@@ -1,0 +1,79 @@
+"""A chat that plans arithmetic, calls a tool for each step, and shows what came back. There is no model behind it."""
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+from palaver import Message, ToolCall, ToolResult, chat
+
+Step = tuple[str, Decimal | int, Decimal | int]  # A sign and two arguments; an int is the result of that earlier step.
+TOOLS = {
+    "+": ("add", Decimal.__add__, 1),
+    "-": ("subtract", Decimal.__sub__, 1),
+    "*": ("multiply", Decimal.__mul__, 2),
+    "/": ("divide", Decimal.__truediv__, 2),
+}
+
+
+@chat
+def calculator(messages: list[Message]) -> Iterator[object]:
+    """Works out sums like (2 + 3) * 4, one tool call at a time."""
+    asked = next((message.text for message in reversed(messages) if message.role == "user"), "")
+    tokens = re.findall(r"\d+(?:\.\d+)?|[-+*/()]", asked.replace("×", "*").replace("÷", "/"))
+    try:
+        steps = plan(tokens)
+    except (IndexError, ValueError):
+        steps = []
+    if not steps:
+        yield "Give me something to work out, such as (2 + 3) * 4."
+        return
+    yield f"{' '.join(tokens)} takes {len(steps)} step{'s' if len(steps) > 1 else ''}."
+    results: list[Decimal] = []
+    for number, (sign, left, right) in enumerate(steps):
+        name, operation, _ = TOOLS[sign]
+        a, b = (results[side] if isinstance(side, int) else side for side in (left, right))
+        call = f"call_{len(messages)}_{number}"
+        yield ToolCall(call_id=call, name=name, arguments=json.dumps({"a": shown(a), "b": shown(b)}))
+        try:
+            results.append(operation(a, b))
+        except ArithmeticError as error:
+            yield ToolResult(call_id=call, output=type(error).__name__, is_error=True)
+            yield f"I cannot {name} {shown(a)} by {shown(b)}, so there is no answer."
+            return
+        yield ToolResult(call_id=call, output=shown(results[-1]))
+    yield f"The answer is {shown(results[-1])}."
+
+
+def plan(tokens: list[str]) -> list[Step]:
+    """The steps: brackets first, products before sums. Raises for what is no arithmetic."""
+    steps: list[Step] = []
+    values: list[Decimal | int] = []
+    signs: list[str] = []
+
+    def reduce() -> None:
+        right, left = values.pop(), values.pop()
+        steps.append((signs.pop(), left, right))
+        values.append(len(steps) - 1)
+
+    for token in tokens:
+        if token == ")":
+            while signs[-1] != "(":
+                reduce()
+            signs.pop()
+        elif token in TOOLS or token == "(":
+            while token != "(" and signs and signs[-1] != "(" and TOOLS[signs[-1]][2] >= TOOLS[token][2]:
+                reduce()
+            signs.append(token)
+        else:
+            values.append(Decimal(token))
+    while signs:
+        reduce()
+    if len(values) != 1 or any(sign == "(" for sign, _, _ in steps) or max(map(len, tokens)) > 15:
+        raise ValueError("not arithmetic, or longer than a pocket calculator takes")
+    return steps
+
+
+def shown(number: Decimal) -> int | float:
+    """The number as JSON has it."""
+    return int(number) if number == number.to_integral_value() else float(number)

@@ -1,0 +1,49 @@
+"""A workflow that is no chat: text in, a headline out."""
+
+import re
+from collections import Counter
+from typing import Annotated
+
+from palaver import Failure, Parameter, workflow
+
+_SMALL = frozenset(
+    "a an and are as at be been but by for from had has have he her his in into is it its nor not of on or our she so"
+    " than that the their them then there these they this to was we were which who will with you your".split()
+)
+
+
+@workflow
+def headline(
+    text: str,
+    words: int = 8,
+    style: Annotated[str, Parameter(description="'title' writes Words Like This, 'plain' leaves them")] = "title",
+) -> str:
+    """Finds the sentence that says most, and makes a headline of it.
+
+    Args:
+        text: what the headline is for
+        words: how long it may be
+    """
+    sentences = [sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
+    if not sentences:
+        raise Failure("nothing_to_say", "There is no text to make a headline of.", status=422)
+    weight = Counter(_bare(word) for sentence in sentences for word in sentence)
+
+    def says(sentence: list[str]) -> float:
+        telling = [weight[_bare(word)] for word in sentence if _bare(word) not in _SMALL]
+        return sum(telling) / (len(sentence) + 3)  # A little in favour of longer ones.
+
+    best = max(sentences, key=says)[:words]
+    while len(best) > 1 and _bare(best[-1]) in _SMALL:
+        best.pop()  # No headline ends with "of the".
+    line = " ".join(best).rstrip(".,;:!?")
+    return _titled(line) if style == "title" else line
+
+
+def _bare(word: str) -> str:
+    return word.lower().strip(".,;:!?\"'()")
+
+
+def _titled(line: str) -> str:
+    words = line.split()
+    return " ".join(word if i and word in _SMALL else word[:1].upper() + word[1:] for i, word in enumerate(words))

@@ -1,0 +1,225 @@
+"""Commands as a person runs them: a process, its output, its exit code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palaver.cli.main import COMMANDS
+from tests.serving import served
+
+APP = '''
+from dataclasses import dataclass
+from palaver import chat, workflow
+
+@dataclass
+class Config:
+    temperature: float = 0.2
+
+@chat
+async def tutor(messages, subject: str = "maths", config: Config = Config()):
+    """Explains a subject.
+
+    Args:
+        subject: what to explain
+    """
+    yield f"About {subject}, at {config.temperature}."
+
+@workflow
+def shout(text: str) -> str:
+    return text.upper()
+'''
+
+
+def palaver(*arguments: str, cwd: Path, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-W", "error", "-m", "palaver.cli", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command: str, tmp_path: Path) -> None:
+    run = palaver(command, "--help", cwd=tmp_path)
+
+    assert run.returncode == 0
+    assert f"  palaver {command}" in run.stdout.partition("Example")[2]
+
+
+def test_the_list_of_commands_says_where_to_start(tmp_path: Path) -> None:
+    run = palaver("--help", cwd=tmp_path)
+
+    assert "palaver demo" in run.stdout
+    assert all(f"  {command} " in run.stdout for command in COMMANDS)
+
+
+def test_inspect_shows_what_a_file_declares(folder: Path) -> None:
+    run = palaver("inspect", "app.py", cwd=folder)
+
+    assert run.stdout == (
+        "tutor  chat  app.py:9\n"
+        "  Explains a subject.\n"
+        "  inputs      messages  messages, required\n"
+        '              subject   string = "maths"  what to explain\n'
+        "  parameters  temperature  number = 0.2\n"
+        "  output      a message, or a list of them\n"
+        "\n"
+        "shout  workflow  app.py:18\n"
+        "  inputs      text  string, required\n"
+        "  output      string\n"
+    )
+
+
+def test_inspect_json_is_the_document_of_the_route(folder: Path) -> None:
+    run = palaver("inspect", "app.py:shout", "--json", cwd=folder)
+
+    document = msgspec.json.decode(run.stdout)
+    assert document["flags"] == {"is_chat": False}
+    assert document["revision"]["slug"] == "shout"
+
+
+def test_inspect_finds_out_what_stands_at_a_url(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        told = palaver("inspect", f"{server.url}/headline", cwd=tmp_path)
+        as_json = palaver("inspect", f"{server.url}/eliza/invoke", "--json", cwd=tmp_path)
+        nothing = palaver("inspect", f"{server.url}/nobody", cwd=tmp_path)
+
+    assert (told.returncode, as_json.returncode, nothing.returncode) == (0, 0, 1)
+    assert "not a chat: declared by inspect.flags" in told.stdout
+    found = msgspec.json.decode(as_json.stdout)
+    assert (found["is_chat"], found["evidence"], found["dialect"]) == (True, "inspect.flags", "invoke")
+    assert "Nothing at this URL says what it is." in nothing.stdout
+
+
+ERRORS = {
+    "a file that is not there": (("serve", "nope.py"), 1, "error: There is no file nope.py."),
+    "a module that is not there": (("serve", "no_such_module"), 1, "error: There is no file, folder or module no_such_module."),
+    "a name that is not there": (("serve", "app.py:nobody"), 1, "error: "),
+    "a host that others can reach": (("serve", "app.py", "--host", "0.0.0.0"), 2, "error: Keys do not exist yet; bind to 127.0.0.1."),
+    "a default that is not served": (("serve", "app.py", "--default", "x"), 1, "error: No workflow 'x'. Known: shout, tutor."),
+    "a chat with what is no chat": (("chat", "app.py:shout"), 1, "error: shout is not a chat: use palaver call app.py:shout payload.json."),
+    "a chat with one of several": (("chat", "app.py"), 1, "error: app.py declares several workflows: say which one"),
+    "an unknown workflow": (("chat", "nobody"), 1, "error: There is no workflow 'nobody' here."),
+    "an unknown command": (("dance",), 2, "Error: No such command 'dance'."),
+    "a payload that is not there": (("call", "echo", "nope.json"), 2, "Error: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "code", "line"), ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_is_one_line_and_an_exit_code(folder: Path, arguments: tuple[str, ...], code: int, line: str) -> None:
+    run = palaver(*arguments, cwd=folder)
+
+    assert (run.returncode, "Traceback" in run.stderr) == (code, False)
+    assert line in run.stderr
+    assert len([shown for shown in run.stderr.splitlines() if "rror:" in shown]) == 1
+
+
+def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
+    (folder / "broken.py").write_text("import palaver\n1 / 0\n", encoding="utf-8")
+    (folder / "odd.py").write_text("from palaver import chat\n@chat\ndef f(x): ...\n", encoding="utf-8")
+
+    broken, odd = palaver("serve", "broken.py", cwd=folder), palaver("serve", "odd.py", cwd=folder)
+
+    assert broken.stderr == "error: broken.py could not be loaded: ZeroDivisionError: division by zero\n"
+    assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
+
+
+def test_call_answers_on_standard_output_or_into_a_file(folder: Path) -> None:
+    (folder / "payload.json").write_text('{"inputs": {"text": "hello"}}', encoding="utf-8")
+
+    shown = palaver("call", "app.py:shout", "payload.json", "-O", cwd=folder)
+    piped = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"inputs": {"text": "hi"}}')
+    written = palaver("call", "app.py:shout", "payload.json", "-o", "reply.json", cwd=folder)
+
+    assert (shown.stdout, piped.stdout) == ('"HELLO"\n', '"HI"\n')
+    assert (written.stdout, (folder / "reply.json").read_text()) == ("", '"HELLO"\n')
+
+
+def test_call_streams_records(folder: Path) -> None:
+    run = palaver("call", "app.py:tutor", "-", "--stream", cwd=folder, stdin='{"messages": []}')
+
+    assert [msgspec.json.decode(line)["type"] for line in run.stdout.splitlines()] == [
+        *("message_start", "message_delta", "message_end", "done")
+    ]
+
+
+def test_call_tells_every_fault_with_its_place(folder: Path) -> None:
+    run = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"inputs": {"text": 5, "more": 1}}')
+    not_json = palaver("call", "app.py:shout", "-", cwd=folder, stdin="{")
+
+    assert run.returncode == not_json.returncode == 1
+    assert "/inputs/text: Input 'text' does not fit" in run.stderr
+    assert "/inputs/more: There is no input 'more'." in run.stderr
+    assert "error: The body is not valid JSON" in not_json.stderr
+
+
+def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:
+    body = '{"inputs": {"text": "The rain fell. The rain fell again."}}'
+    with served(tmp_path) as server:
+        called = palaver("call", "headline", "-", "--url", server.url, cwd=tmp_path, stdin=body)
+        direct = palaver("call", f"{server.url}/headline", "-", cwd=tmp_path, stdin=body)
+        talked = palaver("chat", "calculator", "--url", server.url, cwd=tmp_path, stdin="1 + 2\n")
+
+    assert called.stdout == direct.stdout == '"The Rain Fell Again"\n'
+    assert "⚙ add(a=1, b=2)" in talked.stdout
+    assert talked.stdout.endswith("The answer is 3.\n")
+
+
+def test_a_conversation_over_a_pipe_remembers_and_obeys(folder: Path) -> None:
+    lines = "hello\nI am glad about my code\n/history\n/reset\n/history\n/nonsense\n/quit\nnever asked\n"
+
+    run = palaver("chat", "eliza", cwd=folder, stdin=lines)
+
+    assert run.returncode == 0
+    assert run.stdout.startswith("Hello. What brings you here today?\nHow long have you been glad about your code?\n")
+    assert "user: I am glad about my code\nassistant: How long" in run.stdout
+    assert "The conversation is forgotten.\nNothing has been said yet." in run.stdout
+    assert "/again     ask the last question again" in run.stdout
+    assert "never asked" not in run.stdout
+
+
+def test_inputs_and_parameters_of_a_conversation_are_given_by_option(folder: Path) -> None:
+    run = palaver("chat", "app.py:tutor", "-i", "subject=physics", "-p", "temperature=1", cwd=folder, stdin="Go\n")
+    bad = palaver("chat", "app.py:tutor", "-p", "temperature=hot", cwd=folder, stdin="Go\n")
+
+    assert run.stdout == "About physics, at 1.0.\n"
+    assert "error: Parameter 'temperature' does not fit" in bad.stdout
+
+
+def test_what_a_workflow_says_cannot_move_the_cursor(folder: Path) -> None:
+    hostile = '[{"text": "\\u001b[2J\\u001b]0;owned\\u0007 \\u202e ok"}, {"tool_call": {"name": "\\u001b[31m", "id": "c"}}]'
+
+    run = palaver("chat", "palaver.testing:scripted", cwd=folder, stdin=hostile + "\n")
+
+    assert "\x1b" not in run.stdout.replace("\x1b[2m", "")
+    assert "\u202e" not in run.stdout
+    assert "ok" in run.stdout
+
+
+def test_doctor_shows_where_each_setting_came_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "palaver.toml").write_text("port = 9100\nthreads = 7\n", encoding="utf-8")
+    monkeypatch.setenv("PALAVER_THREADS", "9")
+
+    run = palaver("doctor", "app.py", "--json", cwd=folder)
+
+    document = msgspec.json.decode(run.stdout)
+    settings = {row["name"]: (row["value"], row["source"]) for row in document["settings"]}
+    assert (run.returncode, document["problems"]) == (0, [])
+    assert settings["port"] == (9100, "file")
+    assert settings["threads"] == (9, "env")
+    assert settings["host"] == ("127.0.0.1", "default")
+    assert [row["name"] for row in document["workflows"]] == ["tutor", "shout"]
+
+
+def test_a_setting_that_cannot_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALAVER_PORT", "many")
+
+    run = palaver("doctor", cwd=folder)
+
+    assert (run.returncode, run.stderr) == (2, "error: Setting PALAVER_PORT: Expected `int`, got `str`.\n")

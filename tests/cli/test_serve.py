@@ -1,0 +1,111 @@
+"""palaver serve and demo as processes: what they print, hints, --reload, the next free port."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.serving import served
+
+
+def test_serve_prints_a_line_for_each_workflow_and_the_address(tmp_path: Path) -> None:
+    with served(tmp_path, "from palaver.demo import eliza, headline\n") as server:
+        lines = server.lines[:3]
+
+    assert lines == [
+        f"eliza     chat      eliza.py:{_line('eliza')}",
+        f"headline  workflow  headline.py:{_line('headline')}",
+        f"Serving at {server.url}  (Ctrl+C stops)",
+    ]
+
+
+def test_a_workflow_that_takes_messages_gets_a_hint(tmp_path: Path) -> None:
+    source = "from palaver import workflow\n@workflow\ndef f(messages): return 1\n"
+
+    with served(tmp_path, source) as server:
+        assert server.lines[0] == "hint: f takes messages; declare it with @chat to make it a chat"
+
+
+def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    for name in ("one", "two"):
+        source = f"from palaver import workflow\n@workflow\ndef {name}(): return '{name}'\n"
+        (tmp_path / "more" / f"{name}.py").write_text(source, encoding="utf-8")
+
+    with served(tmp_path, "from palaver.testing import echo\n", str(tmp_path / "more")) as server:
+        listed = httpx.get(f"{server.url}/api/workflows", trust_env=False).json()
+
+    assert [row["name"] for row in listed["data"]] == ["echo", "one", "two"]
+
+
+def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
+    target = tmp_path / "app.py"
+    target.write_text("from palaver import workflow\n@workflow\ndef f(): return 'old'\n", encoding="utf-8")
+    port = _free_port()
+    command = [sys.executable, "-m", "palaver.cli", "serve", str(target), "--port", str(port), "--reload"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        assert _eventually(port, "old")
+        target.write_text("from palaver import workflow\n@workflow\ndef f(): return 'new'\n", encoding="utf-8")
+        os.utime(target, (time.time() + 5, time.time() + 5))
+        assert _eventually(port, "new")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+
+def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        try:
+            assert process.stderr is not None
+            lines = [process.stderr.readline().split() for _ in range(5)]
+            url = lines[4][2]
+            page = httpx.get(url, trust_env=False, timeout=30)
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+            process.stderr.close()
+
+    assert [line[:2] for line in lines[:4]] == [
+        ["eliza", "chat"],
+        ["calculator", "chat"],
+        ["headline", "workflow"],
+        ["echo", "workflow"],
+    ]
+    assert url != f"http://127.0.0.1:{port}"
+    assert page.status_code == 200
+    assert f"curl {url}/eliza/invoke" in page.text
+
+
+def _line(name: str) -> int:
+    from palaver import demo
+
+    return getattr(demo, name).function.__code__.co_firstlineno
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def _eventually(port: int, value: str) -> bool:
+    for _ in range(300):
+        try:
+            answer = httpx.post(f"http://127.0.0.1:{port}/f/invoke", json={}, trust_env=False, timeout=5)
+            if answer.json() == value:
+                return True
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.1)
+    return False

@@ -1,0 +1,94 @@
+"""Sync code that blocks, misbehaves or never returns does not stall anybody else."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+
+from tests.faults.rounds import rounds
+from tests.serving import served
+
+HOSTILE = """
+import sys
+import threading
+import time
+from palaver import chat, workflow
+from palaver.testing import echo
+
+@workflow
+def sleeper(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+@workflow
+def quitter() -> str:
+    sys.exit(3)
+
+@workflow
+def spinner(seconds: float) -> int:
+    end = time.monotonic() + seconds
+    turns = 0
+    while time.monotonic() < end:
+        turns += 1
+    return turns
+
+@workflow
+def leaver() -> str:
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return "left a thread behind"
+
+@chat
+def shouter(messages, ctx):
+    while not ctx.cancelled:
+        yield "x" * 1000
+"""
+
+
+def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
+    seconds = rounds(2, 5)
+    with served(tmp_path, HOSTILE) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        with ThreadPoolExecutor(4) as pool:
+            slow = [pool.submit(_call, server.url, "sleeper", {"seconds": seconds}) for _ in range(4)]
+            took: list[float] = []
+            began = time.monotonic()
+            while time.monotonic() - began < seconds * 0.7:
+                since = time.monotonic()
+                assert http.post("/echo/invoke", json={"inputs": {"a": 1}}).json() == {"a": 1}
+                took.append(time.monotonic() - since)
+            answers = [future.result() for future in slow]
+
+    assert answers == ["slept"] * 4
+    assert sorted(took)[len(took) // 2] < 0.5  # The goal of 20 ms is measured by `make bench`; this is a watchdog.
+    assert max(took) < seconds / 2
+
+
+def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
+    with served(tmp_path, HOSTILE) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        quit_ = http.post("/quitter/invoke", json={"inputs": {}})
+        left = http.post("/leaver/invoke", json={"inputs": {}})
+        with ThreadPoolExecutor(1) as pool:
+            spinning = pool.submit(_call, server.url, "spinner", {"seconds": 1.0})
+            since = time.monotonic()
+            assert http.get("/health").status_code == 200
+            waited = time.monotonic() - since
+            assert spinning.result() > 0
+
+    assert (quit_.status_code, quit_.json()["status"]["type"]) == (500, "workflow_failed")
+    assert left.json() == "left a thread behind"
+    assert waited < 1
+
+
+def test_a_client_that_leaves_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:
+    body = {"messages": [], "flags": {"stream": True}}
+    with served(tmp_path, HOSTILE, threads="2") as server:
+        with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+            for _ in range(rounds(6, 50)):
+                with http.stream("POST", "/shouter/invoke", json=body) as answer:
+                    assert next(answer.iter_lines())
+        assert _call(server.url, "sleeper", {"seconds": 0}) == "slept"  # A slot is free again.
+        assert server.stop() == 0
+
+
+def _call(url: str, name: str, inputs: dict[str, float]) -> object:
+    return httpx.post(f"{url}/{name}/invoke", json={"inputs": inputs}, timeout=120, trust_env=False).json()

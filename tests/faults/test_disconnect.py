@@ -1,0 +1,60 @@
+"""Clients that leave at any moment leave nothing behind: no task, no thread, no open file, no run."""
+
+import random
+import socket
+from pathlib import Path
+
+import httpx
+
+from tests.faults.rounds import rounds
+from tests.serving import served
+
+WATCHED = """
+import asyncio
+import os
+import threading
+from palaver import workflow
+from palaver.testing import scripted
+
+@workflow
+async def left_behind():
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+    }
+"""
+
+SCRIPT = (
+    b'{"messages":[],"flags":{"stream":true},"inputs":{"script":[{"repeat":{"times":50,"steps":'
+    b'[{"text":"word "},{"sleep":0.005}]}}]}}'
+)
+REQUEST = (
+    b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(SCRIPT), SCRIPT)
+)
+
+
+def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    with served(tmp_path, WATCHED) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http:
+        before = http.post("/left_behind/invoke", json={}).json()
+        for _ in range(rounds(150, 1000)):
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                connection.sendall(REQUEST[: chance.choice([20, 120, len(REQUEST) - 5, *[len(REQUEST)] * 6])])
+                if chance.random() < 0.7:
+                    connection.settimeout(chance.random() * 0.05)
+                    try:
+                        connection.recv(chance.choice([1, 100, 4096]))
+                    except TimeoutError:
+                        pass
+        for _ in range(200):
+            after = http.post("/left_behind/invoke", json={}).json()
+            if after["tasks"] <= before["tasks"] + 1 and after["files"] <= before["files"]:
+                break
+        runs = http.get("/metrics").text
+
+    assert after["tasks"] <= before["tasks"] + 1  # The pulse beats once more before it sees that nobody is left.
+    assert after["files"] <= before["files"]
+    assert after["threads"] <= before["threads"] + 1
+    assert "palaver_runs_alive 0.0" in runs

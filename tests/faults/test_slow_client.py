@@ -1,0 +1,103 @@
+"""A reader that takes nothing costs a socket and a bounded buffer, delays nobody, and is left after a while."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.rounds import rounds
+from tests.serving import Served, served
+
+FLOOD = """
+import asyncio
+from palaver import chat
+from palaver.testing import echo
+
+said = {"cancelled": 0, "finished": 0}
+
+@chat
+async def flood(messages):
+    try:
+        for _ in range(20_000):
+            yield "x" * 1000
+            await asyncio.sleep(0)
+        said["finished"] += 1
+    except (asyncio.CancelledError, GeneratorExit):  # In the middle of something, or waiting for its reader.
+        said["cancelled"] += 1
+        raise
+
+@chat(on_disconnect="finish")
+async def patient(messages):
+    for _ in range(2_000):
+        yield "x" * 1000
+        await asyncio.sleep(0)
+    said["finished"] += 1
+
+@chat
+async def tally(messages):
+    yield f"{said['cancelled']} {said['finished']}"
+"""
+
+BODY = b'{"messages":[],"flags":{"stream":true}}'
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, FLOOD, stream_stall="2") as running:
+        yield running
+
+
+def test_stalled_readers_are_left_and_others_do_not_notice(server: Served) -> None:
+    many = rounds(40, 200)
+    before = resident(server)
+    with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        for _ in range(many):
+            stack.enter_context(stalled(server.port, "flood"))
+        took: list[float] = []
+        for _ in range(50):
+            since = time.monotonic()
+            assert http.post("/echo/invoke", json={"inputs": {}}).status_code == 200
+            took.append(time.monotonic() - since)
+        grown = resident(server) - before
+        assert tally_becomes(http, f"{many} 0")
+
+    assert sorted(took)[25] < 1
+    assert grown / many < 1024  # KiB each: the log of what was said, and at most a buffer's worth unread.
+
+
+def test_a_run_that_shall_finish_does_so_without_its_reader(server: Served) -> None:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        with stalled(server.port, "patient"):
+            pass  # Left at once.
+
+        assert tally_becomes(http, "0 1")
+
+
+def stalled(port: int, name: str) -> socket.socket:
+    """A connection that asks and then reads nothing; its receive buffer is small, so that the server notices soon."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", port))
+    head = f"POST /{name}/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY)
+    return connection
+
+
+def tally_becomes(http: httpx.Client, expected: str) -> bool:
+    for _ in range(300):
+        if http.post("/tally/invoke", json={"messages": []}).json()["content"] == expected:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def resident(server: Served) -> int:
+    """Resident memory in KiB."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
+    assert found
+    return int(found[1])

@@ -1,0 +1,178 @@
+"""Section 4 of the security contract: bodies and volume. Limits hold while reading, and answers come at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from palaver.testing import client, echo, scripted
+from tests.serving import Served, raw, served, status
+
+HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("bodies")
+    with served(folder, header_seconds="1", body_seconds="1", max_body="100000") as running:
+        yield running
+
+
+def post(port: int, head: str, body: bytes = b"") -> bytes:
+    lines = f"POST /echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n"
+    return raw(port, lines.encode() + body)
+
+
+def test_a_declared_size_over_the_limit_is_refused_before_the_body_comes(server: Served) -> None:  # S4.3
+    answer = post(server.port, "Content-Length: 999999999\r\n")
+
+    assert status(answer) == 413
+    assert b'"type":"too_large"' in answer
+
+
+def test_a_body_that_grows_over_the_limit_is_refused_on_the_way(server: Served) -> None:  # S4.3
+    chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
+
+    assert status(post(server.port, "Transfer-Encoding: chunked\r\n", chunk * 11)) == 413
+
+
+def test_a_body_that_stops_coming_is_not_waited_for(server: Served) -> None:  # S4.3
+    answer = post(server.port, "Content-Length: 100\r\n", b'{"inputs"')
+
+    assert status(answer) == 408
+    assert b'"type":"request_timeout"' in answer
+
+
+def test_headers_that_stop_coming_are_not_waited_for(server: Served) -> None:  # S4.3
+    assert status(raw(server.port, b"GET /health HTTP/1.1\r\nHost: local")) == 408
+
+
+def test_headers_without_end_are_cut_off(server: Served) -> None:  # S4.3
+    endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000
+
+    assert status(raw(server.port, endless)) == 431
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "expected"),
+    [
+        ("GET /health?" + "a" * 9000, "", 414),
+        ("GET /health", "x-long: " + "a" * 33_000 + "\r\n", 431),
+        ("GET /health", "".join(f"x-{n}: 1\r\n" for n in range(101)), 431),
+    ],
+    ids=["url", "one header", "many headers"],
+)
+def test_large_urls_and_headers_are_refused(server: Served, line: str, headers: str, expected: int) -> None:  # S4.3
+    answer = raw(server.port, f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+
+    assert status(answer) == expected
+
+
+async def test_every_json_bound_can_be_set() -> None:
+    bodies = {
+        "max_json_depth": b'{"inputs": {"a": [[[[[]]]]]}}',
+        "max_json_keys": b'{"inputs": {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}}',
+        "max_json_items": b'{"inputs": {"a": [1, 2, 3, 4, 5, 6, 7]}}',
+        "max_string": b'{"inputs": {"a": "1234567"}}',
+    }
+    answers: dict[str, tuple[int, str]] = {}
+    for setting, body in bodies.items():
+        async with client(echo, **{setting: 5}) as http:
+            answer = await http.post("/echo/invoke", content=body, headers={"content-type": "application/json"})
+            answers[setting] = answer.status_code, answer.json()["status"]["type"]
+
+    assert answers == {
+        "max_json_depth": (400, "too_deep"),
+        "max_json_keys": (400, "invalid_value"),
+        "max_json_items": (400, "invalid_value"),
+        "max_string": (413, "too_large"),
+    }
+
+
+async def test_of_repeated_keys_the_last_counts() -> None:  # S4.2
+    async with client(echo) as http:
+        answer = await http.post(
+            "/echo/invoke", content=b'{"inputs": {"a": 1, "a": 2}}', headers={"content-type": "application/json"}
+        )
+
+    assert answer.json() == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "code", "status_code"),
+    [
+        ({"run_seconds": 0.2}, [{"sleep": 30}], "timeout", 504),
+        ({"run_events": 20}, [{"repeat": {"times": 100, "steps": [{"text": "a"}]}}], "too_many_events", 500),
+        ({"run_bytes": 100}, [{"repeat": {"times": 100, "steps": [{"text": "aaaaa"}]}}], "too_large", 500),
+    ],
+    ids=["seconds", "events", "bytes"],
+)
+async def test_a_run_over_its_limit_fails_with_a_code(
+    settings: dict[str, float], steps: list[object], code: str, status_code: int
+) -> None:
+    async with client(scripted, **settings) as http:
+        answer = await http.post("/scripted/invoke", json={**HELLO, "inputs": {"script": steps}})
+
+    assert (answer.status_code, answer.json()["status"]["type"]) == (status_code, code)
+
+
+async def test_a_full_server_says_so_and_when_to_try_again() -> None:
+    async with client(scripted, max_streams_total=1) as http:
+        waiting = {**HELLO, "inputs": {"script": [{"text": "a"}, {"sleep": 30}]}, "flags": {"stream": True}}
+        async with http.stream("POST", "/scripted/invoke", json=waiting) as first:
+            second = await http.post("/scripted/invoke", json=HELLO)
+            assert first.status_code == 200
+
+    assert (second.status_code, second.json()["status"]["type"]) == (503, "overloaded")
+    assert second.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("content", ["\u0000", "\U0001f469\u200d\U0001f680", "\u202e", "\x1b[31m"])
+async def test_any_text_passes_through_unharmed(content: str) -> None:  # S4.1
+    async with client(echo) as http:
+        answer = await http.post("/echo/invoke", json={"inputs": {"a": content}})
+
+    assert answer.json() == {"a": content}
+
+
+HISTORIES = [
+    ("a result without its call", [{"role": "tool", "tool_call_id": "c9", "content": "4"}], 400, "unknown_call"),
+    ("a file by a foreign scheme", [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}
+    ], 400, "invalid_value"),
+    ("too many messages", [{"role": "user", "content": "a"}] * 2001, 400, "invalid_value"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "status_code", "code"), [case[1:] for case in HISTORIES], ids=[case[0] for case in HISTORIES]
+)
+async def test_a_hostile_history_is_refused(messages: list[object], status_code: int, code: str) -> None:  # S5
+    async with client(scripted) as http:
+        answer = await http.post("/scripted/invoke", json={"messages": messages})
+
+    assert (answer.status_code, answer.json()["status"]["type"]) == (status_code, code)
+    assert answer.json()["status"]["errors"][0]["pointer"].startswith("/messages")
+
+
+def test_no_setting_has_a_limit_that_doctor_does_not_show(tmp_path: Path) -> None:  # S4.3
+    import subprocess
+    import sys
+
+    import msgspec
+
+    from palaver.server.settings import Settings
+
+    run = subprocess.run(
+        [sys.executable, "-m", "palaver.cli", "doctor", "--json"], capture_output=True, check=True, cwd=tmp_path
+    )
+
+    shown = {row["name"] for row in msgspec.json.decode(run.stdout)["settings"]}
+    assert shown == {field.name for field in msgspec.structs.fields(Settings)}
+
+
+def test_httpx_sees_a_well_formed_answer(server: Served) -> None:
+    answer = httpx.post(f"{server.url}/echo/invoke", json={"inputs": {"a": [1]}}, trust_env=False)
+
+    assert answer.json() == {"a": [1]}

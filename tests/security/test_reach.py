@@ -1,0 +1,131 @@
+"""Section 1 of the security contract: who can reach us, and what a page in the developer's browser can do."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from palaver.server.routes import OF_WORKFLOWS, OWN
+from palaver.testing import client, echo, scripted
+from tests.serving import Served, raw, served, status
+
+ROUTES = ["/", *(f"/{name}" for name in OWN), *(f"/echo/{name}" for name in OF_WORKFLOWS), "/api/workflows", "/nothing"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("reach")) as running:
+        yield running
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(echo, scripted) as opened:
+        yield opened
+
+
+def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) -> None:  # S1.1
+    with pytest.raises(AssertionError, match="Keys do not exist yet; bind to 127.0.0.1."):
+        with served(tmp_path, host="0.0.0.0"):
+            pass
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "localhost.evil.example", "127.0.0.1:1"])
+def test_another_name_is_answered_with_421_on_every_route(server: Served, route: str, host: str) -> None:  # S1.2
+    answer = raw(server.port, f"GET {route} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+
+    assert status(answer) == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
+@pytest.mark.parametrize("with_port", [True, False])
+def test_our_own_names_are_answered(server: Served, host: str, with_port: bool) -> None:  # S1.2
+    named = f"{host}:{server.port}" if with_port else host
+
+    assert status(raw(server.port, f"GET /health HTTP/1.1\r\nHost: {named}\r\n\r\n".encode())) == 200
+
+
+@pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"]])
+def test_no_host_and_two_hosts_are_refused(server: Served, hosts: list[str]) -> None:  # S1.2
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+
+    assert status(raw(server.port, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())) == 400
+
+
+def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
+    with served(tmp_path, allowed_hosts="palaver.test, other.test") as running:
+        assert status(raw(running.port, b"GET /health HTTP/1.1\r\nHost: palaver.test\r\n\r\n")) == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}, {"origin": "http://localhost:1"}],
+)
+async def test_a_foreign_page_can_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:  # S1.3
+    posted = await http.post("/echo/invoke", json={"inputs": {}}, headers=headers)
+    asked = await http.options("/echo/invoke", headers={**headers, "access-control-request-method": "POST"})
+
+    assert posted.status_code == 403
+    assert posted.json()["status"]["type"] == "foreign_origin"
+    assert asked.status_code == 403  # S1.5
+    assert not [name for name in {**posted.headers, **asked.headers} if name.startswith("access-control-")]
+
+
+async def test_our_own_page_and_listed_ones_may_call(http: httpx.AsyncClient) -> None:  # S1.3
+    own = await http.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "http://localhost"})
+    async with client(echo, allowed_origins=("https://app.example",)) as other:
+        listed = await other.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "https://app.example"})
+
+    assert (own.status_code, listed.status_code) == (200, 200)
+
+
+@pytest.mark.parametrize("route", ["/echo/invoke", "/echo/run", "/echo/test", "/echo/inspect"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None]
+)
+async def test_bodies_that_a_form_can_post_are_refused(http: httpx.AsyncClient, route: str, kind: str | None) -> None:
+    headers = {"content-type": kind} if kind else {}  # S1.4
+
+    answer = await http.post(route, content=b'{"inputs": {}}', headers=headers)
+
+    assert answer.status_code == 415
+
+
+TRICKS = ["/%2e%2e{}", "/.{}", "/..{}", "/{}%2f", "/%2f{}", "//{}", "{}//", "{};a=b", "{}.", "{}%00", "\\{}", "{}%5c", "/%2565cho{}"]
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route not in ("/", "/nothing")])
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_path_has_one_spelling(server: Served, route: str, trick: str) -> None:  # S1.7
+    path = trick.format(route if trick.startswith("{") else route.removeprefix("/") if "/{}" in trick else route)
+
+    answer = raw(server.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+
+    assert status(answer) in (400, 404), (path, answer[:200])
+
+
+def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.7
+    with served(tmp_path, root_path="/base") as running:
+        asked = {
+            path: status(raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
+            for path in ("/base/health", "/health", "/base/base/health", "/basehealth", "/base/../health", "/base%2fhealth")
+        }
+
+    assert asked == {
+        "/base/health": 200,
+        "/health": 200,
+        "/base/base/health": 404,
+        "/basehealth": 404,
+        "/base/../health": 400,
+        "/base%2fhealth": 400,
+    }
+
+
+async def test_forwarded_headers_change_nothing(http: httpx.AsyncClient) -> None:  # S1.6
+    headers = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
+
+    page = await http.get("/", headers=headers)
+
+    assert "evil" not in page.text
