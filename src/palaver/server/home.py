@@ -55,6 +55,8 @@ def curl(description: Description, base: str) -> str:
     required: list[str] = list(description.schemas.inputs.get("required", []))
     properties = description.schemas.inputs.get("properties", {})
     inputs = {name: _example(properties.get(name, {})) for name in required if name != "messages"}
+    if not required and description.schemas.inputs.get("additionalProperties"):
+        inputs = {"text": "Hello!"}
     body: dict[str, object] = {"messages": [{"role": "user", "content": "Hello!"}]} if description.is_chat else {}
     if inputs or not body:
         body["inputs"] = inputs

@@ -20,7 +20,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be set. The variable of `max_body` is `PALAVER_MAX_BODY`."""
 
     host: str = "127.0.0.1"
+    """The address to listen on; without keys, loopback only."""
     port: int = 8642
+    """The port to listen on; 0 picks a free one."""
     default: str | None = None
     """The workflow that also answers at the root."""
     root_path: str = ""
@@ -34,18 +36,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_origins: tuple[str, ...] = ()
     """Origins of pages that may call us."""
     max_body: int = 8 * MIB
+    """Bytes of a JSON body; beyond: 413."""
     max_url: int = 8 * KIB
+    """Bytes of a path and its query; beyond: 414."""
     max_headers: int = 32 * KIB
+    """Bytes of all headers together, of which there may be 100; beyond: 431."""
     max_json_depth: int = jsons.DEEPEST
+    """Levels of nesting; beyond: 400."""
     max_json_keys: int = jsons.MOST_KEYS
+    """Keys of one object; beyond: 400."""
     max_json_items: int = jsons.MOST_ITEMS
+    """Items of one list; beyond: 400."""
     max_string: int = jsons.LONGEST_STRING
+    """Characters of one string; beyond: 413."""
     run_seconds: float = 600
+    """How long a run may take, unless its author says otherwise."""
     run_events: int = 200_000
+    """How many events a run may give."""
     run_bytes: int = 64 * MIB
+    """How much a run may say."""
     max_streams_total: int = 8_192
+    """Calls answered at once; beyond: 503."""
     header_seconds: float = 10
+    """How long the head of a request may take."""
     body_seconds: float = 30
+    """How long a body may stop coming."""
     stream_stall: float = 60
     """Seconds after which a reader that takes nothing is left."""
     shutdown_seconds: float = 30

@@ -1,0 +1,64 @@
+"""Parts of the docs that the code knows best are checked against it. `python -m tests.test_generated_docs` writes them."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palaver import demo
+from palaver.core.dialects import READABLE
+from palaver.server.settings import Settings
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def losses() -> str:
+    rows = [f"| {name} | {'; '.join(dialect.LOSSES) or 'nothing'} |" for name, dialect in sorted(READABLE.items())]
+    return "\n".join(["| dialect | lost or changed on the way |", "|---|---|", *rows])
+
+
+def settings() -> str:
+    defaults = Settings()
+    rows = [
+        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` | {note(field.name)} |"
+        for field in msgspec.structs.fields(Settings)
+    ]
+    return "\n".join(["| setting | default | |", "|---|---|---|", *rows])
+
+
+def note(name: str) -> str:
+    """The line beneath a field in the source, where there is one."""
+    source = Path(msgspec.inspect.type_info(Settings).cls.__module__.replace(".", "/"))  # type: ignore[attr-defined]
+    text = (DOCS.parent / "src" / source).with_suffix(".py").read_text(encoding="utf-8")
+    found = re.search(rf'^    {name}: [^\n]*\n    """(.+?)"""', text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def workflows() -> str:
+    folder = Path(demo.__file__).parent
+    names = ("eliza", "calculator", "headline", "echo")
+    files = [(name, (folder / f"{name}.py").read_text(encoding="utf-8").rstrip()) for name in names]
+    return "\n\n".join(f"## {name}\n\n```python\n{source}\n```" for name, source in files)
+
+
+PARTS = {"protocols.md": ("losses", losses), "settings.md": ("settings", settings), "demo.md": ("workflows", workflows)}
+
+
+def written(page: str) -> str:
+    """The page as it should be."""
+    marker, make = PARTS[page]
+    text = (DOCS / page).read_text(encoding="utf-8")
+    before, _, rest = text.partition(f"<!-- {marker} -->\n")
+    after = rest.partition(f"<!-- /{marker} -->\n")[2]
+    return f"{before}<!-- {marker} -->\n{make()}\n<!-- /{marker} -->\n{after}"
+
+
+@pytest.mark.parametrize("page", PARTS)
+def test_the_page_says_what_the_code_says(page: str) -> None:
+    assert (DOCS / page).read_text(encoding="utf-8") == written(page)
+
+
+if __name__ == "__main__":
+    for name in PARTS:
+        (DOCS / name).write_text(written(name), encoding="utf-8")
