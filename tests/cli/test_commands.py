@@ -126,7 +126,7 @@ def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
 
     broken, odd = palaver("serve", "broken.py", cwd=folder), palaver("serve", "odd.py", cwd=folder)
 
-    assert broken.stderr == "error: broken.py could not be loaded: ZeroDivisionError: division by zero\n"
+    assert broken.stderr == "error: broken.py could not be loaded: ZeroDivisionError: division by zero (broken.py, line 2)\n"
     assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
 
 

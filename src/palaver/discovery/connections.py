@@ -1,17 +1,22 @@
 """`connect(url)`: a service somewhere else, as a workflow of ours."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from palaver.core.descriptions import Description, Schemas, check_name
+from palaver.core.descriptions import RESERVED, Description, Schemas, check_name
 from palaver.discovery.evidence import Dialect, Found
 from palaver.discovery.strangers import discover, insist
-from palaver.errors import DiscoveryError, NotDiscovered
+from palaver.errors import InvalidOption, NotDiscovered
 from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
+from palaver.outbound import check_url
 
 _T = TypeVar("_T")
+
+log = logging.getLogger("palaver.discovery")
 
 
 def connect(
@@ -26,17 +31,23 @@ def connect(
 ) -> RemoteWorkflow:
     """Wrap the service at a URL: `weather = connect("http://localhost:9000/weather", headers={"authorization": "…"})`.
 
-    It is asked what it is, at once and for 15 seconds at most. One that cannot be reached is kept and asked again when it
-    is called; one that does not say what it is raises NotDiscovered, unless `dialect` and `is_chat` tell. `headers` go to
-    that service only and are shown nowhere.
+    It is asked what it is, at once and for 15 seconds at most. One that cannot be reached is kept and asked again when
+    it is called; one that does not say what it is raises NotDiscovered, unless `dialect` and `is_chat` tell. `headers`
+    go to that service only and are shown nowhere.
     """
+    check_url(url)
     own = check_name(name if name is not None else _name_in(url))
+    if dialect is not None and dialect not in CLIENTS:
+        raise InvalidOption(f"dialect={dialect!r} cannot be called yet. Spoken here: {', '.join(CLIENTS)}.")
 
     async def look() -> Service | None:
         found = await discover(url, headers=headers, model=model)
-        if found.unreachable and not (dialect and is_chat is not None):
+        if found.unreachable and (dialect is None or is_chat is None):
             return None
-        return _service(own, insist(found, is_chat=is_chat, dialect=dialect, model=model))
+        found = insist(found, is_chat=is_chat, dialect=dialect, model=model)
+        for warning in found.warnings:
+            log.warning("%s: %s", own, warning)
+        return _service(own, found)
 
     return RemoteWorkflow(
         _at_once(look()),
@@ -44,10 +55,10 @@ def connect(
             name=own,
             description="A remote service that could not be reached.",
             flags={"is_chat": bool(is_chat)},
-            is_chat_source="derived",
+            is_chat_source="derived" if is_chat is None else "declared",
             remote=True,
         ),
-        url=url,
+        url=urlsplit(url)._replace(query="", fragment="").geturl(),  # People put keys into queries.
         look=look,
         headers=dict(headers or {}),
         timeout=timeout,
@@ -55,16 +66,16 @@ def connect(
 
 
 def _service(name: str, found: Found) -> Service:
-    if found.dialect not in CLIENTS or found.call is None:
+    if found.dialect is None or found.dialect not in CLIENTS or found.call is None:
         spoken = ", ".join(CLIENTS)
         raise NotDiscovered(f"{found.url} speaks {found.dialect}, which cannot be called yet. Spoken here: {spoken}.")
-    schemas = found.schemas
+    schemas: dict[str, Any] = {key: found.schemas[key] for key in Schemas.__struct_fields__ if key in found.schemas}
     description = Description(
         name=name,
-        description=found.description or "",
+        description=found.description,
         flags={"is_chat": bool(found.is_chat)},
         is_chat_source="declared" if found.confidence == "declared" else "derived",
-        schemas=Schemas(**{key: schemas[key] for key in ("inputs", "parameters", "outputs") if key in schemas}),
+        schemas=Schemas(**schemas),
         parameters=found.parameters,
         streams=bool(found.streams),
         remote=True,
@@ -73,14 +84,11 @@ def _service(name: str, found: Found) -> Service:
 
 
 def _name_in(url: str) -> str:
-    """The last part of the path, else of the host: what people would call it."""
-    path = [part for part in url.partition("://")[2].partition("?")[0].split("/") if part]
-    endpoints = {"invoke", "inspect", "run", "test"}
-    while len(path) > 1 and path[-1] in endpoints:
-        path.pop()
-    if not path:
-        raise DiscoveryError(f"{url!r} is not a URL: write http://host/path.")
-    return path[-1].partition(":")[0]
+    """The last part of the path that is no endpoint, else the host: what people would call it."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    named = [part for part in path.split("/") if part and part not in RESERVED]
+    return named[-1] if named else parts.hostname or ""
 
 
 def _at_once(asking: Coroutine[Any, Any, _T]) -> _T:

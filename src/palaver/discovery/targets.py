@@ -6,45 +6,43 @@ The author's own code is loaded and trusted; what comes over HTTP never reaches 
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import TypeGuard
 
-from palaver.errors import LoadFailed, NothingFound, NotAWorkflow, PalaverError, TargetNotFound
+from palaver.errors import LoadFailed, NotAWorkflow, NothingFound, PalaverError, TargetNotFound
+from palaver.outbound import printable
 from palaver.workflows.workflow import Workflow
 
 ENTRY_POINTS = "palaver.workflows"
+_PROMISE = ("description", "options", "place", "bind")
 
 
 def load(targets: Iterable[str]) -> list[Workflow]:
     """The workflows of all targets, each once, in the order found."""
-    found: dict[int, Workflow] = {}
-    for target in targets:
-        for workflow in load_one(target):
-            found.setdefault(id(workflow), workflow)
-    return list(found.values())
+    return _each_once(workflow for target in targets for workflow in load_one(target))
 
 
 def load_one(target: str) -> list[Workflow]:
     """The workflows of one target; NothingFound when it declares none."""
-    place, _, name = target.partition(":")
-    path = Path(place)
-    if path.is_dir():
-        modules = [_load_file(file) for file in sorted(path.glob("*.py")) if not file.name.startswith("_")]
-    elif path.suffix == ".py":
-        if not path.is_file():
-            raise TargetNotFound(f"There is no file {place}.")
-        modules = [_load_file(path)]
+    file, _, name = target.rpartition(":")
+    if Path(target).is_dir():
+        found = [workflow for file in _files(Path(target)) for workflow in _in_module(_load_file(file))]
+    elif target.endswith(".py"):
+        found = _in_module(_load_file(Path(target)))
+    elif file.endswith(".py"):
+        found = [_named(_load_file(Path(file)), name, target)]
     else:
-        modules = [_load_module(place)]
-    if name:
-        return [_named(modules, name, target)]
-    workflows = [workflow for module in modules for workflow in _in_module(module)]
-    if not workflows:
+        found = _load_name(target)
+    if not found:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
-    return workflows
+    return _each_once(found)
 
 
 def installed() -> dict[str, str]:
@@ -61,68 +59,133 @@ def load_installed(name: str) -> Workflow:
     return load_one(known[name])[0]
 
 
-def _named(modules: Iterable[ModuleType], name: str, target: str) -> Workflow:
-    """The workflow that a module has under that name, or declares under it."""
-    for module in modules:
-        found = getattr(module, name, None)
-        if isinstance(found, Workflow):
-            return found
-        for workflow in _in_module(module):
-            if workflow.description.name == name:
-                return workflow
-        if found is not None:
-            raise NotAWorkflow(f"{target} is a {type(found).__name__}: decorate it with @chat or @workflow.")
-    raise TargetNotFound(f"{target.partition(':')[0]} has no {name!r}.")
+# Modules
 
 
-def _load_module(name: str) -> ModuleType:
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise TargetNotFound(f"There is no file, folder or module {name}.")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return _import(name, name)
+def _load_name(target: str) -> list[Workflow]:
+    module_name, _, name = target.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise TargetNotFound(f"There is no file, folder or module {target}.")
+    _look_in(Path.cwd())
+    module = _import(module_name, target)
+    return [_named(module, name, target)] if name else _in_module(module)
 
 
 def _import(name: str, target: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name == name.partition(".")[0] or error.name == name:
-            raise TargetNotFound(f"There is no file, folder or module {target}.") from None
-        raise _failed(target, error) from error
-    except PalaverError:
-        raise
-    except Exception as error:
-        raise _failed(target, error) from error
+    with _told(target):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+                raise TargetNotFound(f"There is no file, folder or module {target}.") from None
+            raise  # It is there, and imports something that is not.
+
+
+# Files
+
+
+def _files(folder: Path) -> list[Path]:
+    """The modules of a folder; of a package, what it offers itself comes first."""
+    files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
+    package = folder / "__init__.py"
+    return [package, *files] if package.is_file() else files
 
 
 def _load_file(path: Path) -> ModuleType:
     """The module of a file, imported once; its folder is where its own imports are looked for."""
+    if not path.is_file():
+        raise TargetNotFound(f"There is no file {path}.")
     path = path.resolve()
-    # A name of its own, so that two files called app.py do not meet; stable, so that a second load is the same module.
-    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise LoadFailed(f"{path.name} cannot be loaded as Python.")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    if (path.parent / "__init__.py").is_file():
+        return _load_from_package(path)
+    _look_in(path.parent)
+    own = path.stem
+    if _is_from(sys.modules.get(own), path):
+        return sys.modules[own]
+    if own in sys.modules or own in sys.stdlib_module_names:
+        # Two files called app.py shall not meet. Made of its path, so that a second load is the same module.
+        own = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+        if own in sys.modules:
+            return sys.modules[own]
+    spec = importlib.util.spec_from_file_location(own, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[own] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, PalaverError) or not isinstance(error, Exception):
-            raise
-        raise _failed(path.name, error) from error
+        with _told(path.name):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[own]
+        raise
     return module
 
 
-def _failed(target: str, error: Exception) -> LoadFailed:
-    return LoadFailed(f"{target} could not be loaded: {type(error).__name__}: {error}")
+def _load_from_package(path: Path) -> ModuleType:
+    """A file of a package is imported as one, so that its relative imports work."""
+    names = [] if path.stem == "__init__" else [path.stem]
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        names.insert(0, root.name)
+        root = root.parent
+    _look_in(root)
+    name = ".".join(names)
+    module = _import(name, path.name)
+    if not _is_from(module, path):
+        raise LoadFailed(f"{path.name} could not be loaded: another module is called {name}.")
+    return module
+
+
+def _look_in(folder: Path) -> None:
+    """Let imports find what stands in a folder."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _is_from(module: ModuleType | None, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path
+
+
+@contextmanager
+def _told(target: str) -> Generator[None]:
+    """Whatever loading an author's module raises, as one line; our own errors are that already."""
+    try:
+        yield
+    except (PalaverError, KeyboardInterrupt):
+        raise
+    except SystemExit as error:
+        raise LoadFailed(f"{target} could not be loaded: it calls sys.exit({error.code!r}).") from error
+    except BaseException as error:
+        # Of all the frames, the line that somebody wrote at the top of a module.
+        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+        where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise LoadFailed(f"{target} could not be loaded: {printable(said)}{where}") from error
+
+
+# Workflows
 
 
 def _in_module(module: ModuleType) -> list[Workflow]:
     found = (value for name, value in vars(module).items() if not name.startswith("_"))
-    return [value for value in found if isinstance(value, Workflow) and not isinstance(value, type)]
+    return [value for value in found if _is_workflow(value)]
+
+
+def _named(module: ModuleType, name: str, target: str) -> Workflow:
+    if not hasattr(module, name):
+        raise TargetNotFound(f"There is no {name!r} in {target.rpartition(':')[0]}.")
+    found = getattr(module, name)
+    if not _is_workflow(found):
+        raise NotAWorkflow(f"{target} is no workflow ({type(found).__name__}): decorate it with @chat or @workflow.")
+    return found
+
+
+def _is_workflow(value: object) -> TypeGuard[Workflow]:
+    # Looked at without asking it: proxies and mocks, which modules have too, answer to any name or raise.
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, name, None) is not None for name in _PROMISE
+    )
+
+
+def _each_once(workflows: Iterable[Workflow]) -> list[Workflow]:
+    return list({id(workflow): workflow for workflow in workflows}.values())

@@ -1,4 +1,4 @@
 """Somebody's agent or service as a workflow of ours: one file each.
 
-    remote      a service that is reached by URL
+remote      a service that is reached by URL
 """

@@ -4,27 +4,37 @@ What stands at a URL is found out elsewhere (discovery/); here it is only called
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import msgspec
 
 from palaver.core.calls import Call
 from palaver.core.descriptions import Description
+from palaver.core.events import TERMINAL, RunFailed
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout
-from palaver.outbound import client, printable
-from palaver.protocols import invoke, run
+from palaver.outbound import CONNECT_SECONDS, client, printable
+from palaver.protocols import invoke, run, upstream
 from palaver.protocols.base import Request
 from palaver.workflows.context import Context
 from palaver.workflows.options import Options
+from palaver.workflows.produce import Returned
 from palaver.workflows.workflow import Producer
 
 if TYPE_CHECKING:
     import httpx
 
-_WHOLE_SECONDS = 600
-_WHOLE_BYTES = 10 * 1024 * 1024
+WHOLE_SECONDS = 600.0
+"""How long one call may take in all."""
+WHOLE_BYTES = 10 * 1024 * 1024
+"""How large a reply may be that is not streamed."""
+ASK_AGAIN_SECONDS = 30.0
+"""How long a service that is away is left alone."""
 _ERROR_BYTES = 64 * 1024
+
+log = logging.getLogger("palaver.remote")
 
 
 class _Replies(Protocol):
@@ -37,15 +47,21 @@ class _Replies(Protocol):
     def end(self) -> list[object]: ...
 
 
-class _Client(Protocol):
-    """A protocol's client half."""
+class _Ask(Protocol):
+    """The writing side."""
 
-    def request(self, call: Call, *, is_chat: bool, stream: bool) -> Request: ...
-
-    def Replies(self, content_type: str) -> _Replies: ...  # noqa: N802 - a class of the module
+    def __call__(self, call: Call, *, is_chat: bool, stream: bool) -> Request: ...
 
 
-CLIENTS: Mapping[str, _Client] = {"invoke": invoke, "run": run}  # pyright: ignore[reportAssignmentType]  # modules
+class _Client(NamedTuple):
+    request: _Ask
+    replies: Callable[[str], _Replies]
+
+
+CLIENTS: Mapping[str, _Client] = {
+    "invoke": _Client(invoke.request, invoke.Replies),
+    "run": _Client(run.request, run.Replies),
+}
 """The dialects in which we can call, by the name that discovery gives them."""
 
 
@@ -59,7 +75,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteWorkflow:
-    """A workflow that somebody else serves. What it is, `look` finds out; it is asked again while the service is away."""
+    """A workflow that somebody else serves. What it is, `look` finds out: at once, or later where nobody answered."""
 
     def __init__(
         self,
@@ -67,7 +83,7 @@ class RemoteWorkflow:
         *,
         unknown: Description,
         url: str,
-        look: Callable[[], Any],
+        look: Callable[[], Awaitable[Service | None]],
         headers: Mapping[str, str],
         timeout: float,
     ) -> None:
@@ -78,7 +94,8 @@ class RemoteWorkflow:
         self._look = look
         self._headers = headers
         self._timeout = timeout
-        self._asked_at = 0.0
+        self._asking = asyncio.Lock()
+        self._asked_at: float | None = None
 
     @property
     def description(self) -> Description:
@@ -100,65 +117,124 @@ class RemoteWorkflow:
 
     def bind(self, call: Call) -> Producer:
         """Nothing to check: the service knows best what it takes."""
-        return lambda context: self._produce(call, context)
+        return lambda context: self._produce(call, context, self.description)
 
-    async def _produce(self, call: Call, context: Context) -> AsyncGenerator[object, None]:
-        service = self._service or await self._ask_again()
-        speak = CLIENTS[service.dialect]
-        streams = service.description.streams
+    async def _produce(self, call: Call, context: Context, read_as: Description) -> AsyncGenerator[object, None]:
+        service = self._service or await self._asked_again()
+        speak, told = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session)
-        request = speak.request(call, is_chat=service.description.is_chat, stream=streams)
+        # A chat that was away until now was not called as one: then its messages, whole, are the value.
+        stream = told.streams and told.is_chat == read_as.is_chat
+        request = speak.request(call, is_chat=told.is_chat, stream=stream)
+        deadline = asyncio.get_running_loop().time() + WHOLE_SECONDS
         import httpx
 
         try:
-            async with asyncio.timeout(_WHOLE_SECONDS), client(headers=self._headers, timeout=self._timeout) as http:
-                sent = http.stream("POST", service.url, content=request.body, headers=dict(request.headers))
-                async with sent as response:
-                    if response.status_code >= 400:
-                        raise invoke.refused(response.status_code, await _beginning(response))
-                    async for value in _values(response, speak):
-                        yield value
-        except httpx.TimeoutException:
-            raise UpstreamTimeout(f"{self.description.name} did not answer within {self._timeout:g} seconds.") from None
-        except TimeoutError:
-            raise UpstreamTimeout(f"{self.description.name} took longer than {_WHOLE_SECONDS} seconds.") from None
-        except httpx.HTTPError as error:
-            why = printable(str(error)) or type(error).__name__
-            raise UpstreamFailed(f"The connection to {self.description.name} broke: {why}") from None
+            async with (
+                client(headers=self._headers, timeout=self._timeout) as http,
+                aclosing(await _answer(http, service.url, request, deadline)) as response,
+                aclosing(_Body(response, deadline)) as body,
+            ):
+                await self._check(response, body)
+                replies = speak.replies(response.headers.get("content-type", ""))
+                while (piece := await body.next()) is not None:
+                    if body.size > WHOLE_BYTES and not replies.streamed:
+                        raise UpstreamFailed(f"The reply of {told.name} is larger than {WHOLE_BYTES} bytes.")
+                    for value in replies.feed(piece):
+                        yield self._shown(value)
+                        if isinstance(value, TERMINAL):
+                            return  # Nobody waits for what a remote may do after its last word.
+                for value in replies.end():
+                    yield self._shown(value) if replies.streamed or isinstance(value, RunFailed) else Returned(value)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise self._explained(error) from None
 
-    async def _ask_again(self) -> Service:
-        """The service was away when we looked: look again, at most every 30 seconds."""
-        now = asyncio.get_running_loop().time()
-        if self._asked_at and now - self._asked_at < 30:
-            raise UpstreamFailed(f"{self.url} could not be reached; it is asked again in a moment.")
-        self._asked_at = now
-        try:
-            self._service = await self._look()
-        except PalaverError as error:
-            raise UpstreamFailed(f"{self.url} cannot be called: {error.message}") from None
-        if self._service is None:
-            raise UpstreamFailed(f"{self.url} could not be reached.")
-        return self._service
+    async def _asked_again(self) -> Service:
+        """The service was away when we looked: look again, but not too often."""
+        name = self._unknown.name
+        async with self._asking:  # Those who call meanwhile wait for the same answer.
+            if self._service is not None:
+                return self._service
+            now = asyncio.get_running_loop().time()
+            if self._asked_at is not None and now - self._asked_at < ASK_AGAIN_SECONDS:
+                raise UpstreamFailed(f"{name} could not be reached; it is asked again in a moment.")
+            self._asked_at = now
+            try:
+                self._service = await self._look()
+            except PalaverError as error:
+                log.warning("%r: %s", self, error.message)  # It names addresses: for the operator only.
+                raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
+            if self._service is None:
+                raise UpstreamFailed(f"{name} could not be reached.")
+            return self._service
+
+    async def _check(self, response: "httpx.Response", body: "_Body") -> None:
+        """Raise for an answer that is no reply, with what it says about itself."""
+        name, status = self.description.name, response.status_code
+        if 300 <= status < 400:
+            raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
+        if not 200 <= status < 300:
+            words = upstream.words(await body.beginning())
+            raise UpstreamFailed(f"{name} answered {status}{f': {printable(words)}' if words else '.'}")
+        # A few compressed bytes can stand for gigabytes. We asked for plain ones.
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UpstreamFailed(f"{name} compressed its answer, though plain bytes were asked for.")
+
+    def _explained(self, error: Exception) -> PalaverError:
+        """What went wrong on the way, in our own words: a foreign exception's are for the operator alone."""
+        import httpx
+
+        name = self.description.name
+        match error:
+            case httpx.ConnectTimeout():
+                seconds = min(self._timeout, CONNECT_SECONDS)
+                return UpstreamTimeout(f"{name} could not be reached within {seconds:g} seconds.")
+            case httpx.TimeoutException():
+                return UpstreamTimeout(f"{name} did not answer within {self._timeout:g} seconds.")
+            case TimeoutError():
+                return UpstreamTimeout(f"{name} took longer than {WHOLE_SECONDS:g} seconds.")
+            case _:
+                log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
+                away = isinstance(error, httpx.ConnectError)
+                return UpstreamFailed(f"{name} {'could not be reached' if away else 'broke off its answer'}.")
+
+    def _shown(self, value: object) -> object:
+        """A remote's failure, in words that can be shown; anything else as it is."""
+        if not isinstance(value, RunFailed):
+            return value
+        name = self.description.name
+        message = f"{name} failed: {printable(value.message)}" if value.message else f"{name} failed."
+        return msgspec.structs.replace(value, message=message)
 
 
-async def _values(response: "httpx.Response", speak: _Client) -> AsyncGenerator[object, None]:
-    """What the service gives, record by record, without waiting for the end."""
-    replies = speak.Replies(response.headers.get("content-type", ""))
-    size = 0
-    async for data in response.aiter_raw():
-        size += len(data)
-        if not replies.streamed and size > _WHOLE_BYTES:
-            raise UpstreamFailed(f"The remote's reply is larger than {_WHOLE_BYTES} bytes.")
-        for value in replies.feed(data):
-            yield value
-    for value in replies.end():
-        yield value
+class _Body:
+    """The body of an answer, piece by piece. Who reads it may take their time: no timeout spans a yield."""
+
+    def __init__(self, response: "httpx.Response", deadline: float) -> None:
+        self.size = 0
+        self._pieces = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+        self._deadline = deadline
+
+    async def next(self) -> bytes | None:
+        """The next piece, None after the last."""
+        async with asyncio.timeout_at(self._deadline):
+            piece = await anext(self._pieces, None)
+        self.size += len(piece or b"")
+        return piece
+
+    async def beginning(self) -> bytes:
+        """As much as an error document needs."""
+        body = b""
+        while len(body) < _ERROR_BYTES and (piece := await self.next()) is not None:
+            body += piece
+        return body
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
 
 
-async def _beginning(response: "httpx.Response") -> bytes:
-    body = b""
-    async for data in response.aiter_raw():
-        body += data
-        if len(body) > _ERROR_BYTES:
-            break
-    return body
+async def _answer(http: "httpx.AsyncClient", url: str, request: Request, deadline: float) -> "httpx.Response":
+    """The head of the answer; its body is yet to be read."""
+    sent = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
+    async with asyncio.timeout_at(deadline):
+        return await http.send(sent, stream=True)

@@ -8,16 +8,19 @@ import msgspec
 from msgspec import UNSET
 
 from palaver.core import jsons
-from palaver.core.calls import Reply
+from palaver.core.calls import Call, Reply
+from palaver.core.descriptions import Description
 from palaver.core.dialects import chat_completions
-from palaver.core.events import Event, RunFailed, RunStarted
-from palaver.errors import FaultyCall, MissingInput, PalaverError, RequestError
-from palaver.protocols.base import Answer, Headers
+from palaver.core.events import Event, PartAdded, RunFailed, RunStarted, TextDelta
+from palaver.core.parts import Data
+from palaver.errors import FaultyCall, MissingInput, NotAcceptable, PalaverError, RequestError
+from palaver.protocols import accept, forms
+from palaver.protocols.base import Answer, Headers, Request
 
 VERSION = "2025.07.14"
 JSON = "application/json"
 
-_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +44,76 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return pointer if known is None else self.places[known] + pointer[len(known) :]
 
 
-def trace_parent(headers: Mapping[str, str]) -> str | None:
+class Refused(RequestError):
+    """A call that was read but cannot be taken, with the reading that its answer needs."""
+
+    def __init__(self, error: RequestError, reading: Reading) -> None:
+        super().__init__(error.message, pointer=error.pointer, details=error.details)
+        self.code = error.code
+        self.error = error
+        self.reading = reading
+
+
+# Calls
+
+
+def understood(
+    request: Request, form: forms.Form, workflow: Description, *, offers: Sequence[str]
+) -> tuple[Call, Reading]:
+    """The call of a form, and how to answer it. What the workflow can take comes last, after the form of the answer."""
+    reading = Reading(
+        envelope=form.envelope,
+        trim=form.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),
+        is_chat=workflow.is_chat,
+        session=form.session,
+        places=form.places,
+        strays=form.strays,
+    )
+    try:
+        chosen = _negotiated(request.headers, form.flags, offers)
+        messages = forms.history(form) if workflow.is_chat else ()
+    except RequestError as error:
+        raise Refused(error, reading) from None
+    call = Call(
+        workflow=workflow.name,
+        messages=messages,
+        inputs=form.inputs,
+        parameters=form.parameters,
+        session=form.session,
+        references=form.references,
+        tags=form.tags,
+        trace_parent=_trace_parent(request.headers),
+    )
+    return call, msgspec.structs.replace(reading, form=chosen)
+
+
+def _negotiated(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
+    """The form of the answer, decided before anything runs."""
+    stream = flags.get("stream")
+    wanted = headers.get("x-ag-messages-format", "agenta")
+    if wanted != "agenta":
+        what = "The UI message format is not served yet" if wanted == "vercel" else "That message format is unknown"
+        raise NotAcceptable(f"{what}: leave x-ag-messages-format out, or ask for agenta.", supported=["agenta"])
+    left = [offer for offer in offers if stream is None or stream is (offer != JSON)]
+    if not left:
+        raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
+    chosen = accept.choose(headers.get("accept"), left)
+    if chosen is None:
+        asked = "" if stream is None else f" with flags.stream {str(stream).lower()}"
+        raise NotAcceptable(f"Nothing accepted can be given{asked}: accept {' or '.join(left)}.", supported=left)
+    return chosen
+
+
+def _trace_parent(headers: Mapping[str, str]) -> str | None:
     """The caller's trace, if it names one that W3C would accept."""
     given = headers.get("traceparent", "")
     return given if _TRACE_PARENT.fullmatch(given) else None
 
 
-def headers(started: RunStarted | None, session: str | None) -> Headers:
+# Answers
+
+
+def headers(started: RunStarted | None, session: str | None = None) -> Headers:
     """The headers of every answer; ids where they exist by then."""
     session = started.session if started else session
     named = [("x-ag-version", VERSION)]
@@ -63,14 +129,14 @@ def headers(started: RunStarted | None, session: str | None) -> Headers:
     return tuple(named)
 
 
-def outputs(reply: Reply, *, is_chat: bool, trim: bool = False) -> Any:
+def outputs(reply: Reply, events: Sequence[Event], reading: Reading) -> Any:
     """A chat's messages in Chat Completions form, one alone as an object; any other workflow's value."""
-    if not is_chat:
-        return None if reply.value is UNSET else reply.value
+    if not reading.is_chat:
+        return _value_so_far(events) if reply.value is UNSET else reply.value
     written = chat_completions.write(reply.messages)
     if not written:
         return {"role": "assistant", "content": ""}
-    return written[-1] if trim or len(written) == 1 else written
+    return written[-1] if reading.trim or len(written) == 1 else written
 
 
 def answer(status: int, document: Any, *, started: RunStarted | None = None, session: str | None = None) -> Answer:
@@ -81,6 +147,8 @@ def answer(status: int, document: Any, *, started: RunStarted | None = None, ses
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
     """The error document of a request that started no run."""
+    if isinstance(error, Refused):
+        error, reading = error.error, error.reading
     told: dict[str, Any] = {"code": status, "type": error.code, "message": error.message}
     if isinstance(error, FaultyCall):
         told["errors"] = [_fault(fault, reading) for fault in error.faults]
@@ -92,10 +160,8 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
     return answer(status, _error_document(told, None, session), session=session)
 
 
-def run_failure(failed: RunFailed, events: Sequence[Event], *, status: int, said: Any = UNSET) -> Answer:
-    """The error document of a run that failed; `said` is what it had said by then, where the form has a place for it."""
-    started = events[0]
-    assert isinstance(started, RunStarted)
+def run_failure(failed: RunFailed, started: RunStarted, *, status: int, said: Any = UNSET) -> Answer:
+    """The error document of a run that failed; `said` is what it had said by then, if the form has a place for it."""
     told: dict[str, Any] = {"code": status, "type": failed.code, "message": failed.message}
     if failed.details:
         told["details"] = failed.details
@@ -113,8 +179,7 @@ def _error_document(told: dict[str, Any], started: RunStarted | None, session: s
 
 
 def _fault(fault: RequestError, reading: Reading | None) -> dict[str, Any]:
-    pointer = fault.pointer or ""
-    message = fault.message
+    pointer, message = fault.pointer or "", fault.message
     if reading is not None:
         name = pointer.removeprefix("/inputs/")
         pointer = reading.pointer(pointer)
@@ -125,3 +190,22 @@ def _fault(fault: RequestError, reading: Reading | None) -> dict[str, Any]:
 
 def _is_below(pointer: str, place: str) -> bool:
     return pointer == place or pointer.startswith(f"{place}/")
+
+
+def _value_so_far(events: Sequence[Event]) -> Any:
+    """What a workflow that is no chat had yielded when it was stopped, made up as its value would have been."""
+    values: list[Any] = []
+    in_text = False
+    for event in events:
+        match event:
+            case TextDelta(delta=delta) if in_text:
+                values[-1] += delta
+            case TextDelta(delta=delta):
+                values.append(delta)
+                in_text = True
+            case PartAdded(part=Data(name="output", value=value), transient=False):
+                values.append(value)
+                in_text = False
+            case _:
+                pass
+    return values if len(values) > 1 else values[0] if values else None

@@ -44,8 +44,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Adapter(Protocol):
     """Translates one wire protocol. Starts nothing, stores nothing, keeps nothing between calls.
 
-    A Reading is the protocol's own frozen note of how to answer. `status` is what the server's one table says of an error,
-    or of how a run ended: protocols do not know it.
+    A Reading is the protocol's own frozen note of how to answer. `status` is what the server's one table says of an
+    error, or of how a run ended: protocols do not know it.
     """
 
     def decode(self, request: Request, find: Find) -> tuple[Call, Any]:

@@ -24,15 +24,13 @@ from palaver.errors import (
 )
 from palaver.protocols.base import Request
 
-_SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+_SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _KEPT = ("references", "links", "selector", "meta")
-_KEPT_IN_DATA = ("revision", "testcase", "trace", "outputs")
-_MEANT = frozenset({*_KEPT, *_KEPT_IN_DATA, "tags", "data", "messages", "inputs", "parameters", "ag_config", "flags"}) | {
-    "session_id",
-    "secrets",
-    "credentials",
-    "version",
-}
+_KEPT_IN_DATA = ("revision", "testcase", "trace", "outputs")  # In the flat form at the root, like all the rest.
+# `secrets` and `credentials` are known so that they are not taken for strays; nobody reads them.
+_MEANT = frozenset(
+    "version session_id flags data messages inputs parameters ag_config tags secrets credentials".split()
+)
 _Object = Mapping[str, Any]
 
 
@@ -41,7 +39,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
     envelope: bool
     messages: Any
-    """The history as it was sent; None when it was not."""
+    """A chat's history as it was sent; None when it was not."""
     inputs: dict[str, Any]
     parameters: dict[str, Any]
     flags: _Object
@@ -49,7 +47,9 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     references: dict[str, Any]
     tags: _Object
     places: dict[str, str]
+    """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
     strays: frozenset[str]
+    """Top-level keys that mean nothing to us, as steps of a pointer."""
 
 
 def read_object(request: Request) -> dict[str, Any]:
@@ -60,41 +60,42 @@ def read_object(request: Request) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def read_form(request: Request, *, is_chat: bool) -> Form:
+def read_form(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> Form:
     """The call that a body says, checked as far as its form goes."""
-    body = read_object(request)
     envelope = "data" in body
     data = _object(body, "data") if envelope else {}
     if "messages" in data:
         raise MisplacedField("messages belongs in data.inputs.", pointer="/data/messages")
     base = "/data" if envelope else ""
-    places = {"/messages": f"{base}/inputs/messages" if envelope else "/messages"}
-    places |= {"/inputs": f"{base}/inputs", "/parameters": f"{base}/parameters"}
-    inputs = _joined_inputs(body, data, places)
-    history: Any = None
-    if is_chat:
-        history = inputs.pop("messages", None)
-        places["/messages"] = places.pop("/inputs/messages", places["/messages"])
-        if history is not None and not isinstance(history, list | dict):
-            history = [history]  # Judged where messages are: its element is what is wrong.
+    places = {
+        "/inputs": f"{base}/inputs",
+        "/parameters": f"{base}/parameters",
+        "/messages": "/data/inputs/messages" if envelope else "/messages",
+    }
+    inputs = _inputs(body, data, places, is_chat=is_chat)
+    history = None
+    if is_chat and "messages" in inputs:
+        history = inputs.pop("messages")
+        places["/messages"] = places.pop("/inputs/messages")
+    parameters = _parameters(body, data, places)
+    kept_in_data = data if envelope else body
     return Form(
         envelope=envelope,
         messages=history,
         inputs=inputs,
-        parameters=_parameters(body, data, places),
+        parameters=parameters,
+        session=_session(body, headers),
         flags=_flags(body),
-        session=_session(body, request.headers),
-        references=_references(body, data),
+        references={name: body[name] for name in _KEPT if name in body}
+        | {name: kept_in_data[name] for name in _KEPT_IN_DATA if name in kept_in_data},
         tags=_tags(body),
         places=places,
-        strays=frozenset(body.keys() - _MEANT),
+        strays=_strays(body, envelope=envelope),
     )
 
 
-def history(form: Form, *, is_chat: bool) -> tuple[Message, ...]:
+def history(form: Form) -> tuple[Message, ...]:
     """The messages of a chat's call; a FaultyCall where they are missing or no messages."""
-    if not is_chat:
-        return ()
     if form.messages is None:
         raise FaultyCall([MissingInput("Input 'messages' is required.", pointer="/messages")])
     try:
@@ -103,22 +104,24 @@ def history(form: Form, *, is_chat: bool) -> tuple[Message, ...]:
         raise FaultyCall([error]) from None
 
 
-def _joined_inputs(body: _Object, data: _Object, places: dict[str, str]) -> dict[str, Any]:
-    """The inputs of all places, key by key, the history under `messages`; notes where each was found."""
+def differ(first: str, second: str) -> ConflictingFields:
+    """The error of one thing said differently in two places."""
+    return ConflictingFields(f"{first} and {second} say different things: say it once.", pointer=second)
+
+
+def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bool) -> dict[str, Any]:
+    """The inputs of all places joined key by key, the history under `messages`; notes where each was found."""
     joined: dict[str, Any] = {}
 
-    def add(name: str, value: Any, pointer: str) -> None:
-        if name in joined and joined[name] != value:
-            first = places[f"/inputs/{name}"]
-            raise ConflictingFields(f"{first} and {pointer} say different things: say it once.", pointer=pointer)
-        if name not in joined:
-            joined[name] = value
-            places[f"/inputs/{name}"] = pointer
+    def add(name: str, value: Any, found: str) -> None:
+        first = places.setdefault(f"/inputs/{_step(name)}", found)
+        if not _is_same(joined.setdefault(name, value), value):
+            raise differ(first, found)
 
     for base, holder in (("/data", data), ("", body)):
         for name, value in _object(holder, "inputs", base).items():
-            if not (name == "messages" and value is None):
-                add(name, value, f"{base}/inputs/{name}")
+            if not (is_chat and name == "messages" and value is None):  # A null is a value, but no history.
+                add(name, value, f"{base}/inputs/{_step(name)}")
     if body.get("messages") is not None:
         add("messages", body["messages"], "/messages")
     return joined
@@ -129,13 +132,38 @@ def _parameters(body: _Object, data: _Object, places: dict[str, str]) -> dict[st
     for base, holder, name in (("/data", data, "parameters"), ("", body, "parameters"), ("", body, "ag_config")):
         if holder.get(name) is None:
             continue
-        value = _object(holder, name, base)
-        if found is not None and found != value:
-            first, second = places["/parameters"], f"{base}/{name}"
-            raise ConflictingFields(f"{first} and {second} say different things: say it once.", pointer=second)
+        value, place = _object(holder, name, base), f"{base}/{name}"
         if found is None:
-            found, places["/parameters"] = value, f"{base}/{name}"
+            found, places["/parameters"] = value, place
+        elif not _is_same(found, value):
+            raise differ(places["/parameters"], place)
     return found or {}
+
+
+def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
+    pattern = "1 to 128 letters, digits or any of . _ : -"
+    session = body.get("session_id")
+    if session is not None:
+        if not isinstance(session, str) or not _SESSION.fullmatch(session):
+            raise InvalidSessionId(f"session_id must be {pattern}", pointer="/session_id")
+        return session
+    for where, given in (
+        ("The header x-ag-session-id", headers.get("x-ag-session-id")),
+        ("ag.session.id in the header baggage", _baggage(headers.get("baggage", ""))),
+    ):
+        if given is not None:
+            if not _SESSION.fullmatch(given):
+                raise InvalidSessionId(f"{where} must be {pattern}")
+            return given
+    return None
+
+
+def _baggage(header: str) -> str | None:
+    for member in header.split(","):
+        name, _, value = member.partition(";")[0].partition("=")
+        if name.strip() == "ag.session.id":
+            return unquote(value.strip())
+    return None
 
 
 def _flags(body: _Object) -> _Object:
@@ -148,35 +176,14 @@ def _flags(body: _Object) -> _Object:
     return flags
 
 
-def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
-    session, where = body.get("session_id"), "session_id"
-    if session is None:
-        session, where = headers.get("x-ag-session-id"), "header x-ag-session-id"
-    if session is None:
-        session, where = _baggage(headers.get("baggage", "")), "baggage ag.session.id"
-    if session is not None and not (isinstance(session, str) and _SESSION.fullmatch(session)):
-        raise InvalidSessionId(
-            f"The {where} must be 1 to 128 letters, digits or any of . _ : -", pointer="/session_id" if "_" in where else None
-        )
-    return session
-
-
-def _baggage(header: str) -> str | None:
-    for member in header.split(","):
-        name, _, value = member.partition(";")[0].partition("=")
-        if name.strip() == "ag.session.id":
-            return unquote(value.strip())
-    return None
-
-
-def _references(body: _Object, data: _Object) -> dict[str, Any]:
-    kept = {name: body[name] for name in _KEPT if name in body}
-    return kept | {name: holder[name] for name in _KEPT_IN_DATA for holder in (body, data) if name in holder}
-
-
 def _tags(body: _Object) -> _Object:
     tags = body.get("tags")
     return cast("_Object", tags) if isinstance(tags, dict) else {} if tags is None else {"tags": tags}
+
+
+def _strays(body: _Object, *, envelope: bool) -> frozenset[str]:
+    meant = _MEANT.union(_KEPT, () if envelope else _KEPT_IN_DATA)
+    return frozenset(_step(name) for name in body if name not in meant)
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
@@ -186,6 +193,23 @@ def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidBody(f"{name} must be an object, not {_called(value)}.", pointer=f"{base}/{name}")
     return cast("dict[str, Any]", value)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """JSON equality: to Python, true is 1 as well."""
+    match one, other:
+        case dict(), dict():
+            first, second = cast("_Object", one), cast("_Object", other)
+            return first.keys() == second.keys() and all(_is_same(first[key], second[key]) for key in first)
+        case list(), list():
+            return len(one) == len(other) and all(map(_is_same, one, other))  # pyright: ignore[reportUnknownArgumentType]  # JSON
+        case _:
+            return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _step(name: str) -> str:
+    """A key as one step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _called(value: Any) -> str:
@@ -198,7 +222,5 @@ def _called(value: Any) -> str:
             return "a string"
         case list():
             return "a list"
-        case dict():
-            return "an object"
         case _:
             return "a number"

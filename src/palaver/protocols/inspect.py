@@ -21,7 +21,7 @@ def answer(description: Description, *, routes: Mapping[str, str], version: str)
 
 def document(description: Description, *, routes: Mapping[str, str], version: str) -> dict[str, Any]:
     """What it is, and under `request` a call that works as it stands if `messages` is all that is required."""
-    inputs: dict[str, Any] = ({"messages": []} if description.is_chat else {}) | dict(description.inputs)
+    inputs: dict[str, Any] = {"messages": [], **description.inputs} if description.is_chat else {**description.inputs}
     revision = {
         "slug": description.name,
         "name": description.name,
@@ -46,7 +46,7 @@ def document(description: Description, *, routes: Mapping[str, str], version: st
                 "version": version,
                 "workflow": description.name,
                 "is_chat_source": description.is_chat_source,
-                "streams": description.streams,
+                "streams": True,  # Whatever stands behind us: all our forms can be asked for without a risk.
                 "routes": dict(routes),
             }
         },

@@ -1,48 +1,29 @@
-"""POST /{w}/invoke: Agenta's call, answered as JSON, in lines, or as server-sent events (contract: discovery, 5 to 8)."""
+"""POST /{w}/invoke: Agenta's call, answered as JSON, in lines or as server-sent events (contract: discovery, 5-8)."""
 
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec import UNSET
 
 from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
-from palaver.errors import NotAcceptable, PalaverError, UpstreamFailed
-from palaver.protocols import accept, agenta, forms, records, sse
+from palaver.errors import PalaverError
+from palaver.protocols import agenta, forms, records, sse, upstream
 from palaver.protocols.agenta import JSON, VERSION, Reading
 from palaver.protocols.base import Answer, Find, Frames, Request
 
 NDJSON, JSONL, SSE = "application/x-ndjson", "application/jsonl", "text/event-stream"
 OFFERS = (JSON, NDJSON, JSONL, SSE)
 
-_MOST_OF_A_STRANGER = 200
-
 
 def decode(request: Request, find: Find) -> tuple[Call, Reading]:
-    """The call and how to answer it. What the workflow can take is checked last, after the form of the answer."""
+    """The call, in either form, and how to answer it."""
     workflow = find(request.workflow)
-    form = forms.read_form(request, is_chat=workflow.is_chat)
-    reading = Reading(
-        form=_negotiated(request, form),
-        envelope=form.envelope,
-        trim=_trim(request, form),
-        is_chat=workflow.is_chat,
-        session=form.session,
-        places=form.places,
-        strays=form.strays,
-    )
-    call = Call(
-        workflow=workflow.name,
-        messages=forms.history(form, is_chat=workflow.is_chat),
-        inputs=form.inputs,
-        parameters=form.parameters,
-        session=form.session,
-        references=form.references,
-        tags=form.tags,
-        trace_parent=agenta.trace_parent(request.headers),
-    )
-    return call, reading
+    form = forms.read_form(forms.read_object(request), request.headers, is_chat=workflow.is_chat)
+    return agenta.understood(request, form, workflow, offers=OFFERS)
 
 
 def head(started: RunStarted, reading: Reading) -> Answer | None:
@@ -51,7 +32,7 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
         return None
     named = (("content-type", reading.form), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no"))
     keep_alive = sse.KEEP_ALIVE if reading.form == SSE else b""
-    return Answer(status=200, headers=(*named, *agenta.headers(started, None)), keep_alive=keep_alive)
+    return Answer(status=200, headers=(*named, *agenta.headers(started)), keep_alive=keep_alive)
 
 
 def frames(reading: Reading) -> Frames:
@@ -63,11 +44,10 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     """The envelope, or in the flat form the outputs alone."""
     started, last, reply = events[0], events[-1], fold(events)
     assert isinstance(started, RunStarted)
-    outputs = agenta.outputs(reply, is_chat=reading.is_chat, trim=reading.trim)
+    outputs = agenta.outputs(reply, events, reading)
     if isinstance(last, RunFailed):
-        if reading.envelope and reply.messages:
-            return agenta.run_failure(last, events, status=status, said=outputs)
-        return agenta.run_failure(last, events, status=status)
+        said = outputs if reading.envelope and reply.messages else UNSET
+        return agenta.run_failure(last, started, status=status, said=said)
     if not reading.envelope:
         return agenta.answer(status, outputs, started=started)
     meta: dict[str, Any] = {"run_id": reply.run_id, "finish": reply.finish}
@@ -95,80 +75,50 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
 
 def request(call: Call, *, is_chat: bool, stream: bool) -> Request:
     """The envelope. Streams are only asked of those who say that they stream: others decide after the work is done."""
-    inputs: dict[str, Any] = dict(call.inputs)
+    inputs = dict(call.inputs)
     if is_chat:
-        inputs["messages"] = chat_completions.write(call.messages)
-    data: dict[str, Any] = {"inputs": inputs, "parameters": dict(call.parameters)}
-    body: dict[str, Any] = {"version": VERSION, "data": data}
+        # A call that came while the service was away was not read as a chat's: its history is still an input.
+        inputs.setdefault("messages", chat_completions.write(call.messages))
+    body: dict[str, Any] = {"version": VERSION, "data": {"inputs": inputs, "parameters": call.parameters}}
     if call.session:
         body["session_id"] = call.session
-    named = {"content-type": JSON, "accept": SSE if stream else "*/*"}
-    return Request(headers=named, body=jsons.encode(body))
+    return Request(headers=upstream.headers(call, accept=SSE if stream else "*/*"), body=jsons.encode(body))
 
 
 class Replies:
     """Reads the reply of such a service: bytes in, events and values out, by its content type."""
 
-    def __init__(self, content_type: str, *, longest: int = 1024 * 1024) -> None:
-        media = content_type.partition(";")[0].strip().lower()
+    def __init__(self, content_type: str, *, longest: int = sse.LONGEST) -> None:
+        media = upstream.media_type(content_type)
         self.streamed = media in (NDJSON, JSONL, SSE)
+        self._content_type = content_type
         self._lines = sse.Reader(longest=longest) if media == SSE else sse.Lines(longest=longest)
         self._record = records.Reader()
-        self._body: list[bytes] = []
+        self._body = bytearray()
 
     def feed(self, data: bytes) -> list[object]:
         """What can be told by now."""
         if not self.streamed:
-            self._body.append(data)
+            self._body += data
             return []
         return [value for line in self._lines.feed(data) if line for value in self._record(line)]
 
     def end(self) -> list[object]:
         """What was left to tell at the end of the body."""
         if self.streamed:
-            return [value for line in self._lines.end() if line for value in self._record(line)]
-        body = b"".join(self._body)
-        value = jsons.parsed(body.decode("utf-8", "replace"))
-        match value:
+            told = [value for line in self._lines.end() for value in self._record(line, whole=False)]
+            return [*told, *self._record.end()]
+        body = bytes(self._body)
+        match upstream.value(self._content_type, body):
+            case {"status": {"code": int(code)}} if code >= 400:  # Some say 200 first and this inside.
+                return [RunFailed(code="upstream_failed", message=upstream.words(body) or "")]
             case {"data": {"outputs": outputs}}:
                 return [outputs]
-            case _:
-                return [value]
-
-
-def refused(status: int, body: bytes) -> PalaverError:
-    """Why such a service said no, in its own words as far as they can be trusted."""
-    match jsons.parsed(body[:65536].decode("utf-8", "replace")):
-        case {"status": {"message": str(message)}} | {"error": {"message": str(message)}} | {"detail": str(message)}:
-            said = f": {message[:_MOST_OF_A_STRANGER]}"
-        case _:
-            said = "."
-    return UpstreamFailed(f"The remote workflow answered {status}{said}")
+            case {"version": str(), "status": dict()}:
+                return [None]  # An envelope without outputs.
+            case bare:
+                return [bare]
 
 
 def _line(record: bytes) -> bytes:
     return record + b"\n"
-
-
-def _trim(request: Request, form: forms.Form) -> bool:
-    return form.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last")
-
-
-def _negotiated(request: Request, form: forms.Form) -> str:
-    """The form of the answer, decided before anything runs."""
-    match form.flags.get("stream"):
-        case True:
-            offers = OFFERS[1:]
-        case False:
-            offers = OFFERS[:1]
-        case _:
-            offers = OFFERS
-    wanted = request.headers.get("x-ag-messages-format", "agenta")
-    if wanted != "agenta":
-        reason = "is not served yet" if wanted == "vercel" else "is unknown"
-        raise NotAcceptable(f"The message format {wanted!r} {reason}: use agenta.", supported=["agenta"])
-    chosen = accept.choose(request.headers.get("accept"), offers)
-    if chosen is None:
-        asked = f" with flags.stream {str(form.flags['stream']).lower()}" if "stream" in form.flags else ""
-        raise NotAcceptable(f"None of the accepted types can be given{asked}: accept {' or '.join(offers)}.", supported=offers)
-    return chosen

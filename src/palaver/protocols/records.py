@@ -1,5 +1,6 @@
 """Records: how /invoke streams. One JSON object each, `{"type", "data"}`, in lines or in server-sent events."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -29,6 +30,7 @@ from palaver.core.events import (
 )
 from palaver.core.parts import Annotation, Data, File, Refusal, ToolCall
 from palaver.core.usage import Usage
+from palaver.errors import UpstreamFailed
 
 Wrap = Callable[[bytes], bytes]
 """One record's JSON as a line or as a server-sent event."""
@@ -37,58 +39,81 @@ _text = msgspec.json.Encoder().encode
 
 
 class Writer:
-    """Events in, records out. A delta is the hot path: what comes before its text is made once per item."""
+    """Events in, records out. A delta is the hot path: what comes before its text is made once per item.
+
+    A call is told whole, when it has ended, and yet in the place where it started, as the fold has it: what starts
+    while a call is open waits for it. (Only producers that name their items say anything meanwhile.)
+    """
 
     def __init__(self, wrap: Wrap, *, is_chat: bool) -> None:
         self._wrap = wrap
         self._is_chat = is_chat
         self._started = RunStarted()
         self._usage: Usage | None = None
-        self._calls: dict[str, ToolStarted] = {}
-        self._messages: dict[str, str] = {}
-        self._item = ""
-        self._before = b""
+        self._messages: dict[str, str] = {}  # The message of each open item,
+        self._before: dict[str, bytes] = {}  # and the beginning of its deltas.
+        self._waiting: deque[Event] = deque()  # Its first one is the call that the others wait for.
+        self._arguments: dict[str, str] = {}  # Of those calls that have ended.
         # The wrap is a pure frame around its content, so it can be taken apart once.
         self._opening, self._closing = wrap(b"\0").split(b"\0")
 
     def __call__(self, event: Event) -> bytes:
         """The records of one event; empty where it has none."""
         if type(event) is TextDelta:
-            if event.item != self._item:
-                self._item = event.item
-                self._before = self._delta_opening("message_delta", event.item)
-            return b"%b%b}}%b" % (self._before, _text(event.delta), self._closing)
-        return self._rare(event)
+            try:
+                return b"%b%b}}%b" % (self._before[event.item], _text(event.delta), self._closing)
+            except KeyError:
+                pass  # Its start waits for a call, and so must it.
+        if isinstance(event, ToolStarted) or (self._waiting and not self._goes_on(event)):
+            self._waiting.append(event)
+            return self._released() if isinstance(event, ToolEnded) else b""
+        return self._tell(event)
 
-    def _rare(self, event: Event) -> bytes:
+    def _goes_on(self, event: Event) -> bool:
+        """Does it continue what has been told, or tell nothing?"""
         match event:
-            case TextDelta():
-                raise AssertionError(event)  # __call__ has dealt with it.
-            case ReasoningDelta():
-                return b"%b%b}}%b" % (self._delta_opening("thought_delta", event.item), _text(event.delta), self._closing)
-            case ToolDelta():
-                return b""  # A call is told whole, when it has ended.
+            case TextDelta() | TextEnded() | ReasoningDelta() | ReasoningEnded():
+                return event.item in self._before
+            case _:
+                return isinstance(event, ToolDelta | UsageAdded)
+
+    def _released(self) -> bytes:
+        """All that waited for a call which has ended now, up to the next one that has not."""
+        ended = self._waiting[-1]
+        assert isinstance(ended, ToolEnded)
+        self._arguments[ended.item] = ended.arguments
+        frames = b""
+        while self._waiting:
+            event = self._waiting[0]
+            if isinstance(event, ToolStarted) and event.item not in self._arguments:
+                break
+            frames += self._tell(self._waiting.popleft())
+        return frames
+
+    def _tell(self, event: Event) -> bytes:
+        match event:
+            case TextDelta() | ReasoningDelta():
+                return b"%b%b}}%b" % (self._before[event.item], _text(event.delta), self._closing)
             case RunStarted():
                 self._started = event
                 return b""
-            case TextStarted() | ReasoningStarted():
-                self._messages[event.item] = event.message
-                kind = "message_start" if isinstance(event, TextStarted) else "thought_start"
-                return self._record(kind, id=event.item, message=event.message)
+            case TextStarted():
+                return self._open("message", event)
+            case ReasoningStarted():
+                return self._open("thought", event)
             case TextEnded():
                 notes = {"annotations": event.annotations} if event.annotations else {}
-                return self._record("message_end", id=event.item, message=self._messages[event.item], **notes)
+                return self._close("message", event.item, **notes)
             case ReasoningEnded():
                 sealed = {"encrypted": event.encrypted} if event.encrypted else {}
-                return self._record("thought_end", id=event.item, message=self._messages[event.item], **sealed)
+                return self._close("thought", event.item, **sealed)
             case ToolStarted():
-                self._calls[event.item] = event
-                return b""
-            case ToolEnded():
-                return self._call(self._calls[event.item], event.arguments)
+                return self._call(event, self._arguments.pop(event.item))
+            case ToolDelta() | ToolEnded():
+                return b""  # The call is told with its start.
             case ToolReturned():
-                told = {"id": event.call_id, "message": event.message, "output": event.output, "isError": event.is_error}
-                return self._record("tool_result", **told)
+                told = {"id": event.call_id, "message": event.message, "output": event.output}
+                return self._record("tool_result", **told, isError=event.is_error)
             case PartAdded():
                 return self._part(event)
             case UsageAdded():
@@ -98,6 +123,16 @@ class Writer:
                 return self._end(event)
             case _:
                 assert_never(event)
+
+    def _open(self, kind: str, event: TextStarted | ReasoningStarted) -> bytes:
+        ids = b'"id":%b,"message":%b' % (_text(event.item), _text(event.message))
+        self._before[event.item] = b'%b{"type":"%b_delta","data":{%b,"delta":' % (self._opening, kind.encode(), ids)
+        self._messages[event.item] = event.message
+        return self._record(f"{kind}_start", id=event.item, message=event.message)
+
+    def _close(self, kind: str, item: str, **told: Any) -> bytes:
+        del self._before[item]
+        return self._record(f"{kind}_end", id=item, message=self._messages.pop(item), **told)
 
     def _call(self, started: ToolStarted, arguments: str) -> bytes:
         call = ToolCall(call_id=started.call_id, name=started.name, arguments=arguments)
@@ -130,16 +165,12 @@ class Writer:
             "run_id": self._started.run_id,
             "trace_id": self._started.trace_id,
         }
-        if isinstance(event, RunFinished) and not self._is_chat:
-            done["outputs"] = None if event.value is UNSET else event.value
+        if isinstance(event, RunFinished) and event.value is not UNSET and not self._is_chat:
+            done["outputs"] = event.value
         return frames + self._record("done", **done)
 
     def _record(self, kind: str, **data: Any) -> bytes:
         return self._wrap(jsons.encode({"type": kind, "data": data}))
-
-    def _delta_opening(self, kind: str, item: str) -> bytes:
-        ids = b'"id":%b,"message":%b' % (_text(item), _text(self._messages[item]))
-        return b'%b{"type":"%b","data":{%b,"delta":' % (self._opening, kind.encode(), ids)
 
 
 def stop_reason(event: Terminal) -> str:
@@ -162,34 +193,42 @@ class Reader:
         self._usage: Usage | None = None
         self._error: RunFailed | None = None
 
-    def __call__(self, record: bytes) -> list[object]:
-        """What one record means; text that is not JSON is text."""
-        value = jsons.parsed(record.decode("utf-8", "replace"))
+    def __call__(self, record: bytes, *, whole: bool = True) -> list[object]:
+        """What one record means; text that is not JSON is text. One that may be cut off (not `whole`) must be JSON."""
+        text = record.decode("utf-8", "replace")
+        value = jsons.parsed(text)
+        if value is text and not whole and text.lstrip().startswith(("{", "[", '"')):
+            raise UpstreamFailed("The remote's stream ended in the middle of a record.")
         match value:
-            case {"type": str(kind), "data": dict(data)}:
-                return self._read(kind, data, value)  # pyright: ignore[reportUnknownArgumentType]  # JSON
+            case {"type": str(kind), "data": dict()}:
+                return self._read(kind, value["data"], value)
             case _:
                 return [value]
 
-    def _read(self, kind: str, data: dict[str, Any], value: Any) -> list[object]:
-        item, message = str(data.get("id", "")), str(data.get("message", ""))
+    def end(self) -> list[object]:
+        """What was held back for a `done` that never came."""
+        if self._error is not None:
+            return [self._done({})]
+        return [self._usage] if self._usage is not None else []
+
+    def _read(self, kind: str, data: dict[str, Any], value: object) -> list[object]:
+        item, message = _string(data.get("id")), _string(data.get("message"))
         match kind:
+            case "message_delta":
+                return [TextDelta(item=item, delta=_string(data.get("delta")))]
             case "message_start":
                 return [TextStarted(item=item, message=message)]
-            case "message_delta":
-                return [TextDelta(item=item, delta=str(data.get("delta", "")))]
             case "message_end":
                 return [TextEnded(item=item, annotations=_annotations(data.get("annotations")))]
             case "thought_start":
                 return [ReasoningStarted(item=item, message=message)]
             case "thought_delta":
-                return [ReasoningDelta(item=item, delta=str(data.get("delta", "")))]
+                return [ReasoningDelta(item=item, delta=_string(data.get("delta")))]
             case "thought_end":
-                return [ReasoningEnded(item=item, encrypted=data.get("encrypted"))]
+                return [ReasoningEnded(item=item, encrypted=_string(data.get("encrypted")) or None)]
             case "tool_call":
-                name, arguments = str(data.get("name", "")), str(data.get("arguments", ""))
-                started = ToolStarted(call_id=item, message=message, name=name, item=f"fc_{item}")
-                return [started, ToolEnded(item=f"fc_{item}", arguments=arguments)]
+                started = ToolStarted(call_id=item, message=message, name=_string(data.get("name")), item=f"fc_{item}")
+                return [started, ToolEnded(item=started.item, arguments=_arguments(data))]
             case "tool_result":
                 failed = data.get("isError") is True
                 return [ToolReturned(call_id=item, message=message, output=data.get("output"), is_error=failed)]
@@ -199,7 +238,7 @@ class Reader:
                 self._usage = Usage(input_tokens=_count(data.get("input")), output_tokens=_count(data.get("output")))
                 return []
             case "error":
-                self._error = RunFailed(code="upstream_failed", message=str(data.get("message", ""))[:200])
+                self._error = RunFailed(code="upstream_failed", message=_string(data.get("message")))
                 return []
             case "done":
                 return [self._done(data)]
@@ -207,38 +246,55 @@ class Reader:
                 return [value]
 
     def _done(self, data: dict[str, Any]) -> Terminal:
-        if self._error is not None:
-            return msgspec.structs.replace(self._error, usage=self._usage)
+        usage, self._usage = self._usage, None
+        error, self._error = self._error, None
+        if error is not None:
+            return msgspec.structs.replace(error, usage=usage)
         match data.get("stopReason"):
-            case "cancelled":
-                return RunCancelled(usage=self._usage)
-            case "length" | "tool-calls" | "content-filter" | "interrupted" as finish:
-                return RunFinished(finish=finish, usage=self._usage, value=data.get("outputs", UNSET))
             case "error":
-                return RunFailed(code="upstream_failed", message="The remote run failed.", usage=self._usage)
+                return RunFailed(code="upstream_failed", usage=usage)
+            case "cancelled":
+                return RunCancelled(usage=usage)
+            case "length" | "tool-calls" | "content-filter" | "interrupted" as finish:
+                return RunFinished(finish=finish, usage=usage, value=data.get("outputs", UNSET))
             case _:
-                return RunFinished(usage=self._usage, value=data.get("outputs", UNSET))
+                return RunFinished(usage=usage, value=data.get("outputs", UNSET))
 
 
 def _part_added(kind: str, item: str, message: str, data: dict[str, Any]) -> PartAdded:
     part: File | Refusal | Data
-    if kind == "refusal":
-        part = Refusal(text=str(data.get("text", "")))
-    elif kind == "data":
-        part = Data(name=str(data.get("name", "")), value=data.get("value"))
-    else:
-        kept = {name: v for name in File.__struct_fields__ if isinstance(v := data.get(name), str)}
-        part = File(**({"media_type": "application/octet-stream"} | kept))
+    match kind:
+        case "refusal":
+            part = Refusal(text=_string(data.get("text")))
+        case "data":
+            part = Data(name=_string(data.get("name")), value=data.get("value"))
+        case _:
+            kept = {name: given for name in File.__struct_fields__ if isinstance(given := data.get(name), str)}
+            part = File(**({"media_type": "application/octet-stream"} | kept))
     return PartAdded(item=item, message=message, part=part, transient=data.get("transient") is True)
 
 
-def _annotations(value: Any) -> Any:
+def _arguments(data: dict[str, Any]) -> str:
+    """The exact text; from servers that give the parsed value alone, that one written down again."""
+    if isinstance(arguments := data.get("arguments"), str):
+        return arguments
+    given = data.get("input")
+    return given if isinstance(given, str) else "" if given is None else jsons.encode(given).decode()
+
+
+def _annotations(value: Any) -> tuple[Annotation, ...]:
     try:
-        return msgspec.convert(value or [], tuple[Annotation, ...])
+        return msgspec.convert(value or (), tuple[Annotation, ...])
     except msgspec.ValidationError:
         return ()
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
+def _string(value: Any) -> str:
+    """A stranger's text; a number where an id belongs is one, anything else is nothing."""
+    if isinstance(value, int | float):
+        return str(value)
+    return value if isinstance(value, str) else ""
 
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0

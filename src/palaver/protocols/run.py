@@ -1,16 +1,18 @@
 """POST /{w}/run and /{w}/test: /invoke's elders. Flat bodies, JSON answers (contract: discovery, 9)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
-from palaver.errors import MisplacedField, NotAcceptable, PalaverError
-from palaver.protocols import accept, agenta, forms
+from palaver.errors import MisplacedField, PalaverError
+from palaver.protocols import agenta, forms, upstream
 from palaver.protocols.agenta import JSON, Reading
 from palaver.protocols.base import Answer, Find, Frames, Request
 
@@ -23,28 +25,10 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
     body = forms.read_object(request)
     if "data" in body:
         raise MisplacedField("data is not read here: use /invoke.", pointer="/data")
-    form = forms.read_form(request, is_chat=workflow.is_chat)
-    if accept.choose(request.headers.get("accept"), (JSON,)) is None:
-        raise NotAcceptable(f"Only {JSON} is given here: accept it, or use /invoke.", supported=[JSON])
-    reading = Reading(
-        trim=form.flags.get("trim", False),
-        is_chat=workflow.is_chat,
-        session=form.session,
-        places=form.places,
-        strays=form.strays - {*_REFERENCES},
-    )
-    named = {name: holder[name] for name in _REFERENCES for holder in (request.query, body) if name in holder}
-    call = Call(
-        workflow=workflow.name,
-        messages=forms.history(form, is_chat=workflow.is_chat),
-        inputs=form.inputs,
-        parameters=form.parameters,
-        session=form.session,
-        references={**form.references, **named},
-        tags=form.tags,
-        trace_parent=agenta.trace_parent(request.headers),
-    )
-    return call, reading
+    form = forms.read_form(body, request.headers, is_chat=workflow.is_chat)
+    references = form.references | _references(body, request.query)
+    form = msgspec.structs.replace(form, references=references, strays=form.strays - {*_REFERENCES})
+    return agenta.understood(request, form, workflow, offers=(JSON,))
 
 
 def head(started: RunStarted, reading: Reading) -> Answer | None:
@@ -54,7 +38,7 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
 
 def frames(reading: Reading) -> Frames:
     """There is no stream here, and so no frame."""
-    return lambda event: b""
+    return lambda _: b""
 
 
 def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
@@ -62,8 +46,8 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
     if isinstance(last, RunFailed):
-        return agenta.run_failure(last, events, status=status)
-    outputs = agenta.outputs(fold(events), is_chat=reading.is_chat, trim=reading.trim)
+        return agenta.run_failure(last, started, status=status)
+    outputs = agenta.outputs(fold(events), events, reading)
     document = {
         "version": "3.0",
         "data": outputs,
@@ -86,29 +70,42 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
 
 def request(call: Call, *, is_chat: bool, stream: bool) -> Request:
     """A flat body; `stream` cannot be had here."""
-    body: dict[str, Any] = {"inputs": dict(call.inputs), "ag_config": dict(call.parameters)}
+    inputs = dict(call.inputs)
+    body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
     if is_chat:
-        body["messages"] = chat_completions.write(call.messages)
-    return Request(headers={"content-type": JSON, "accept": JSON}, body=jsons.encode(body))
+        body["messages"] = inputs.pop("messages", None) or chat_completions.write(call.messages)
+    return Request(headers=upstream.headers(call, accept=JSON), body=jsons.encode(body))
 
 
 class Replies:
     """Reads the reply of such a service: bytes in; at the end, the value under `data`."""
 
+    streamed = False
+
     def __init__(self, content_type: str) -> None:
-        self.streamed = False
-        self._body: list[bytes] = []
+        self._content_type = content_type
+        self._body = bytearray()
 
     def feed(self, data: bytes) -> list[object]:
         """Nothing can be told before the end."""
-        self._body.append(data)
+        self._body += data
         return []
 
     def end(self) -> list[object]:
         """The outputs."""
-        value = jsons.parsed(b"".join(self._body).decode("utf-8", "replace"))
-        match value:
-            case {"data": data}:
-                return [data]
-            case _:
-                return [value]
+        match upstream.value(self._content_type, bytes(self._body)):
+            case {"data": outputs}:
+                return [outputs]
+            case bare:
+                return [bare]
+
+
+def _references(body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for name in _REFERENCES:
+        said, asked = body.get(name), query.get(name)
+        if said is not None and asked is not None and str(said) != asked:
+            raise forms.differ(f"?{name}", f"/{name}")
+        if said is not None or asked is not None:
+            named[name] = asked if said is None else said
+    return named

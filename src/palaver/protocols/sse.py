@@ -3,52 +3,84 @@
 from palaver.errors import UpstreamFailed
 
 KEEP_ALIVE = b": keep-alive\n\n"
+LONGEST = 1024 * 1024
+"""Bytes in one record that we read."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def frame(data: bytes, *, event: str | None = None) -> bytes:
+def frame(data: bytes) -> bytes:
     """One event whose data is one line, as compact JSON is."""
-    return b"data: %b\n\n" % data if event is None else b"event: %b\ndata: %b\n\n" % (event.encode(), data)
+    return b"data: %b\n\n" % data
 
 
 class Lines:
     """Bytes in, whole lines out, however they were cut on the way."""
 
-    def __init__(self, *, longest: int = 1024 * 1024) -> None:
-        self._rest = b""
+    def __init__(self, *, longest: int = LONGEST) -> None:
+        self._rest = bytearray()
         self._longest = longest
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that are complete now, without their ends (LF or CRLF)."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
         if len(self._rest) > self._longest or any(len(line) > self._longest for line in lines):
-            raise UpstreamFailed(f"The remote sent a record longer than {self._longest} bytes.")
+            raise too_long(self._longest)
         return [line.removesuffix(b"\r") for line in lines]
 
     def end(self) -> list[bytes]:
         """What stands after the last line end."""
-        rest, self._rest = self._rest, b""
+        rest = bytes(self._rest)
+        self._rest.clear()
         return [rest] if rest else []
 
 
 class Reader:
-    """Bytes of an event stream in, the data of whole events out; comments and other fields are passed over."""
+    """Bytes of an event stream in, the data of its events out; comments and other fields are passed over."""
 
-    def __init__(self, *, longest: int = 1024 * 1024) -> None:
+    def __init__(self, *, longest: int = LONGEST) -> None:
         self._lines = Lines(longest=longest)
+        self._longest = longest
         self._data: list[bytes] = []
+        self._size = 0
+        self._began = False
+        self._after_return = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of every event that is complete now."""
-        found: list[bytes] = []
-        for line in self._lines.feed(data):
-            if not line:
-                if self._data:
-                    found.append(b"\n".join(self._data))
-                    self._data = []
-            elif line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-        return found
+        if self._after_return and data.startswith(b"\n"):
+            data = data[1:]  # The second half of a line end that was cut in two.
+        elif not data:
+            return []
+        self._after_return = data.endswith(b"\r")
+        lines = self._lines.feed(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return [event for line in lines if (event := self._take(line)) is not None]
 
     def end(self) -> list[bytes]:
-        """An event that was not closed by an empty line is no event: the standard says so."""
-        return []
+        """An event that nobody closed. A browser would drop it; what a sloppy server said last is not lost here."""
+        lines = [*self._lines.end(), b""]
+        return [event for line in lines if (event := self._take(line)) is not None]
+
+    def _take(self, line: bytes) -> bytes | None:
+        if not self._began:
+            self._began, line = True, line.removeprefix(_BYTE_ORDER_MARK)
+        if not line:
+            event = b"\n".join(self._data) if self._data else None
+            self._data, self._size = [], 0
+            return event
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._size += len(line)
+            if self._size > self._longest:
+                raise too_long(self._longest)
+        return None
+
+
+def too_long(longest: int) -> UpstreamFailed:
+    """The error of a record that does not end."""
+    return UpstreamFailed(f"The remote sent a record longer than {longest} bytes.")

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -32,9 +32,7 @@ class Exchange:
         self.send = send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: dict[str, str] = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        self.headers = _joined(scope["headers"])
         self.id = sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
         self.since = time.perf_counter()
         self.status = 0
@@ -79,6 +77,15 @@ class Exchange:
         """Send a whole answer."""
         await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The headers by name; what was sent in several lines is one list, as RFC 9110 says."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
 
 
 def _too_large(settings: Settings) -> TooLarge:

@@ -1,0 +1,55 @@
+"""What calling somebody else's /invoke or /run has in common: the headers that go out, and what their bodies mean.
+
+Whatever comes back is a stranger's: it is kept as it is here, and made fit to be shown by whoever shows it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from palaver.core import jsons
+from palaver.core.calls import Call
+from palaver.errors import UpstreamFailed
+
+_MOST_READ = 64 * 1024
+
+
+def headers(call: Call, *, accept: str) -> Mapping[str, str]:
+    """What is sent along: of all that the caller sent to us, only the session and the trace go on."""
+    named = {"content-type": "application/json", "accept": accept}
+    if call.session:
+        named["baggage"] = f"ag.session.id={quote(call.session, safe=':')}"
+    if call.trace_parent:
+        named["traceparent"] = call.trace_parent
+    return named
+
+
+def media_type(content_type: str) -> str:
+    """The type alone, without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def value(content_type: str, body: bytes) -> Any:
+    """The value of a whole body; an empty one is null, and text is text where it says so or says nothing."""
+    text, media = body.decode("utf-8", "replace"), media_type(content_type)
+    if not text.strip():
+        return None
+    if media == "text/plain":
+        return text
+    read = jsons.parsed(text)
+    if read is text and media:
+        raise UpstreamFailed("The remote's answer is not JSON.")
+    return read
+
+
+def words(body: bytes) -> str | None:
+    """The line in which an error document says what is wrong, in any of the usual shapes."""
+    match jsons.parsed(body[:_MOST_READ].decode("utf-8", "replace")):
+        case {"status": {"message": str(line)}} | {"error": {"message": str(line)}} | {"error": str(line)}:
+            return line
+        case {"detail": str(line)} | {"detail": {"message": str(line)}} | {"detail": [{"msg": str(line)}, *_]}:
+            return line
+        case {"message": str(line)}:
+            return line
+        case _:
+            return None

@@ -1,0 +1,271 @@
+"""`connect(url)` (contract: discovery, 1, 4 and 11), against real servers."""
+
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from palaver import connect
+from palaver.core.descriptions import Description
+from palaver.discovery import connections
+from palaver.errors import (
+    DiscoveryRefused,
+    InvalidName,
+    InvalidOption,
+    NotDiscovered,
+    PalaverError,
+    ReservedName,
+    UrlRefused,
+)
+from palaver.testing import client, echo, scripted
+from tests.frameworks.strangers import Asked, serving, stranger, whole
+
+MESSAGE = {"role": "assistant", "content": "Hi"}
+CHAT = {"flags": {"is_chat": True}}
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    with serving(scripted, echo) as url:
+        yield url
+
+
+@pytest.fixture
+def nobody() -> str:
+    """A URL where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def table(**answers: Any) -> Any:
+    """A stranger's answers by the last part of the path; 404 elsewhere."""
+
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        name = asked.line.split(" ")[1].rpartition("/")[2]
+        found = answers.get(name, answers.get(name.replace(".", "_")))
+        connection.sendall(whole({}, status="404 Not Found") if found is None else found)
+
+    return answer
+
+
+# What is found
+
+
+def test_a_chat_of_ours_is_one_here(ours: str) -> None:
+    remote = connect(f"{ours}/scripted")
+
+    assert remote.reachable
+    assert remote.place == f"{ours}/scripted"
+    assert remote.description == Description(
+        name="scripted",
+        description=scripted.description.description,
+        flags={"is_chat": True},
+        is_chat_source="declared",
+        schemas=scripted.description.schemas,
+        parameters={},
+        streams=True,
+        remote=True,
+    )
+
+
+async def test_it_is_served_like_any_other(ours: str) -> None:
+    remote = connect(f"{ours}/scripted/invoke", name="far")
+
+    async with client(remote, connect(f"{ours}/echo")) as http:
+        chat = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hello there"}]})
+        value = await http.post("/echo/invoke", json={"inputs": {"a": [1, None]}})
+        told = (await http.get("/far/inspect")).json()
+
+    assert chat.json() == {"role": "assistant", "content": "Hello there"}
+    assert value.json() == {"a": [1, None]}
+    assert told["flags"] == {"is_chat": True}
+    assert told["meta"]["palaver"]["streams"] is True
+
+
+async def test_it_may_be_called_where_a_loop_is_running(ours: str) -> None:
+    assert connect(f"{ours}/echo").description.is_chat is False
+
+
+async def test_a_server_that_does_not_say_that_it_streams_is_asked_for_anything() -> None:
+    with stranger(table(inspect=whole(CHAT), invoke=whole({"data": {"outputs": MESSAGE}}))) as far:
+        remote = connect(f"{far.url}/tutor", headers={"authorization": "Bearer far"})
+        async with client(remote) as http:
+            answer = await http.post("/tutor/invoke", json={"messages": []})
+
+    assert answer.json() == MESSAGE
+    assert [(asked.line, asked.headers["authorization"]) for asked in far.asked] == [
+        ("POST /tutor/inspect HTTP/1.1", "Bearer far"),
+        ("POST /tutor/invoke HTTP/1.1", "Bearer far"),
+    ]
+    assert far.asked[1].headers["accept"] == "*/*"
+
+
+async def test_a_service_that_only_has_run_is_called_so() -> None:
+    operation = {"post": {"x-agenta": {"flags": {"is_chat": False}}}}
+    with stranger(
+        table(openapi_json=whole({"paths": {"/app/run": operation}}), run=whole({"version": "3.0", "data": "Hi"}))
+    ) as far:
+        remote = connect(f"{far.url}/app")
+        async with client(remote) as http:
+            answer = await http.post("/app/invoke", json={"inputs": {"text": "?"}})
+
+    assert remote.description.is_chat is False
+    assert answer.json() == "Hi"
+    assert far.asked[-1].line == "POST /app/run HTTP/1.1"
+
+
+def test_what_was_guessed_says_so() -> None:
+    schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
+    with stranger(table(inspect=whole({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))) as far:
+        description = connect(far.url, name="far").description
+
+    assert (description.is_chat, description.is_chat_source) == (True, "derived")
+    assert description.schemas.inputs == schemas["inputs"]
+    assert description.parameters == {"t": 1}
+
+
+def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
+    with stranger(table(inspect=whole(CHAT))) as far:
+        remote = connect(far.url, name="far", is_chat=False)
+
+    assert (remote.description.is_chat, remote.description.is_chat_source) == (False, "declared")
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("palaver.discovery", "far: is_chat=False was given, against inspect.flags.")
+    ]
+
+
+def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    document = {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}
+    with stranger(table(inspect=whole(document))) as far:
+        connect(far.url, name="far")
+
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "the first is taken" in caplog.text
+
+
+# What is not
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "error", "message"),
+    [
+        pytest.param({}, {}, NotDiscovered, "does not say what it is", id="nothing"),
+        pytest.param(
+            {"inspect": whole({}, status="401 Who")},
+            {},
+            DiscoveryRefused,
+            "/inspect wants credentials: pass headers=",
+            id="credentials",
+        ),
+        pytest.param(
+            {"info": whole({"agent_api": "responses"})},
+            {},
+            NotDiscovered,
+            "speaks responses, which cannot be called yet. Spoken here: invoke, run.",
+            id="a dialect that we do not speak yet",
+        ),
+        pytest.param(
+            {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
+            {},
+            NotDiscovered,
+            "has several models: pass model=. Known: a, b.",
+            id="several models",
+        ),
+        pytest.param(
+            {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
+            {"model": "a"},
+            NotDiscovered,
+            "speaks chat-completions, which cannot be called yet",
+            id="a model",
+        ),
+    ],
+)
+def test_what_cannot_be_called_is_refused(
+    answers: dict[str, bytes], options: dict[str, Any], error: type[PalaverError], message: str
+) -> None:
+    with stranger(table(**answers)) as far, pytest.raises(error) as refused:
+        connect(far.url, name="far", **options)
+
+    assert message in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "error"),
+    [
+        ("far", {}, UrlRefused),
+        ("ftp://far/x", {}, UrlRefused),
+        ("http://user:hunter2@far/x", {}, UrlRefused),
+        ("http://far/a%20b", {}, InvalidName),
+        ("http://[::1]:9/", {}, InvalidName),
+        ("http://far/x", {"name": "inspect"}, ReservedName),
+        ("http://far/x", {"dialect": "responses"}, InvalidOption),
+        ("http://far/x", {"headers": {"x": "a\nhunter2"}}, InvalidOption),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
+    url: str, options: dict[str, Any], error: type[PalaverError]
+) -> None:
+    with pytest.raises(error) as refused:
+        connect(url, **options)
+
+    assert "hunter2" not in refused.value.message
+
+
+async def test_a_service_that_is_away_is_kept(nobody: str) -> None:
+    remote = connect(f"{nobody}/far?key=hunter2")
+
+    assert not remote.reachable
+    assert remote.description == Description(
+        name="far",
+        description="A remote service that could not be reached.",
+        flags={"is_chat": False},
+        is_chat_source="derived",
+        remote=True,
+    )
+    assert remote.place == f"{nobody}/far"
+    async with client(remote) as http:
+        answer = await http.post("/far/invoke", json={})
+    assert (answer.status_code, answer.json()["status"]["message"]) == (502, "far could not be reached.")
+
+
+async def test_a_service_that_is_away_may_be_known_all_the_same(nobody: str) -> None:
+    known = connect(nobody, name="far", dialect="invoke", is_chat=True)
+    half_known = connect(nobody, name="far", is_chat=True)
+
+    assert (known.reachable, known.description.is_chat, known.description.is_chat_source) == (True, True, "declared")
+    assert (half_known.reachable, half_known.description.is_chat) == (False, True)
+    async with client(known) as http:
+        answer = await http.post("/far/invoke", json={"messages": []})
+    assert (answer.status_code, answer.json()["status"]["message"]) == (502, "far could not be reached.")
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://host/tutor", "tutor"),
+        ("https://host/apps/tutor/", "tutor"),
+        ("https://host/tutor/invoke", "tutor"),
+        ("https://host/tutor/v1/chat/completions", "tutor"),
+        ("https://host/tutor/v1/responses?x=y#z", "tutor"),
+        ("https://host/services/tutor", "tutor"),
+        ("https://host/chat", "chat"),
+        ("https://agents.example.org", "agents.example.org"),
+        ("http://localhost:9000/", "localhost"),
+        ("http://127.0.0.1:9000/invoke", "127.0.0.1"),
+        ("https://host/v1", "host"),
+    ],
+)
+def test_a_service_is_called_by_the_last_part_of_its_path_that_is_a_name(
+    url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(asking: Any) -> None:
+        asking.close()
+
+    monkeypatch.setattr(connections, "_at_once", never)
+
+    assert connect(url).description.name == name

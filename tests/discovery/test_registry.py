@@ -1,0 +1,76 @@
+"""The registry: what is served, by name (contract: discovery, 3)."""
+
+import pytest
+
+from palaver.discovery.registry import Registry
+from palaver.errors import DuplicateName, WorkflowNotFound
+from palaver.testing import echo, scripted
+from palaver.workflows.declare import workflow
+
+
+@workflow(name="echo")
+def another() -> str:
+    return "…"
+
+
+def test_a_workflow_is_found_by_its_name() -> None:
+    registry = Registry([scripted, echo])
+
+    assert [*registry] == [scripted, echo]
+    assert len(registry) == 2
+    assert registry.workflow("echo") is echo
+    assert registry.find("scripted") is scripted.description
+    assert registry.descriptions() == [echo.description, scripted.description]
+
+
+def test_the_only_workflow_is_the_default() -> None:
+    registry = Registry([echo])
+
+    assert registry.default == "echo"
+    assert registry.workflow(None) is echo
+
+
+def test_of_several_the_chosen_one_is_the_default() -> None:
+    registry = Registry([scripted, echo], default="echo")
+
+    assert registry.default == "echo"
+    assert registry.find(None) is echo.description
+
+
+def test_of_several_none_is_the_default_by_itself() -> None:
+    registry = Registry([scripted, echo])
+
+    assert registry.default is None
+    with pytest.raises(WorkflowNotFound) as missing:
+        registry.find(None)
+    assert missing.value.message == ("Several workflows are served and none is the default. Known: echo, scripted.")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(WorkflowNotFound, match=r"No workflow 'nobody'\. Known: echo, scripted\."):
+        Registry([scripted, echo]).workflow("nobody")
+
+
+def test_a_default_that_is_not_served_is_refused() -> None:
+    with pytest.raises(WorkflowNotFound, match=r"No workflow 'nobody'\. Known: echo\."):
+        Registry([echo], default="nobody")
+
+
+def test_an_empty_registry_finds_nothing() -> None:
+    registry = Registry()
+
+    assert (len(registry), registry.default, registry.descriptions()) == (0, None, [])
+    with pytest.raises(WorkflowNotFound):
+        registry.workflow(None)
+
+
+def test_the_same_workflow_twice_is_one() -> None:
+    assert len(Registry([echo, echo])) == 1
+
+
+def test_two_workflows_of_one_name_are_refused_by_both_places() -> None:
+    with pytest.raises(DuplicateName) as refused:
+        Registry([echo, another])
+
+    assert refused.value.message == f"Two workflows are called 'echo': {echo.place} and {another.place}."
+    assert another.place.startswith("test_registry.py:")

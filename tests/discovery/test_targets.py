@@ -1,0 +1,320 @@
+"""Targets: a file, a folder, a module, a name in one (contract: discovery, 3)."""
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from palaver.discovery import targets
+from palaver.discovery.registry import Registry
+from palaver.discovery.targets import installed, load, load_installed, load_one
+from palaver.errors import (
+    ChatWithoutMessages,
+    DuplicateName,
+    LoadFailed,
+    NotAWorkflow,
+    NothingFound,
+    PalaverError,
+    TargetNotFound,
+)
+from palaver.workflows.declare import TakesMessages
+
+TUTOR = """
+from palaver import chat
+
+@chat
+def tutor(messages):
+    return "Hi"
+"""
+TWO = f"""{TUTOR}
+from palaver import workflow
+
+@workflow
+def headline(text: str):
+    return text
+
+_private = headline
+number = 7
+"""
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _modules_and_paths_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = dict(sys.modules)
+    yield
+    for name in sys.modules.keys() - before.keys():
+        del sys.modules[name]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file below the working folder."""
+
+    def write(name: str, source: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    return write
+
+
+def names(*given: str) -> list[str]:
+    return [workflow.description.name for workflow in load(given)]
+
+
+# What is found
+
+
+def test_a_file_gives_all_that_it_declares(write: Write) -> None:
+    write("app.py", TWO)
+
+    assert names("app.py") == ["tutor", "headline"]
+    assert [workflow.place for workflow in load_one("app.py")] == ["app.py:4", "app.py:10"]
+
+
+def test_a_file_may_be_given_with_the_name_that_is_meant(write: Write) -> None:
+    path = write("flows/app.py", TWO)
+
+    assert names("flows/app.py:headline") == ["headline"]
+    assert names(f"{path}:tutor") == ["tutor"]
+
+
+def test_a_module_gives_all_that_it_declares(write: Write) -> None:
+    write("pkg/__init__.py", "")
+    write("pkg/flows.py", TWO)
+
+    assert names("pkg.flows") == ["tutor", "headline"]
+    assert names("pkg.flows:tutor") == ["tutor"]
+
+
+def test_a_folder_gives_what_its_files_declare_in_order_of_their_names(write: Write) -> None:
+    write("flows/b.py", TUTOR.replace("tutor", "second"))
+    write("flows/a.py", TUTOR.replace("tutor", "first"))
+    write("flows/_hidden.py", "raise RuntimeError")
+    write("flows/helpers.py", "x = 1")
+    write("flows/deeper/c.py", "raise RuntimeError")
+
+    assert names("flows") == names("flows/") == ["first", "second"]
+
+
+def test_several_targets_give_each_workflow_once(write: Write) -> None:
+    write("app.py", TWO)
+    write("other.py", TUTOR.replace("tutor", "other"))
+
+    assert names("app.py", "app:tutor", "other.py", "./app.py") == ["tutor", "headline", "other"]
+
+
+def test_a_workflow_with_two_names_is_one(write: Write) -> None:
+    write("app.py", TUTOR + "again = tutor\n")
+
+    assert len(load_one("app.py")) == 1
+
+
+def test_what_a_file_imports_is_found_in_it_too(write: Write) -> None:
+    write("flows/app.py", "from tutors import tutor")
+    write("flows/tutors.py", TUTOR)
+
+    assert names("flows/app.py") == ["tutor"]
+    assert names("flows") == ["tutor"]
+
+
+def test_files_of_a_folder_that_import_each_other_are_loaded_once(write: Write) -> None:
+    write("flows/a.py", f"{TUTOR}\nimport b\n")
+    write("flows/b.py", "from a import tutor")
+
+    assert len(Registry(load(["flows"]))) == 1
+
+
+def test_files_of_a_package_may_import_relatively(write: Write) -> None:
+    write("flows/__init__.py", "from .b import second")
+    write("flows/a.py", f"{TUTOR.replace('tutor', 'first')}\nfrom .tools.words import HELLO")
+    write("flows/b.py", TUTOR.replace("tutor", "second"))
+    write("flows/tools/__init__.py", "")
+    write("flows/tools/words.py", "from ..b import second\nHELLO = 'Hi'")
+
+    assert names("flows/a.py") == ["first"]
+    assert names("flows/tools/words.py:second") == ["second"]
+    assert names("flows") == ["second", "first"]
+    assert names("flows/__init__.py") == ["second"]
+
+
+def test_two_files_of_one_name_do_not_meet(write: Write) -> None:
+    write("one/app.py", TUTOR.replace("tutor", "first"))
+    write("two/app.py", TUTOR.replace("tutor", "second"))
+
+    assert names("one/app.py", "two/app.py") == ["first", "second"]
+    assert load_one("two/app.py") == load_one("two/app.py")
+    assert load_one("one/app.py") == load_one("one/app.py")
+
+
+def test_a_file_may_be_called_like_a_module_of_pythons_own(write: Write) -> None:
+    write("calendar.py", TUTOR)
+
+    assert names("calendar.py") == ["tutor"]
+    assert "tutor" not in vars(sys.modules.get("calendar", ModuleType("calendar")))
+
+
+def test_what_is_no_workflow_is_never_asked(write: Write) -> None:
+    source = """
+from unittest.mock import MagicMock, call
+
+class Proxy:
+    def __getattr__(self, name):
+        raise RuntimeError("nobody asked for this")
+
+proxy, mock = Proxy(), MagicMock()
+"""
+    write("app.py", TUTOR + source)
+
+    assert names("app.py") == ["tutor"]
+
+
+def test_two_workflows_of_one_name_are_refused_by_both_places(write: Write) -> None:
+    write("one.py", TUTOR)
+    write("two.py", "\n\n" + TUTOR)
+
+    with pytest.raises(DuplicateName) as refused:
+        Registry(load(["one.py", "two.py"]))
+
+    assert refused.value.message == "Two workflows are called 'tutor': one.py:4 and two.py:6."
+
+
+def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
+    write("app.py", "from palaver import workflow\n\n@workflow\ndef f(messages): ...\n")
+
+    with pytest.warns(TakesMessages, match="f takes messages; declare it with @chat to make it a chat"):
+        assert names("app.py") == ["f"]
+
+
+# What is not
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        ("nothing.py", TargetNotFound, "There is no file nothing.py."),
+        ("nothing.py:tutor", TargetNotFound, "There is no file nothing.py."),
+        ("nothing", TargetNotFound, "There is no file, folder or module nothing."),
+        ("nothing/at/all", TargetNotFound, "There is no file, folder or module nothing/at/all."),
+        ("nothing.at.all:x", TargetNotFound, "There is no file, folder or module nothing.at.all:x."),
+        ("pkg.nothing", TargetNotFound, "There is no file, folder or module pkg.nothing."),
+        ("pkg.nothing.below", TargetNotFound, "There is no file, folder or module pkg.nothing.below."),
+        ("two.py:nobody", TargetNotFound, "There is no 'nobody' in two.py."),
+        ("two:nobody", TargetNotFound, "There is no 'nobody' in two."),
+        ("two:number", NotAWorkflow, "two:number is no workflow (int): decorate it with @chat or @workflow."),
+        ("pkg", NothingFound, "pkg declares no workflow: decorate a function with @chat or @workflow."),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(
+    target: str, error: type[PalaverError], message: str, write: Write
+) -> None:
+    write("two.py", TWO)
+    write("pkg/__init__.py", "")
+
+    with pytest.raises(error) as refused:
+        load_one(target)
+
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("x = 1\ny = x[\n", "SyntaxError: '[' was never closed (app.py, line 2)"),
+        ("x = 1\nraise ValueError('first\\nsecond')", "ValueError: first\\nsecond (app.py, line 2)"),
+        ("import os\nos.environ['NO_SUCH']", "KeyError: 'NO_SUCH' (app.py, line 2)"),
+        ("assert False", "AssertionError (app.py, line 1)"),
+        ("import helpers", "ZeroDivisionError: division by zero (helpers.py, line 2)"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module' (app.py, line 1)"),
+        ("import sys\nsys.exit(3)", "it calls sys.exit(3)."),
+        ("raise SystemExit('bye')", "it calls sys.exit('bye')."),
+        ("raise GeneratorExit", "GeneratorExit (app.py, line 1)"),
+        (f"raise ValueError({'x' * 300!r})", f"ValueError: {'x' * 187}… (app.py, line 1)"),
+    ],
+    ids=[
+        "syntax",
+        "two lines",
+        "a key",
+        "no words",
+        "elsewhere",
+        "an import",
+        "exit",
+        "exit with words",
+        "odd",
+        "long",
+    ],
+)
+def test_a_module_that_does_not_load_is_one_line_and_can_be_loaded_again(source: str, why: str, write: Write) -> None:
+    write("helpers.py", "x = 0\ny = 1 / x\n")
+    write("app.py", source)
+
+    for target, subject in (("app.py", "app.py"), ("app:tutor", "app:tutor")):
+        with pytest.raises(LoadFailed) as failed:
+            load_one(target)
+        assert failed.value.message == f"{subject} could not be loaded: {why}"
+    write("app.py", f"{TUTOR}\nmended = True\n")
+    assert names("app.py") == ["tutor"]
+
+
+def test_a_wrong_declaration_is_told_as_it_is(write: Write) -> None:
+    write("app.py", "from palaver import chat\n\n@chat\ndef f(): ...\n")
+
+    for target in ("app.py", "app"):
+        with pytest.raises(ChatWithoutMessages):
+            load_one(target)
+
+
+def test_somebody_who_interrupts_is_heard(write: Write) -> None:
+    write("app.py", "raise KeyboardInterrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        load_one("app.py")
+    assert "app" not in sys.modules
+
+
+def test_a_file_of_a_package_whose_name_is_taken_is_refused(write: Write, tmp_path: Path) -> None:
+    write("one/flows/__init__.py", "")
+    write("one/flows/app.py", TUTOR)
+    write("two/flows/__init__.py", "")
+    write("two/flows/app.py", TUTOR)
+
+    assert names("one/flows/app.py") == ["tutor"]
+    with pytest.raises(LoadFailed) as failed:
+        load_one("two/flows/app.py")
+    assert failed.value.message == "app.py could not be loaded: another module is called flows.app."
+
+
+# What installed packages offer
+
+
+def test_the_demo_is_installed() -> None:
+    assert installed().items() >= {"eliza": "palaver.demo.eliza:eliza", "echo": "palaver.demo.echo:echo"}.items()
+    assert load_installed("eliza").description.is_chat
+
+
+def test_what_is_not_installed_lists_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered(**_: Any) -> list[EntryPoint]:
+        return [EntryPoint("b", "m:b", "g"), EntryPoint("a", "m:a", "g")]
+
+    monkeypatch.setattr(targets, "entry_points", offered)
+    with pytest.raises(TargetNotFound, match=r"There is no workflow 'nobody' here\. Installed ones: a, b\."):
+        load_installed("nobody")
+
+
+def test_a_package_may_offer_a_module_without_workflows(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered(**_: Any) -> list[EntryPoint]:
+        return [EntryPoint("empty", "empty", "g")]
+
+    write("empty.py", "")
+    monkeypatch.setattr(targets, "entry_points", offered)
+    with pytest.raises(NothingFound):
+        load_installed("empty")

@@ -1,0 +1,648 @@
+"""A remote service as a workflow (contract: discovery, 11), over real connections to servers of all manners."""
+
+import asyncio
+import gzip
+import logging
+import socket
+import threading
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from palaver.core.calls import Call, Secret
+from palaver.core.descriptions import Description
+from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, TextDelta, UsageAdded
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.engine.engine import Engine
+from palaver.engine.run import Run
+from palaver.errors import NotDiscovered
+from palaver.frameworks import remote
+from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.testing import client, echo, scripted
+from palaver.workflows.workflow import Workflow
+from tests.frameworks.strangers import Asked, Stranger, event, head, serving, stranger, whole
+
+HELLO = (Message.user("Hello"),)
+DELTA = event("message_delta", id="m", message="m", delta="Hel")
+
+
+async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
+    """A run of a workflow, from its start to its end."""
+    asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, asked, attend=attend)
+    await run.ended()
+    return run
+
+
+async def ended(workflow: Workflow, **call: Any) -> tuple[str, Event]:
+    """What a run said, and how it ended."""
+    log = (await ran(workflow, **call)).log
+    return "".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1]
+
+
+async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
+    """What a run said, and why it failed."""
+    said, end = await ended(workflow, **call)
+    assert isinstance(end, RunFailed)
+    return said, end.code, end.message
+
+
+# A server of ours, there and here
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    with serving(scripted, echo) as url:
+        yield url
+
+
+def connected(url: str, workflow: Workflow) -> RemoteWorkflow:
+    """A workflow of a server of ours, as that server describes it."""
+    description = workflow.description
+    service = Service(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
+    return RemoteWorkflow(service, unknown=description, url=url, look=_unasked, headers={}, timeout=20)
+
+
+async def _unasked() -> Service | None:
+    raise AssertionError("it is known what stands there")
+
+
+SCRIPTS: dict[str, list[Any]] = {
+    "text": [{"text": "Hel"}, {"text": "lo \u2028 ö"}],
+    "nothing": [],
+    "reasoning": [{"reasoning": "Hm."}, {"text": "So."}],
+    "tools": [
+        {"tool_call": {"name": "add", "arguments": {"a": 1}, "id": "c1"}},
+        {"tool_call": {"name": "add", "arguments": "{oops", "id": "c2"}},
+        {"tool_result": {"id": "c1", "output": [2], "error": True}},
+        {"text": "Two."},
+        {"break": True},
+        {"text": "Yes, two."},
+    ],
+    "a call left open": [{"tool_call": {"name": "add", "id": "c1"}}],
+    "data": [{"data": {"name": "chart", "value": {"x": [1]}}}, {"yield": {"any": ["value"]}}],
+    "usage": [{"usage": {"input_tokens": 1, "output_tokens": 2}}, {"usage": {"input_tokens": 3, "output_tokens": 4}}],
+    "an end": [{"text": "Hel"}, {"finish": "length"}],
+    "a message": [{"message": {"role": "assistant", "content": "Hi", "refusal": "No."}}],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_remote_chat_answers_as_it_would_answer_itself(ours: str, script: list[Any], accept: str) -> None:
+    body = {"session_id": "s-1", "data": {"inputs": {"messages": [], "script": script}}}
+    answers = []
+    for workflow in (scripted, connected(ours, scripted)):
+        async with client(workflow) as http:
+            answer = await http.post("/scripted/invoke", json=body, headers={"accept": accept})
+        assert answer.status_code == 200
+        answers.append(_without_ids(answer))
+
+    assert answers[0] == answers[1]
+
+
+def _without_ids(answer: httpx.Response) -> Any:
+    if answer.headers["content-type"] == "application/json":
+        document = answer.json()
+        return document["data"], document["meta"]["finish"], document["meta"].get("usage"), document["session_id"]
+    ids = ("id", "message", "run_id", "trace_id")
+    records = [msgspec.json.decode(line[6:]) for line in answer.content.split(b"\n") if line]
+    return [
+        (told["type"], {name: value for name, value in told["data"].items() if name not in ids}) for told in records
+    ]
+
+
+@pytest.mark.parametrize("value", [None, "text", [1, [2]], {"role": "user", "content": "x"}, {}], ids=repr)
+async def test_a_remote_workflow_that_is_no_chat_gives_its_value(ours: str, value: Any) -> None:
+    run = await ran(connected(ours, echo), messages=(), inputs={"value": value})
+
+    assert fold(run.log).value == {"value": value}
+    assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
+
+
+async def test_a_remote_failure_is_told_after_what_was_said(ours: str) -> None:
+    script = [{"text": "Hel"}, {"fail": {"code": "no_tea", "message": "Out of\ntea. " + "x" * 300}}]
+
+    assert await failure(connected(ours, scripted), inputs={"script": script}) == (
+        "Hel",
+        "upstream_failed",
+        "scripted failed: Out of\\ntea. " + "x" * 187 + "…",
+    )
+
+
+async def test_a_remote_refusal_is_told_in_its_own_words(ours: str) -> None:
+    assert await failure(connected(ours, scripted), inputs={"scrypt": 1}) == (
+        "",
+        "upstream_failed",
+        "scripted answered 422: There is no input 'scrypt'. Known: script.",
+    )
+
+
+async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
+    with stranger(head() + DELTA + event("done", stopReason="cancelled")) as far:
+        said, end = await ended(far.workflow())
+
+    assert (said, type(end)) == ("Hel", RunCancelled)
+
+
+# What is sent
+
+
+async def test_only_what_the_call_says_is_sent() -> None:
+    secret = "hunter2"
+    with stranger(whole({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as far:
+        workflow = far.workflow(streams=False, headers={"authorization": "Bearer far", "x-own": "1"})
+        async with client(workflow) as http:
+            answer = await http.post(
+                "/far/invoke",
+                json={
+                    "session_id": "s-1",
+                    "secrets": {"key": secret},
+                    "credentials": secret,
+                    "references": {"application": secret},
+                    "tags": {"tag": secret},
+                    "meta": {"m": secret},
+                    "data": {
+                        "inputs": {"messages": [{"role": "user", "content": "Why?"}], "subject": "physics"},
+                        "parameters": {"temperature": 0},
+                    },
+                },
+                headers={
+                    "authorization": f"Bearer {secret}",
+                    "cookie": f"c={secret}",
+                    "x-api-key": secret,
+                    "baggage": f"user={secret},ag.session.id=other",
+                    "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+                },
+            )
+
+    (asked,) = far.asked
+    trace = asked.headers.pop("traceparent")
+    assert answer.json()["data"]["outputs"] == {"role": "assistant", "content": "Hi"}
+    assert trace.startswith(f"00-{'a' * 32}-")
+    assert asked == Asked(
+        "POST /invoke HTTP/1.1",
+        {
+            "host": far.url.removeprefix("http://"),
+            "user-agent": asked.headers["user-agent"],
+            "accept": "*/*",
+            "accept-encoding": "identity",
+            "authorization": "Bearer far",
+            "x-own": "1",
+            "baggage": "ag.session.id=s-1",
+            "content-type": "application/json",
+            "content-length": asked.headers["content-length"],
+            "connection": "keep-alive",
+        },
+        {
+            "version": "2025.07.14",
+            "session_id": "s-1",
+            "data": {
+                "inputs": {"messages": [{"role": "user", "content": "Why?"}], "subject": "physics"},
+                "parameters": {"temperature": 0},
+            },
+        },
+    )
+
+
+async def test_the_session_that_was_minted_is_sent_too() -> None:
+    with stranger(whole("Hi")) as far:
+        run = await ran(far.workflow(), secrets={"key": Secret("hunter2")})
+
+    assert far.asked[0].body["session_id"] == run.session
+    assert far.asked[0].headers["accept"] == "text/event-stream"
+
+
+async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "palaver")
+
+    def reset(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head(content_length="99"))
+
+    with stranger(reset) as far:
+        workflow = far.workflow(headers={"authorization": "Bearer hunter2"})
+        told = await failure(workflow)
+
+    assert told == ("", "upstream_failed", "far broke off its answer.")
+    assert "hunter2" not in repr(workflow) + workflow.place + repr(workflow.description) + caplog.text
+    assert repr(workflow) == f"<remote far at {far.url}>"
+    assert [record.getMessage().split(": ")[0] for record in caplog.records if record.name == "palaver.remote"] == [
+        repr(workflow)
+    ]
+
+
+# How the answer is read
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(whole({"data": {"outputs": {"role": "assistant", "content": "Hi"}}}), "Hi", id="an envelope"),
+        pytest.param(whole({"role": "assistant", "content": "Hi"}), "Hi", id="a flat message"),
+        pytest.param(whole([{"role": "assistant", "content": "Hi"}]), "Hi", id="a flat list"),
+        pytest.param(whole("Hi"), "Hi", id="a bare text"),
+        pytest.param(whole(b"Hi", "text/plain"), "Hi", id="plain text"),
+        pytest.param(whole(b"", status="204 No Content"), "", id="nothing"),
+        pytest.param(head("application/x-ndjson") + b'"H"\n"i"\n', "Hi", id="texts in lines"),
+        pytest.param(head() + b'data: "H"\r\n\r\n: hm\r\n\r\ndata: "i"\r\n\r\n', "Hi", id="texts in events"),
+        pytest.param(head() + b'data: {"role":"assistant","content":"Hi"}\n\n', "Hi", id="a message in an event"),
+        pytest.param(head() + DELTA + event("message_end", id="m"), "Hel", id="a clean end without a terminal record"),
+        pytest.param(head() + DELTA, "Hel", id="a clean end inside an item"),
+    ],
+)
+async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> None:
+    with stranger(answer) as far:
+        text, end = await ended(far.workflow(streams=False))
+
+    assert isinstance(end, RunFinished)
+    assert (text, end.finish, end.value) == (said, "stop", UNSET)
+
+
+@pytest.mark.parametrize("value", [None, "text", [1, 2], {"role": "user", "content": "x"}], ids=repr)
+async def test_a_bare_value_is_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
+    with stranger(whole(value)) as far:
+        run = await ran(far.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
+
+    assert fold(run.log).value == value
+    assert far.asked[0].body["data"]["inputs"] == {"text": "Hi"}
+
+
+async def test_an_elder_is_called_in_its_own_dialect() -> None:
+    with stranger(whole({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as far:
+        said, _ = await ended(far.workflow(dialect="run"), parameters={"t": 0})
+
+    assert said == "Hi"
+    assert (far.asked[0].line, far.asked[0].body) == (
+        "POST /run HTTP/1.1",
+        {"messages": [{"role": "user", "content": "Hello"}], "inputs": {}, "ag_config": {"t": 0}},
+    )
+
+
+async def test_usage_is_counted_even_without_a_terminal_record() -> None:
+    with stranger(head() + DELTA + event("usage", input=3, output=4)) as far:
+        run = await ran(far.workflow())
+
+    assert [one.usage for one in run.log if isinstance(one, UsageAdded)] == [Usage(input_tokens=3, output_tokens=4)]
+
+
+# Streams pass through
+
+
+async def test_a_stream_passes_through_record_by_record() -> None:
+    arrived = threading.Event()
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head() + DELTA)
+        assert arrived.wait(20)  # The second is sent when the first has come through, and not before.
+        connection.sendall(event("message_delta", id="m", delta="lo") + event("done", stopReason="stop"))
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(isinstance(one, TextDelta) for one in events):
+            arrived.set()
+
+    with stranger(answer) as far:
+        run = await ran(far.workflow(), attend=attend)
+
+    assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Hel", "lo"]
+
+
+async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
+    sent = 0
+    stalled = threading.Event()
+    record = event("data", name="x", value="y" * 50_000)
+
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        nonlocal sent
+        connection.settimeout(0.3)
+        connection.sendall(head())
+        try:
+            for _ in range(5_000):
+                connection.sendall(record)
+                sent += len(record)
+        except TimeoutError:
+            stalled.set()
+
+    async def attend(events: Sequence[Event]) -> None:
+        if len(events) and events[0].seq == 2:
+            assert await asyncio.to_thread(stalled.wait, 20)
+            run.cancel()
+
+    with stranger(answer) as far:
+        workflow = far.workflow()
+        run = Engine().start(workflow, Call(workflow="far", messages=HELLO), attend=attend)
+        await run.ended()
+
+    assert stalled.is_set()
+    assert sent < 50_000_000  # Of 250 MB: what the buffers of both ends hold.
+
+
+async def test_cancelling_closes_the_connection() -> None:
+    closed = threading.Event()
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head() + DELTA)
+        if connection.recv(1) == b"":
+            closed.set()
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(isinstance(one, TextDelta) for one in events):
+            asyncio.get_running_loop().call_soon(run.cancel)
+
+    with stranger(answer) as far:
+        run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), attend=attend)
+        await run.ended()
+        assert await asyncio.to_thread(closed.wait, 10)
+
+    assert isinstance(run.log[-1], RunCancelled)
+    assert fold(run.log).messages[0].text == "Hel"
+
+
+async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None:
+    closed = threading.Event()
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(
+            head() + DELTA + event("done", stopReason="stop") + event("message_delta", id="m", delta="!")
+        )
+        if connection.recv(1) == b"":
+            closed.set()
+
+    with stranger(answer) as far:
+        said, end = await ended(far.workflow())
+        assert await asyncio.to_thread(closed.wait, 10)
+
+    assert (said, type(end)) == ("Hel", RunFinished)
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "message"),
+    [
+        pytest.param(
+            head(transfer_encoding="chunked") + b"%x\r\n%b\r\n" % (len(DELTA), DELTA),
+            "Hel",
+            "far broke off its answer.",
+            id="a chunk is missing",
+        ),
+        pytest.param(head(content_length="999") + DELTA, "Hel", "far broke off its answer.", id="bytes are missing"),
+        pytest.param(b"", "", "far broke off its answer.", id="no answer at all"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", "", "far broke off its answer.", id="no HTTP"),
+        pytest.param(
+            head() + DELTA + b'data: {"type":"mess',
+            "Hel",
+            "The remote's stream ended in the middle of a record.",
+            id="half a record",
+        ),
+        pytest.param(
+            head() + DELTA + event("error", message="\x1b[31mNo."), "Hel", "far failed: \\x1b[31mNo.", id="an error"
+        ),
+        pytest.param(head() + event("done", stopReason="error"), "", "far failed.", id="an error without words"),
+        pytest.param(
+            whole({"version": "1", "status": {"code": 500, "message": "No\ntea."}}),
+            "",
+            "far failed: No\\ntea.",
+            id="an error inside an envelope",
+        ),
+        pytest.param(whole(b"<html>", "text/html"), "", "The remote's answer is not JSON.", id="a page"),
+        pytest.param(
+            head(content_encoding="gzip") + gzip.compress(DELTA),
+            "",
+            "far compressed its answer, though plain bytes were asked for.",
+            id="compressed",
+        ),
+        pytest.param(
+            head() + DELTA + b"data: " + b"x" * 1_100_000,
+            "Hel",
+            "The remote sent a record longer than 1048576 bytes.",
+            id="a record without end",
+        ),
+        pytest.param(whole({}, status="404 Not Found"), "", "far answered 404.", id="404"),
+        pytest.param(
+            whole({"detail": "N\x1bo " + "x" * 300}, status="500 Oh"),
+            "",
+            "far answered 500: N\\x1bo " + "x" * 195 + "…",
+            id="500 with words",
+        ),
+        pytest.param(
+            head(status="307 Temporary Redirect", location="http://127.0.0.1:1/"),
+            "",
+            "far answered 307: it redirects, which is not followed.",
+            id="a redirect",
+        ),
+    ],
+)
+async def test_an_answer_that_is_none_is_a_failure_of_the_remote(answer: bytes, said: str, message: str) -> None:
+    with stranger(answer) as far:
+        told = await failure(far.workflow())
+
+    assert told == (said, "upstream_failed", message)
+    assert len(far.asked) == 1  # Nothing is asked twice by itself.
+
+
+async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "WHOLE_BYTES", 100_000)
+
+    with stranger(whole("x" * 1_000_000)) as far:
+        assert await failure(far.workflow()) == ("", "upstream_failed", "The reply of far is larger than 100000 bytes.")
+
+
+async def test_an_error_document_is_read_only_so_far() -> None:
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head("application/json", status="500 Oh"))
+        while True:
+            connection.sendall(b" " * 65_536)
+
+    with stranger(answer) as far:
+        assert await failure(far.workflow()) == ("", "upstream_failed", "far answered 500.")
+
+
+async def test_a_stream_may_be_larger_than_a_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "WHOLE_BYTES", 100)
+
+    with stranger(head() + DELTA * 5 + event("done")) as far:
+        assert (await ended(far.workflow()))[0] == "Hel" * 5
+
+
+def wait(far: list[Stranger], first: bytes) -> Any:
+    """An answer that stops after its first bytes."""
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(first)
+        far[0].over.wait(20)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [(b"", ""), (head(), ""), (head() + DELTA, "Hel")], ids=["first byte", "first record", "gap"]
+)
+async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, said: str) -> None:
+    known: list[Stranger] = []
+    with stranger(wait(known, first)) as far:
+        known.append(far)
+        told = await failure(far.workflow(timeout=0.5))
+
+    assert told == (said, "upstream_timeout", "far did not answer within 0.5 seconds.")
+
+
+async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "WHOLE_SECONDS", 0.6)
+
+    def drip(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head() + DELTA)
+        while not far.over.wait(0.01):
+            connection.sendall(b": still here\n\n")
+
+    with stranger(drip) as far:
+        assert await failure(far.workflow()) == ("Hel", "upstream_timeout", "far took longer than 0.6 seconds.")
+
+
+async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "WHOLE_SECONDS", 0.5)
+
+    async def attend(events: Sequence[Event]) -> None:
+        if isinstance(events[-1], TextDelta):
+            await asyncio.sleep(0.6)
+
+    with stranger(head() + DELTA + event("done", stopReason="stop")) as far:
+        run = await ran(far.workflow(), attend=attend)
+
+    assert isinstance(run.log[-1], RunFinished)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (httpx.ConnectTimeout("x"), "upstream_timeout", "far could not be reached within 5 seconds."),
+        (httpx.ConnectError("[Errno 111] hunter2"), "upstream_failed", "far could not be reached."),
+        (httpx.ReadError("hunter2"), "upstream_failed", "far broke off its answer."),
+    ],
+)
+async def test_what_goes_wrong_on_the_way_is_told_in_our_own_words(
+    error: Exception, code: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    def mocked(**_: Any) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+
+    monkeypatch.setattr(remote, "client", mocked)
+
+    assert await failure(Stranger("http://far").workflow()) == ("", code, message)
+
+
+async def test_a_service_that_has_gone_is_a_failure() -> None:
+    with stranger(b"") as far:
+        pass
+
+    assert await failure(far.workflow()) == ("", "upstream_failed", "far could not be reached.")
+
+
+# A service that was away when it was looked for
+
+
+class Looking:
+    """Finds what it is told to, and counts how often it looked."""
+
+    def __init__(self, *found: Service | Exception | None) -> None:
+        self.found = [*found]
+        self.looks = 0
+
+    async def __call__(self) -> Service | None:
+        self.looks += 1
+        await asyncio.sleep(0)
+        found = self.found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
+    unknown = Description(name="far", flags={"is_chat": is_chat}, remote=True)
+    return RemoteWorkflow(None, unknown=unknown, url="http://far", look=look, headers={}, timeout=20)
+
+
+async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(head() + DELTA + event("done")) as far:
+        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        look = Looking(None, service)
+        workflow = away(look, is_chat=True)
+
+        assert not workflow.reachable
+        assert await failure(workflow) == ("", "upstream_failed", "far could not be reached.")
+        assert await failure(workflow) == (
+            "",
+            "upstream_failed",
+            "far could not be reached; it is asked again in a moment.",
+        )
+        assert look.looks == 1
+        monkeypatch.setattr(remote, "ASK_AGAIN_SECONDS", 0)
+        assert (await ended(workflow))[0] == "Hel"
+        assert workflow.reachable
+        assert workflow.description is service.description
+        assert (await ended(workflow))[0] == "Hel"
+        assert look.looks == 2
+
+
+async def test_those_who_call_meanwhile_wait_for_the_same_answer() -> None:
+    with stranger(head() + DELTA + event("done")) as far:
+        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        look = Looking(service)
+        workflow = away(look, is_chat=True)
+
+        said = await asyncio.gather(*(ended(workflow) for _ in range(3)))
+
+    assert [text for text, _ in said] == ["Hel"] * 3
+    assert look.looks == 1
+
+
+async def test_what_is_found_there_may_be_of_no_use(caplog: pytest.LogCaptureFixture) -> None:
+    workflow = away(Looking(NotDiscovered("http://far says nothing.")))
+
+    assert await failure(workflow) == ("", "upstream_failed", "far cannot be called: it does not say what it is.")
+    assert "http://far says nothing." in caplog.text  # The operator learns why, the caller does not.
+
+
+async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_the_chat() -> None:
+    message = {"role": "assistant", "content": "Hel"}
+
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        whole_one = whole({"data": {"outputs": message}})
+        connection.sendall(whole_one if asked.headers["accept"] == "*/*" else head() + DELTA + event("done"))
+
+    with stranger(answer) as far:
+        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        async with client(away(Looking(service))) as http:
+            history = [{"role": "user", "content": "Why?"}]
+            answers = [(await http.post("/far/invoke", json={"messages": history})).json() for _ in range(2)]
+
+    assert [asked.body["data"]["inputs"] for asked in far.asked] == [{"messages": history}] * 2
+    assert [asked.headers["accept"] for asked in far.asked] == ["*/*", "text/event-stream"]
+    assert answers == [message, message]
+
+
+async def test_a_producer_that_is_closed_closes_its_connection() -> None:
+    closed = threading.Event()
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(head() + DELTA)
+        if connection.recv(1) == b"":
+            closed.set()
+
+    with stranger(answer) as far:
+        workflow, call = far.workflow(), Call(workflow="far", messages=HELLO)
+        run = Engine().start(scripted, Call(workflow="scripted"))
+        values: AsyncGenerator[object, None] = workflow.bind(call)(run.context)
+        assert await anext(values) == TextDelta(item="m", delta="Hel")
+        await values.aclose()
+        assert await asyncio.to_thread(closed.wait, 10)
+        await run.ended()

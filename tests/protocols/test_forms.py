@@ -1,0 +1,420 @@
+"""The two forms of a call's body (contract: discovery, 5)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.errors import (
+    ConflictingFields,
+    FaultyCall,
+    InvalidBody,
+    InvalidJson,
+    InvalidMessages,
+    InvalidSessionId,
+    MisplacedField,
+    MissingInput,
+    RequestError,
+    UnsupportedFlag,
+)
+from palaver.protocols.base import Request
+from palaver.protocols.forms import Form, history, read_form, read_object
+
+MESSAGES = [{"role": "user", "content": "Why?"}]
+OTHERS = [{"role": "user", "content": "How?"}]
+
+
+def read(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> Form:
+    return read_form(body, {name.replace("_", "-"): value for name, value in headers.items()}, is_chat=is_chat)
+
+
+def test_an_envelope_says_everything_under_data() -> None:
+    body = {
+        "session_id": "s-1",
+        "flags": {"stream": False},
+        "references": {"application": {"slug": "tutor"}},
+        "data": {"inputs": {"messages": MESSAGES, "subject": "physics"}, "parameters": {"temperature": 0}},
+    }
+
+    assert read(body) == Form(
+        envelope=True,
+        messages=MESSAGES,
+        inputs={"subject": "physics"},
+        parameters={"temperature": 0},
+        flags={"stream": False},
+        session="s-1",
+        references={"references": {"application": {"slug": "tutor"}}},
+        tags={},
+        places={
+            "/inputs": "/data/inputs",
+            "/parameters": "/data/parameters",
+            "/messages": "/data/inputs/messages",
+            "/inputs/subject": "/data/inputs/subject",
+        },
+        strays=frozenset(),
+    )
+
+
+def test_a_flat_body_says_everything_at_the_root() -> None:
+    body = {"messages": MESSAGES, "inputs": {"subject": "physics"}, "ag_config": {"temperature": 0}, "text": "?"}
+
+    assert read(body) == Form(
+        envelope=False,
+        messages=MESSAGES,
+        inputs={"subject": "physics"},
+        parameters={"temperature": 0},
+        flags={},
+        session=None,
+        references={},
+        tags={},
+        places={
+            "/inputs": "/inputs",
+            "/parameters": "/ag_config",
+            "/messages": "/messages",
+            "/inputs/subject": "/inputs/subject",
+        },
+        strays=frozenset({"text"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "messages", "place"),
+    [
+        pytest.param({"messages": MESSAGES}, MESSAGES, "/messages", id="flat, at the root"),
+        pytest.param({"inputs": {"messages": MESSAGES}}, MESSAGES, "/inputs/messages", id="flat, in inputs"),
+        pytest.param({"data": {"inputs": {"messages": []}}}, [], "/data/inputs/messages", id="envelope, in data"),
+        pytest.param({"data": {}, "messages": MESSAGES}, MESSAGES, "/messages", id="envelope, at the root"),
+        pytest.param(
+            {"data": {}, "inputs": {"messages": MESSAGES}}, MESSAGES, "/inputs/messages", id="envelope, inputs"
+        ),
+        pytest.param(
+            {"messages": None, "inputs": {"messages": MESSAGES}}, MESSAGES, "/inputs/messages", id="null root"
+        ),
+        pytest.param({"messages": MESSAGES, "inputs": {"messages": None}}, MESSAGES, "/messages", id="null in inputs"),
+        pytest.param(
+            {"messages": MESSAGES, "inputs": {"messages": MESSAGES}}, MESSAGES, "/inputs/messages", id="twice"
+        ),
+        pytest.param({}, None, "/messages", id="flat, absent"),
+        pytest.param({"data": {"inputs": None}}, None, "/data/inputs/messages", id="envelope, absent"),
+    ],
+)
+def test_the_history_is_found_wherever_it_may_stand(body: dict[str, Any], messages: Any, place: str) -> None:
+    form = read(body)
+
+    assert (form.messages, form.inputs, form.places["/messages"]) == (messages, {}, place)
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "parameters"),
+    [
+        pytest.param({"inputs": {"a": 1}, "data": {"inputs": {"b": 2}}}, {"b": 2, "a": 1}, {}, id="joined key by key"),
+        pytest.param({"inputs": {"a": 1}, "data": {"inputs": {"a": 1.0}}}, {"a": 1.0}, {}, id="the same number"),
+        pytest.param({"inputs": {}, "data": {"inputs": {"a": None}}}, {"a": None}, {}, id="a null inside is a value"),
+        pytest.param({"inputs": None, "parameters": None, "ag_config": None}, {}, {}, id="null is absent"),
+        pytest.param({"parameters": {"t": 0}, "ag_config": {"t": 0}}, {}, {"t": 0}, id="the same parameters"),
+        pytest.param({"parameters": {"t": 0}, "ag_config": None}, {}, {"t": 0}, id="one of them null"),
+        pytest.param(
+            {"data": {"parameters": {"t": 0}}, "parameters": {"t": 0}}, {}, {"t": 0}, id="also in an envelope"
+        ),
+    ],
+)
+def test_what_is_said_twice_may_be_the_same(body: Any, inputs: Any, parameters: Any) -> None:
+    form = read(body)
+
+    assert (form.inputs, form.parameters) == (inputs, parameters)
+
+
+@pytest.mark.parametrize(
+    ("body", "first", "second"),
+    [
+        pytest.param(
+            {"messages": OTHERS, "inputs": {"messages": MESSAGES}}, "/inputs/messages", "/messages", id="history"
+        ),
+        pytest.param(
+            {"messages": OTHERS, "data": {"inputs": {"messages": []}}}, "/data/inputs/messages", "/messages", id="[]"
+        ),
+        pytest.param({"inputs": {"a": 1}, "data": {"inputs": {"a": 2}}}, "/data/inputs/a", "/inputs/a", id="an input"),
+        pytest.param(
+            {"inputs": {"a/b~c": 1}, "data": {"inputs": {"a/b~c": 2}}},
+            "/data/inputs/a~1b~0c",
+            "/inputs/a~1b~0c",
+            id="an input whose name needs an escape",
+        ),
+        pytest.param(
+            {"inputs": {"a": 1}, "data": {"inputs": {"a": True}}}, "/data/inputs/a", "/inputs/a", id="true, 1"
+        ),
+        pytest.param(
+            {"inputs": {"a": [{"b": 0}]}, "data": {"inputs": {"a": [{"b": False}]}}},
+            "/data/inputs/a",
+            "/inputs/a",
+            id="false and 0, deep inside",
+        ),
+        pytest.param(
+            {"inputs": {"a": [1]}, "data": {"inputs": {"a": [1, 1]}}}, "/data/inputs/a", "/inputs/a", id="longer"
+        ),
+        pytest.param({"parameters": {"t": 0}, "ag_config": {}}, "/parameters", "/ag_config", id="{} is a value"),
+        pytest.param(
+            {"data": {"parameters": {"t": 0}}, "parameters": {"t": 1}},
+            "/data/parameters",
+            "/parameters",
+            id="parameters",
+        ),
+    ],
+)
+def test_what_is_said_twice_and_differently_is_refused_by_both_pointers(body: Any, first: str, second: str) -> None:
+    with pytest.raises(ConflictingFields) as refused:
+        read(body)
+
+    assert refused.value.message == f"{first} and {second} say different things: say it once."
+    assert refused.value.pointer == second
+
+
+def test_messages_is_an_input_like_any_other_where_there_is_no_chat() -> None:
+    form = read({"data": {"inputs": {"messages": None, "a/b": 1}}}, is_chat=False)
+
+    assert (form.messages, form.inputs) == (None, {"messages": None, "a/b": 1})
+    assert form.places["/inputs/messages"] == "/data/inputs/messages"
+    assert form.places["/inputs/a~1b"] == "/data/inputs/a~1b"
+
+
+def test_messages_at_the_root_are_an_input_too_where_there_is_no_chat() -> None:
+    assert read({"messages": "any", "inputs": {"a": 1}}, is_chat=False).inputs == {"a": 1, "messages": "any"}
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "pointer", "message"),
+    [
+        pytest.param({"data": []}, InvalidBody, "/data", "data must be an object, not a list.", id="data"),
+        pytest.param({"data": None}, InvalidBody, "/data", "data must be an object, not null.", id="null data"),
+        pytest.param({"inputs": "x"}, InvalidBody, "/inputs", "inputs must be an object, not a string.", id="inputs"),
+        pytest.param(
+            {"data": {"inputs": 1}},
+            InvalidBody,
+            "/data/inputs",
+            "inputs must be an object, not a number.",
+            id="in data",
+        ),
+        pytest.param(
+            {"ag_config": True},
+            InvalidBody,
+            "/ag_config",
+            "ag_config must be an object, not a boolean.",
+            id="ag_config",
+        ),
+        pytest.param({"flags": []}, InvalidBody, "/flags", "flags must be an object, not a list.", id="flags"),
+        pytest.param(
+            {"flags": {"stream": "yes"}},
+            InvalidBody,
+            "/flags/stream",
+            "flags.stream must be true or false.",
+            id="stream",
+        ),
+        pytest.param(
+            {"flags": {"trim": 1}}, InvalidBody, "/flags/trim", "flags.trim must be true or false.", id="trim"
+        ),
+        pytest.param(
+            {"flags": {"force": True}},
+            UnsupportedFlag,
+            "/flags/force",
+            "flags.force is not supported: leave it out.",
+            id="force",
+        ),
+        pytest.param(
+            {"data": {"messages": []}},
+            MisplacedField,
+            "/data/messages",
+            "messages belongs in data.inputs.",
+            id="misplaced",
+        ),
+        pytest.param(
+            {"session_id": "a b"},
+            InvalidSessionId,
+            "/session_id",
+            "session_id must be 1 to 128 letters, digits or any of . _ : -",
+            id="session",
+        ),
+    ],
+)
+def test_a_form_that_is_wrong_is_refused(body: Any, error: type[RequestError], pointer: str, message: str) -> None:
+    with pytest.raises(error) as refused:
+        read(body)
+
+    assert (refused.value.pointer, refused.value.message) == (pointer, message)
+
+
+def test_other_flags_are_ignored() -> None:
+    flags = {"is_chat": False, "resolve": "?", "force": False, "mine": 1}
+
+    assert read({"flags": flags}).flags == flags
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "session"),
+    [
+        pytest.param({}, {}, None, id="none"),
+        pytest.param(
+            {"session_id": "a.b:c_d-9"}, {"x_ag_session_id": "h", "baggage": "ag.session.id=b"}, "a.b:c_d-9", id="body"
+        ),
+        pytest.param({"session_id": None}, {"x_ag_session_id": "h", "baggage": "ag.session.id=b"}, "h", id="header"),
+        pytest.param({}, {"baggage": "a=1, ag.session.id = b%3A1 ;p=2, c=3"}, "b:1", id="baggage"),
+        pytest.param({}, {"baggage": "a=1,ag.session.identity=2"}, None, id="other baggage"),
+        pytest.param({"session_id": "s" * 128}, {}, "s" * 128, id="the longest"),
+    ],
+)
+def test_the_session_comes_from_the_body_else_a_header_else_baggage(
+    body: Any, headers: dict[str, Any], session: str | None
+) -> None:
+    assert read(body, **headers).session == session
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "where"),
+    [
+        pytest.param({"session_id": ""}, {}, "session_id", id="empty"),
+        pytest.param({"session_id": 7}, {}, "session_id", id="a number"),
+        pytest.param({"session_id": "s" * 129}, {}, "session_id", id="too long"),
+        pytest.param({"session_id": "é"}, {"x_ag_session_id": "good"}, "session_id", id="letters beyond ASCII"),
+        pytest.param({"session_id": "a\n"}, {}, "session_id", id="a line end"),
+        pytest.param({}, {"x_ag_session_id": "a b"}, "The header x-ag-session-id", id="header"),
+        pytest.param({}, {"baggage": "ag.session.id="}, "ag.session.id in the header baggage", id="baggage"),
+    ],
+)
+def test_a_session_that_is_no_session_is_refused_and_never_dropped(
+    body: Any, headers: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(InvalidSessionId) as refused:
+        read(body, **headers)
+
+    assert refused.value.message == f"{where} must be 1 to 128 letters, digits or any of . _ : -"
+
+
+def test_what_is_kept_with_the_run_stands_at_the_root_and_in_data() -> None:
+    at_root = {"references": {"a": 1}, "links": [], "selector": {"s": 1}, "meta": {"m": 1}}
+    in_data = {"revision": {"r": 1}, "testcase": {"t": 1}, "trace": {"x": 1}, "outputs": {"o": 1}}
+
+    assert read({**at_root, "data": in_data}).references == {**at_root, **in_data}
+    assert read({**at_root, **in_data}).references == {**at_root, **in_data}
+
+
+def test_in_an_envelope_the_names_of_data_mean_nothing_at_the_root() -> None:
+    form = read({"data": {"revision": {"r": 1}}, "revision": {"r": 2}, "outputs": 3, "references": None})
+
+    assert (form.references, form.strays) == (
+        {"revision": {"r": 1}, "references": None},
+        frozenset({"revision", "outputs"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "kept"), [({"a": 1}, {"a": 1}), (None, {}), (["a"], {"tags": ["a"]})], ids=["object", "null", "list"]
+)
+def test_tags_are_kept_by_name(tags: Any, kept: Any) -> None:
+    assert read({"tags": tags}).tags == kept
+
+
+def test_secrets_are_dropped_at_the_door() -> None:
+    hidden = {"secrets": {"k": "hunter2"}, "credentials": "hunter2"}
+
+    for body in ({**hidden, "messages": []}, {**hidden, "data": hidden}):
+        assert "hunter2" not in repr(read(body))
+
+
+def test_keys_that_mean_nothing_are_noted_as_steps_of_a_pointer() -> None:
+    assert read({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b", "text"}
+
+
+# The history
+
+
+def test_a_history_is_read_in_any_dialect_that_we_know() -> None:
+    ours = [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}]
+
+    assert history(read({"messages": MESSAGES})) == (Message.user("Why?"),)
+    assert history(read({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
+    assert history(read({"messages": ours})) == (Message.user("Why?"),)
+    assert history(read({"messages": []})) == ()
+
+
+@pytest.mark.parametrize(
+    ("messages", "pointer", "message"),
+    [
+        pytest.param("hi", "/messages", "The history is not a list of messages.", id="text"),
+        pytest.param(7, "/messages", "The history is not a list of messages.", id="a number"),
+        pytest.param({"a": 1}, "/messages", "The history is not a list of messages.", id="an object"),
+        pytest.param([*MESSAGES, "hi"], "/messages/1", "Message 1 is not an object.", id="a bad element"),
+        pytest.param([{"content": "x"}], "/messages/0", "Message 0 has no role.", id="no role"),
+    ],
+)
+def test_a_history_that_is_none_is_refused_at_the_first_bad_element(messages: Any, pointer: str, message: str) -> None:
+    with pytest.raises(FaultyCall) as refused:
+        history(read({"messages": messages}))
+
+    (fault,) = refused.value.faults
+    assert (type(fault), fault.pointer, fault.message) == (InvalidMessages, pointer, message)
+
+
+def test_a_history_that_is_absent_is_missing() -> None:
+    with pytest.raises(FaultyCall) as refused:
+        history(read({"messages": None}))
+
+    (fault,) = refused.value.faults
+    assert (type(fault), fault.pointer) == (MissingInput, "/messages")
+
+
+# Bodies
+
+
+@pytest.mark.parametrize(
+    ("body", "called"),
+    [(b"[]", "a list"), (b"null", "null"), (b'"x"', "a string"), (b"7", "a number"), (b"true", "a boolean")],
+)
+def test_a_body_that_is_no_object_is_refused(body: bytes, called: str) -> None:
+    with pytest.raises(InvalidBody) as refused:
+        read_object(Request(body=body))
+
+    assert (refused.value.message, refused.value.pointer) == (f"The body must be a JSON object, not {called}.", "")
+
+
+def test_a_body_is_held_to_its_bounds() -> None:
+    with pytest.raises(InvalidJson):
+        read_object(Request(body=b"{"))
+    with pytest.raises(RequestError):
+        read_object(Request(body=b'{"a":[[1]]}', bounds=jsons.Bounds(depth=2)))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "messages", "a/b", "~", ""]) | st.text(max_size=3), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(
+    "data messages inputs parameters ag_config flags session_id tags references meta revision secrets x".split()
+)
+OBJECTS = st.dictionaries(KEYS | st.text(max_size=3), VALUES, max_size=6)
+BODIES = OBJECTS | st.builds(lambda data, rest: {**rest, "data": data}, OBJECTS, OBJECTS)
+
+
+@given(body=BODIES, is_chat=st.booleans(), session=st.none() | st.text(), baggage=st.text())
+def test_any_object_is_a_form_or_a_request_error(body: Any, is_chat: bool, session: str | None, baggage: str) -> None:
+    headers = {"baggage": baggage} | ({} if session is None else {"x-ag-session-id": session})
+    try:
+        form = read_form(read_object(Request(body=msgspec.json.encode(body))), headers, is_chat=is_chat)
+        messages = history(form) if is_chat else ()
+    except RequestError:
+        return
+    assert form.envelope == ("data" in body)
+    assert all(isinstance(message, Message) for message in messages)
+    assert form.places.keys() >= {"/inputs", "/messages", "/parameters"}

@@ -1,0 +1,86 @@
+"""Server-sent events, and lines, however they are cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.errors import UpstreamFailed
+from palaver.protocols import sse
+from palaver.protocols.sse import Lines, Reader
+
+
+def read(stream: bytes, *cuts: int) -> list[bytes]:
+    """All events of a stream that arrives in pieces."""
+    reader = Reader()
+    edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
+    pieces = [stream[start:end] for start, end in pairwise(edges)]
+    return [event for piece in pieces for event in reader.feed(piece)] + reader.end()
+
+
+def test_an_event_is_one_line_of_data_and_an_empty_one() -> None:
+    assert sse.frame(b'{"a":1}') == b'data: {"a":1}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        pytest.param(b"data: a\n\ndata: b\n\n", [b"a", b"b"], id="two events"),
+        pytest.param(b"data: a\r\n\r\ndata: b\r\n\r\n", [b"a", b"b"], id="CRLF"),
+        pytest.param(b"data: a\r\rdata: b\r\r", [b"a", b"b"], id="CR alone"),
+        pytest.param(b"data: a\ndata:  b\ndata\n\n", [b"a\n b\n"], id="several lines of data are one"),
+        pytest.param(b"data:a\n\n", [b"a"], id="no space after the colon"),
+        pytest.param(b": keep-alive\n\n: one\ndata: a\n: two\n\n", [b"a"], id="comments"),
+        pytest.param(b"event: x\nid: 1\nretry: 5\ndatum: y\ndata: a\n\n", [b"a"], id="other fields"),
+        pytest.param(b"event: x\n\n\n\n", [], id="an event without data is none"),
+        pytest.param(b"\xef\xbb\xbfdata: a\n\n", [b"a"], id="a byte order mark"),
+        pytest.param(b"data: a\n", [b"a"], id="no empty line at the end"),
+        pytest.param(b"data: a\n\ndata: b", [b"a", b"b"], id="no line end at the end"),
+        pytest.param(b"", [], id="nothing"),
+    ],
+)
+@given(cuts=st.lists(st.integers(0, 60), max_size=8))
+def test_a_stream_is_the_same_wherever_it_is_cut(stream: bytes, events: list[bytes], cuts: list[int]) -> None:
+    assert read(stream, *cuts) == events
+
+
+def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
+    reader = Reader()
+
+    assert [reader.feed(piece) for piece in (b"data: a\n", b"\r", b"\n", b"data: b\n\n")] == [[], [b"a"], [], [b"b"]]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"data: 123456\n"], id="one line"),
+        pytest.param([b"data: 1", b"23456"], id="a line that does not end"),
+        pytest.param([b"data: 1\n", b"data: 2\n"], id="an event that does not end"),
+    ],
+)
+def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
+    *first, last = pieces
+    reader = Reader(longest=10)
+    assert [reader.feed(piece) for piece in first] == [[] for _ in first]
+
+    with pytest.raises(UpstreamFailed, match=r"The remote sent a record longer than 10 bytes\."):
+        reader.feed(last)
+
+
+def test_many_short_events_are_not_one_long_record() -> None:
+    assert Reader(longest=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
+
+
+@given(
+    lines=st.lists(st.binary().map(lambda line: line.replace(b"\n", b"").rstrip(b"\r"))),
+    ends=st.sampled_from([b"\n", b"\r\n"]),
+    size=st.integers(1, 7),
+)
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], ends: bytes, size: int) -> None:
+    stream = b"".join(line + ends for line in lines) + b"rest"
+    reader = Lines()
+
+    read = [line for at in range(0, len(stream), size) for line in reader.feed(stream[at : at + size])]
+
+    assert (read, reader.end(), reader.end()) == (lines, [b"rest"], [])

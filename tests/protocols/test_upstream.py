@@ -1,0 +1,49 @@
+"""What calling somebody else has in common: headers, bodies, and their words for what went wrong."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.calls import Call
+from palaver.errors import UpstreamFailed
+from palaver.protocols import upstream
+
+
+def test_only_the_session_and_the_trace_go_on() -> None:
+    assert upstream.headers(Call(workflow="x"), accept="*/*") == {"content-type": "application/json", "accept": "*/*"}
+    assert upstream.headers(Call(workflow="x", session="a b,é;=\r\n", trace_parent="00-t"), accept="a/b") == {
+        "content-type": "application/json",
+        "accept": "a/b",
+        "baggage": "ag.session.id=a%20b%2C%C3%A9%3B%3D%0D%0A",
+        "traceparent": "00-t",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"status":{"code":422,"message":"A"}}', "A"),
+        (b'{"error":{"message":"B"}}', "B"),
+        (b'{"error":"C"}', "C"),
+        (b'{"detail":"D"}', "D"),
+        (b'{"detail":{"message":"E"}}', "E"),
+        (b'{"detail":[{"msg":"F"},{"msg":"G"}]}', "F"),
+        (b'{"message":"H"}', "H"),
+        (b'{"detail":[]}', None),
+        (b'{"status":500}', None),
+        (b"<html>", None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_an_error_document_is_read_in_any_of_the_usual_shapes(body: bytes, words: str | None) -> None:
+    assert upstream.words(body) == words
+
+
+@given(content_type=st.sampled_from(["application/json", "text/plain", "", "text/html"]), body=st.binary())
+def test_any_body_is_a_value_or_a_failure_of_the_remote(content_type: str, body: bytes) -> None:
+    upstream.words(body)
+    with suppress(UpstreamFailed):
+        upstream.value(content_type, body)
