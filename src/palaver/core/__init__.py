@@ -5,7 +5,8 @@ Nothing here does I/O, reads a clock or makes a random number, and nothing here 
     parts, messages     what is said
     calls, usage        what is asked, and what it came to
     events              how an answer arrives, piece by piece
-    grammar             makes a lawful stream of events out of what a producer gives
+    grammar             makes a lawful stream of events out of what a producer gives; its pieces are items (what opens,
+                        grows and closes), wholes (what comes in one go) and naming (ids of messages and items)
     fold                makes the whole reply out of a stream
     history             what may be believed of messages that a client sent
     descriptions        what a workflow says about itself

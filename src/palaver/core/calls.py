@@ -1,6 +1,6 @@
 """Calls and replies: what is asked of a workflow, and what it came to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -59,7 +59,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run came to: `messages` of a chat, the `value` of any other workflow."""
 
     run_id: str
-    messages: Sequence[Message] = ()
+    messages: tuple[Message, ...] = ()
     value: Any | UnsetType = UNSET
     usage: Usage | None = None
     finish: Finish

@@ -4,7 +4,7 @@ Pure, total functions: whatever the value, nothing here raises. *Object* means d
 and other Python objects are leaves and never match. The search for messages inside a larger value comes on top of this.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeGuard, cast, get_args
 
 Dialect = Literal[
@@ -13,9 +13,7 @@ Dialect = Literal[
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 """In order of precedence: a list that mixes several has the name of the first that occurs in it."""
 
-KNOWN_ROLES = frozenset(
-    "system developer user human assistant ai model bot chatbot agent tool function".split()
-)
+KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chatbot agent tool function".split())
 
 _Object = dict[str, Any]
 _PALAVER_PARTS = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
@@ -23,9 +21,7 @@ _GEMINI_FIELDS = frozenset(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
     " function_response inline_data file_data executable_code code_execution_result".split()
 )
-_GEN_AI_PARTS = frozenset(
-    "tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split()
-)
+_GEN_AI_PARTS = frozenset("tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split())
 _ANTHROPIC_PARTS = frozenset("tool_use tool_result thinking redacted_thinking server_tool_use".split())
 _RESPONSES_PARTS = frozenset("input_text output_text input_image input_file".split())
 _LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
@@ -38,7 +34,7 @@ def is_chat_messages(value: object) -> bool:
         return False
     known = False
     for element in value:
-        who = _actor(element) if _is_object(element) else None
+        who = actor(element) if _is_object(element) else None
         if who is None or not _says_something(element):
             return False
         known = known or who.lower() in KNOWN_ROLES
@@ -65,6 +61,11 @@ def element_dialect(element: object) -> Dialect | None:
     return judged[0] if judged else None
 
 
+def unwrapped(element: Any) -> Any:
+    """The message itself, out of OpenInference's `{"message": {…}}`."""
+    return element if _judge_bare(element) else _inside(element) or element
+
+
 def why_not(value: object) -> tuple[int | None, str]:
     """For a value that is no messages: the index of the first bad element, and what is wrong with it."""
     if not _is_list(value):
@@ -73,16 +74,13 @@ def why_not(value: object) -> tuple[int | None, str]:
         if _judge(element) is None:
             if not _is_object(element):
                 return index, "is not an object"
-            if _actor(element) is None:
+            if actor(element) is None:
                 return index, "has no role"
             return index, "says nothing that we can read (content, parts, tool_calls …)"
     return None, "has no message with a known role"
 
 
-# The strict test's two halves
-
-
-def _actor(element: _Object) -> str | None:
+def actor(element: Mapping[str, Any]) -> str | None:
     """Who speaks: any role at all, or a sender or author whose name is a known role."""
     role = element.get("role")
     if isinstance(role, str) and role:
@@ -95,6 +93,7 @@ def _actor(element: _Object) -> str | None:
 
 
 def _says_something(element: _Object) -> bool:
+    """The other half of the strict test."""
     if "content" in element:
         content = element["content"]
         if content is None or isinstance(content, str) or _is_strings_and_objects(content):
@@ -117,50 +116,54 @@ def _says_something(element: _Object) -> bool:
 
 
 def _judge(element: object) -> tuple[Dialect, bool] | None:
+    return _judge_bare(element) or _judge_bare(_inside(element))
+
+
+def _judge_bare(element: object) -> tuple[Dialect, bool] | None:
     if not _is_object(element):
         return None
-    who = _actor(element)
+    who = actor(element)
     if who is None or not _says_something(element):
         return _judge_item(element, has_actor=who is not None)
     known = who.lower() in KNOWN_ROLES
-    if element.get("parts") or "content" not in element:
-        by_parts = _judge_parts(element.get("parts"), empty_is_ui=element.get("content") is None)
+    parts, content = element.get("parts"), element.get("content")
+    if _is_list(parts) and (parts or "content" not in element):
+        by_parts = _judge_parts(parts)
         if by_parts is not None:
             return by_parts, known
-    content = element.get("content")
     if type(content) is str and "type" not in element:
         return "chat-completions", known  # By far the most common: nothing more to look at.
     return _judge_content(element, content, known=known)
 
 
+def _inside(element: object) -> object:
+    return element.get("message") if _is_object(element) and actor(element) is None else None
+
+
 def _judge_content(element: _Object, content: object, *, known: bool) -> tuple[Dialect, bool]:
     parts = _objects(content)
-    of_anthropic = any(part.get("type") in _ANTHROPIC_PARTS or _is_object(part.get("source")) for part in parts)
-    is_message = element.get("type") == "message"
+    of_anthropic = any(_kind(part) in _ANTHROPIC_PARTS or _is_object(part.get("source")) for part in parts)
+    is_message = _kind(element) == "message"
     if is_message and "stop_reason" in element:
         of_anthropic = True
     if is_message and known and not of_anthropic:
         return "responses", True
-    if any(part.get("type") in _RESPONSES_PARTS for part in parts):
+    if any(_kind(part) in _RESPONSES_PARTS for part in parts):
         return "responses", True
     return ("anthropic" if of_anthropic else "chat-completions"), known
 
 
-def _judge_parts(parts: object, *, empty_is_ui: bool) -> Dialect | None:
-    if not _is_list(parts):
-        return None
-    if not parts:
-        return "ui-message" if empty_is_ui else None
+def _judge_parts(parts: list[Any]) -> Dialect | None:
     objects = _objects(parts)
-    typed = len(objects) == len(parts) and all(isinstance(part.get("type"), str) for part in objects)
+    typed = len(objects) == len(parts) and all(map(_kind, objects))
     if typed and all(part["type"] in _PALAVER_PARTS for part in objects) and any(map(_is_ours, objects)):
         return "palaver"
-    if any("type" not in part and not _GEMINI_FIELDS.isdisjoint(part) for part in objects):
+    if any("type" not in part and any(field in part for field in _GEMINI_FIELDS) for part in objects):
         return "gemini"
-    if any(_is_gen_ai(part) for part in objects):
+    if any(map(_is_gen_ai, objects)):
         return "gen-ai"
     if typed:
-        # Text and reasoning look the same to both; they are ours until ui-message can be read.
+        # Text and reasoning, or nothing at all, look the same to both; they are ours until ui-message can be read.
         plain = all(part["type"] in ("text", "reasoning") and isinstance(part.get("text"), str) for part in objects)
         return "palaver" if plain else "ui-message"
     return None
@@ -171,13 +174,13 @@ def _is_ours(part: _Object) -> bool:
         case "refusal":
             return "text" in part
         case "data":
-            return "name" in part and "value" in part
+            return "name" in part  # A value of null is left out when we write.
         case _:
             return not part.keys().isdisjoint(("call_id", "media_type", "file_id", "encrypted"))
 
 
 def _is_gen_ai(part: _Object) -> bool:
-    kind = part.get("type")
+    kind = _kind(part)
     if kind in _GEN_AI_PARTS:
         return True
     return kind in ("text", "reasoning") and "content" in part and "text" not in part
@@ -185,27 +188,21 @@ def _is_gen_ai(part: _Object) -> bool:
 
 def _judge_item(element: _Object, *, has_actor: bool) -> tuple[Dialect, bool] | None:
     """What has no actor, or says nothing as a message: an item of Responses, or one of LangChain's own forms."""
-    if not has_actor:
-        langchain = _judge_langchain(element)
-        if langchain is not None:
-            return "langchain", langchain
+    langchain = None if has_actor else _judge_langchain(element)
+    if langchain is not None:
+        return "langchain", langchain
     item = _judge_response_item(element)
-    if item is not None:
-        return "responses", item
-    if not has_actor and _is_object(inner := element.get("message")) and not _is_object(inner.get("message")):
-        judged = _judge(inner)  # OpenInference wraps each message; once, so that this ends.
-        return ("chat-completions", judged[1]) if judged else None
-    return None
+    return ("responses", item) if item is not None else None
 
 
 def _judge_langchain(element: _Object) -> bool | None:
     """Certain or not, for a LangChain message; None for anything else."""
-    kwargs, path = element.get("kwargs"), element.get("id")
-    if element.get("lc") == 1 and _is_list(path) and path and isinstance(path[-1], str):
+    version, kwargs, path = element.get("lc"), element.get("kwargs"), element.get("id")
+    if isinstance(version, int) and version == 1 and _is_list(path) and path and isinstance(path[-1], str):
         named = path[-1].endswith(("Message", "MessageChunk"))
         return True if named and _is_object(kwargs) and _is_said(kwargs.get("content")) else None
-    kind = element.get("type")
-    if not isinstance(kind, str) or (kind not in _LANGCHAIN_TYPES and kind not in _LANGCHAIN_CHUNKS):
+    kind = _kind(element)
+    if kind not in _LANGCHAIN_TYPES and kind not in _LANGCHAIN_CHUNKS:
         return None
     data = element.get("data")
     if _is_object(data) and _is_said(data.get("content")):
@@ -218,9 +215,7 @@ def _judge_langchain(element: _Object) -> bool | None:
 
 def _judge_response_item(element: _Object) -> bool | None:
     """Certain or not, for an item of Responses; None for anything else."""
-    kind = element.get("type")
-    if not isinstance(kind, str):
-        return None
+    kind = _kind(element)
     given: Callable[[str], bool] = lambda key: isinstance(element.get(key), str)  # noqa: E731 - three words, used below
     match kind:
         case "function_call":
@@ -246,6 +241,12 @@ def _is_object(value: object) -> TypeGuard[_Object]:
 
 def _is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+def _kind(value: _Object) -> str:
+    """Its `type`, or nothing."""
+    kind = value.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _is_said(value: object) -> bool:

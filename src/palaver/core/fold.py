@@ -1,7 +1,7 @@
 """Fold: the whole reply out of a stream. It is the only way in which a whole reply is built."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec import UNSET, UnsetType
 
@@ -9,6 +9,7 @@ from palaver.core.calls import Finish, Reply
 from palaver.core.events import (
     Event,
     PartAdded,
+    ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
     RunCancelled,
@@ -18,6 +19,7 @@ from palaver.core.events import (
     TextDelta,
     TextEnded,
     TextStarted,
+    ToolDelta,
     ToolEnded,
     ToolReturned,
     ToolStarted,
@@ -59,8 +61,8 @@ def fold(events: Iterable[Event]) -> Reply:
 
     for event in events:
         match event:
-            case TextDelta():
-                pass
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                pass  # Their ends say it all.
             case RunStarted():
                 run_id = event.run_id
             case TextStarted() | ReasoningStarted():
@@ -89,8 +91,8 @@ def fold(events: Iterable[Event]) -> Reply:
                 finish, said = "error", event.usage
             case RunCancelled():
                 finish, said = "cancelled", event.usage
-            case _:  # Deltas of reasoning and calls: their ends say it all.
-                pass
+            case _:
+                assert_never(event)
     messages = [_message(draft) for draft in drafts.values()]
     return Reply(
         run_id=run_id,
@@ -103,4 +105,3 @@ def fold(events: Iterable[Event]) -> Reply:
 
 def _message(draft: _Draft) -> Message:
     return Message(role=draft.role, parts=tuple(part for part in draft.parts if part is not None), id=draft.id)
-

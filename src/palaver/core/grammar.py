@@ -9,7 +9,7 @@ continues the item at hand, and anything of another kind ends it (only data, fil
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Literal, TypeVar, assert_never
 
 import msgspec
 
@@ -35,43 +35,22 @@ from palaver.core.events import (
     UsageAdded,
 )
 from palaver.core.ids import bounded
+from palaver.core.items import Item, ReasoningItem, TextItem, ToolItem, ended, started
 from palaver.core.messages import Message
 from palaver.core.naming import Names
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.core.usage import Usage
+from palaver.core.wholes import spelled
 from palaver.errors import BadStream
 
 Given = Event | Part | Message | Usage
 """What a producer may give."""
 
-
-class _Kind(NamedTuple):
-    """How one kind of item is called."""
-
-    name: str
-    prefix: str
-    started: type[TextStarted] | type[ReasoningStarted] | type[ToolStarted]
-    delta: type[TextDelta] | type[ReasoningDelta] | type[ToolDelta]
+_Kind = TypeVar("_Kind", bound=Item)
 
 
-_TEXT = _Kind("text", "msg", TextStarted, TextDelta)
-_REASONING = _Kind("reasoning", "rs", ReasoningStarted, ReasoningDelta)
-_TOOL = _Kind("tool", "fc", ToolStarted, ToolDelta)
-
-
-class _Open:
-    """An item between its start and its end."""
-
-    __slots__ = ("call_id", "id", "kind", "message", "name", "pieces", "said")
-
-    def __init__(self, kind: _Kind, item: str, message: str, *, call_id: str = "", name: str = "") -> None:
-        self.kind = kind
-        self.id = item
-        self.message = message
-        self.call_id = call_id
-        self.name = name
-        self.pieces: list[str] = []
-        self.said = False  # Its start is held back until its first delta: an item that says nothing never was.
+class _Misplaced(Exception):
+    """Something that has no place in the stream; feed() says where it stood."""
 
 
 class Grammar:
@@ -81,16 +60,19 @@ class Grammar:
         self.size = 0
         """Bytes said so far."""
         self.ending: Terminal | None = None
-        """How the producer itself said that the run ends."""
+        """How the run ends, where the producer itself said so or broke the stream."""
         self._seq = -1
+        self._said: list[Event] = []  # Not handed out yet.
+        self._fault: BadStream | None = None
         self._names = Names(run_id)
-        self._items: dict[str, _Open] = {}
-        self._closed: set[str] = set()
-        self._at_hand: _Open | None = None
-        self._answered = {result.call_id for message in history for result in message.tool_results}
-        self._waiting = {call.call_id for message in history for call in message.tool_calls} - self._answered
-        self._own_calls: set[str] = set()
-        self._call_items: dict[str, str] = {}  # What a producer calls an open call -> its item.
+        self._open: dict[str, Item] = {}
+        self._closed: dict[str, str] = {}  # Each with all that it said.
+        self._at_hand: Item | None = None  # What pieces that name no item continue.
+        self._flowing: TextItem | None = None  # The item at hand, if it is text and has started.
+        self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # In the history, in this run, either.
+        for message in history:
+            self._calls |= {bounded(call.call_id): "asked" for call in message.tool_calls}
+            self._calls |= {bounded(result.call_id): "answered" for result in message.tool_results}
 
     @property
     def count(self) -> int:
@@ -99,298 +81,310 @@ class Grammar:
 
     def start(self, given: RunStarted) -> Sequence[Event]:
         """The first event."""
-        return [self._numbered(given)]
+        self._say(given)
+        return self._handed_out()
 
     def text(self, delta: str) -> Sequence[Event]:
         """The events that one piece of text amounts to. The hot path: nothing here may cost more than it must."""
-        item = self._at_hand
-        if item is None or item.kind is not _TEXT or not delta.isascii() or not delta:
-            return self._piece(_TEXT, "", delta)
+        item = self._flowing
+        if item is None or not delta:
+            return self.feed(TextDelta(delta=delta))
+        if delta.isascii():
+            self.size += len(delta)
+        else:
+            delta = self._measured(delta)
         item.pieces.append(delta)
-        self.size += len(delta)
         self._seq = seq = self._seq + 1
         return (TextDelta(seq, item.id, delta),)
 
     def feed(self, given: Given) -> Sequence[Event]:
-        """The events that one value amounts to; raises BadStream, naming the place, for what has no place."""
-        if self.ending is not None:
-            raise self._bad(given, "the workflow had already ended its run")
-        match given:
-            case TextDelta(item=item, delta=delta):
-                return self._piece(_TEXT, item, delta)
-            case ReasoningDelta(item=item, delta=delta):
-                return self._piece(_REASONING, item, delta)
-            case ToolDelta(item=item, delta=delta):
-                return self._piece(_TOOL, item, delta)
-            case TextStarted(item=item, message=message):
-                return self._open(_TEXT, item, message)
-            case ReasoningStarted(item=item, message=message):
-                return self._open(_REASONING, item, message)
-            case ToolStarted():
-                return self._open_call(given)
-            case TextEnded(item=item, text=text, annotations=annotations):
-                return self._end_item(_TEXT, item, text, annotations=annotations)
-            case ReasoningEnded(item=item, text=text, encrypted=encrypted):
-                return self._end_item(_REASONING, item, text, encrypted=encrypted)
-            case ToolEnded(item=item, arguments=arguments):
-                return self._end_item(_TOOL, item, arguments)
-            case _:
-                return self._feed_whole(given)
+        """The events that one value amounts to; raises BadStream, naming the place, for what has no place.
+
+        A stream that broke stays broken. What the value said before it broke is handed out at the end.
+        """
+        if self._fault is not None:
+            raise self._fault
+        try:
+            self._take(given)
+        except _Misplaced as why:
+            raise self._broken(given, str(why)) from None
+        except jsons.NotJson as what:
+            raise self._broken(given, f"it is {what}") from None
+        return self._handed_out()
 
     def end(self, terminal: Terminal) -> Sequence[Event]:
         """Close what is open, then the terminal event."""
-        events = [event for item in list(self._items.values()) for event in self._close(item)]
-        if isinstance(terminal, RunFinished) and terminal.finish == "stop" and self._waiting & self._own_calls:
+        for item in list(self._open.values()):
+            self._close(item)
+        if isinstance(terminal, RunFinished) and terminal.finish == "stop" and "made" in self._calls.values():
             terminal = msgspec.structs.replace(terminal, finish="tool-calls")
-        return [*events, self._numbered(terminal)]
+        elif isinstance(terminal, RunFailed):
+            terminal = _as_failed(terminal)
+        self.ending = terminal
+        self._say(terminal)
+        return self._handed_out()
 
-    # What comes whole
+    def _broken(self, given: Given, why: str) -> BadStream:
+        kind = type(given).__struct_config__.tag or type(given).__name__.lower()
+        self._fault = BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
+        self.ending = RunFailed(code=self._fault.code, message=self._fault.message)
+        self._let_go()
+        return self._fault
 
-    def _feed_whole(self, given: Given) -> Sequence[Event]:
+    # What is given
+
+    def _take(self, given: Given) -> None:
+        if self.ending is not None:
+            raise _Misplaced("the workflow had already ended its run")
         match given:
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                self._take_event(given if _is_sound(given) else jsons.as_read(given))
             case Message():
-                return self._message_whole(given)
-            case Text(text=text, annotations=annotations):
-                opening = self._open(_TEXT, "", "")
-                return [*opening, *self._end_item(_TEXT, "", text, annotations=annotations)]
-            case Reasoning(text=text, encrypted=encrypted):
-                opening = self._open(_REASONING, "", "")
-                return [*opening, *self._end_item(_REASONING, "", text, encrypted=encrypted)]
-            case ToolCall(call_id=call_id, name=name, arguments=arguments):
-                opening = self._open_call(ToolStarted(call_id=call_id, name=name))
-                return [*opening, *self._piece(_TOOL, "", arguments), *self._end_item(_TOOL, "", "")]
-            case ToolResult(call_id=call_id, output=output, is_error=is_error):
-                return self._result(ToolReturned(call_id=call_id, output=output, is_error=is_error))
-            case ToolReturned():
-                return self._result(given)
-            case File() | Refusal() | Data():
-                return self._part(PartAdded(part=given))
-            case PartAdded():
-                return self._part(given)
+                self._take_message(jsons.as_read(given))
             case Usage():
-                return [self._numbered(UsageAdded(usage=given))]
+                self._take_event(jsons.as_read(UsageAdded(usage=given)))
+            case Text() | Reasoning() | File() | ToolCall() | ToolResult() | Refusal() | Data():
+                for event in spelled(jsons.as_read(given)):
+                    self._take_event(event)
+            case _:
+                self._take_event(jsons.as_read(given))
+
+    def _take_message(self, message: Message) -> None:
+        """A message of its own: what came before it and what comes after belong to others."""
+        self._let_go()
+        self._names.end_message()
+        for part in message.parts:
+            for event in spelled(part, message.id or ""):
+                self._take_event(event)
+        self._let_go()
+        self._names.end_message()
+
+    def _take_event(self, given: Event) -> None:
+        match given:
+            case TextDelta():
+                self._grow(TextItem, given.item, given.delta)
+            case ReasoningDelta():
+                self._grow(ReasoningItem, given.item, given.delta)
+            case ToolDelta():
+                self._grow(ToolItem, given.item, given.delta)
+            case TextStarted(item=item, message=message):
+                self._open_item(TextItem, item, message)
+            case ReasoningStarted(item=item, message=message):
+                self._open_item(ReasoningItem, item, message)
+            case ToolStarted():
+                self._open_call(given)
+            case TextEnded(item=item, text=text, annotations=annotations):
+                if last := self._last_said(TextItem, item, text):
+                    last.annotations = annotations
+                    self._count(annotations)
+                    self._close(last)
+            case ReasoningEnded(item=item, text=text, encrypted=encrypted):
+                if last := self._last_said(ReasoningItem, item, text):
+                    if encrypted:  # Reasoning that nobody may read is still reasoning.
+                        last.encrypted = encrypted
+                        self._count(encrypted)
+                        self._say_start(last)
+                    self._close(last)
+            case ToolEnded(item=item, arguments=arguments):
+                if last := self._last_said(ToolItem, item, arguments):
+                    self._close(last)
+            case ToolReturned():
+                self._add_result(given)
+            case PartAdded():
+                self._add_part(given)
             case UsageAdded():
-                return [self._numbered(given)]
+                self._say(given)
             case RunFinished() | RunFailed() | RunCancelled():
+                self._let_go()
                 self.ending = given
-                return ()
             case RunStarted():
-                return ()  # A remote's own start: ours has been said.
-            case TextDelta() | ReasoningDelta() | ToolDelta() | TextStarted() | ReasoningStarted():
-                raise AssertionError(given)  # feed() has dealt with them.
-            case ToolStarted() | TextEnded() | ReasoningEnded() | ToolEnded():
-                raise AssertionError(given)
+                pass  # A remote's own start: ours has been said.
             case _:
                 assert_never(given)
 
-    def _message_whole(self, message: Message) -> Sequence[Event]:
-        events = [*self._let_go()]
-        self._names.end_message()
-        if message.id:
-            self._names.message_for(message.id)
-        for part in message.parts:
-            events += self._feed_whole(part)
-        events += self._let_go()
-        self._names.end_message()
-        return events
-
-    def _part(self, given: PartAdded) -> Sequence[Event]:
-        part = given.part
-        match part:
-            case Data(name=name, value=value):
-                part = Data(name=self._string(given, name), value=self._json(given, value))
-                prefix, events = "dat", ()
+    def _add_part(self, given: PartAdded) -> None:
+        match given.part:
             case File():
-                self.size += len(part.data or "")
-                prefix, events = "fil", ()
-            case Refusal(text=text):
-                part = Refusal(text=self._clean(text))
-                prefix, events = "msg", self._let_go()
-            case _:
-                raise self._bad(given, "it holds no file, refusal or data")
+                prefix = "fil"
+            case Data():
+                prefix = "dat"
+            case Refusal():
+                prefix = "msg"
+                self._let_go()
+            case None:
+                raise _Misplaced("it holds no file, refusal or data")
         message = self._names.message_for(given.message)
-        item = self._unused(given, given.item) if given.item else self._names.new(prefix)
-        self._closed.add(item)
-        added = PartAdded(item=item, message=message, part=part, transient=given.transient)
-        return [*events, self._numbered(added)]
+        item = self._named(given.item or self._names.new(prefix))
+        self._closed[item] = ""
+        self._count(given.part)
+        self._say(PartAdded(item=item, message=message, part=given.part, transient=given.transient))
 
-    def _result(self, given: ToolReturned) -> Sequence[Event]:
-        call_id = bounded(self._string(given, given.call_id))
-        still_open = self._items.get(bounded(f"fc_{call_id}"))
-        events = [*self._let_go(), *(self._close(still_open) if still_open else ())]
-        if call_id not in self._waiting:
-            again = call_id in self._answered
-            raise self._bad(given, f"call {call_id!r} already has a result" if again else f"no call {call_id!r} was made")
-        self._waiting.remove(call_id)
-        self._answered.add(call_id)
+    def _add_result(self, given: ToolReturned) -> None:
+        call_id = bounded(given.call_id)
+        self._let_go()
+        if still_open := self._open.get(bounded(f"fc_{call_id}")):
+            self._close(still_open)
+        match self._calls.get(call_id):
+            case "asked" | "made":
+                self._calls[call_id] = "answered"
+            case "answered":
+                raise _Misplaced(f"call {call_id!r} already has a result")
+            case None:
+                raise _Misplaced(f"no call {call_id!r} was made")
+        item = self._named(f"fco_{call_id}")
+        self._closed[item] = ""
+        for silent in [other for other in self._open.values() if not other.started]:
+            # It would start after this result, in a message from before it; so it will be opened anew.
+            del self._open[silent.id]
+            self._names.forget_item(silent.id)
         message = self._names.result_message(given.message)
-        item = bounded(f"fco_{call_id}")
-        output = self._json(given, given.output)
-        returned = ToolReturned(item=item, message=message, call_id=call_id, output=output, is_error=given.is_error)
-        return [*events, self._numbered(returned)]
+        self._count(given.output)
+        self._say(msgspec.structs.replace(given, item=item, message=message, call_id=call_id))
 
     # Items that open, grow and close
 
-    def _open(self, kind: _Kind, item: str, message: str) -> Sequence[Event]:
-        events = [*self._let_go()]
+    def _open_item(self, kind: type[_Kind], name: str, message: str) -> _Kind:
+        self._let_go()
         message = self._names.message_for(message)
-        for other in [o for o in self._items.values() if o.kind is kind and o.message == message]:
-            events += self._close(other)
-        opened = _Open(kind, self._item_id(kind, item, message), message)
-        self._items[opened.id] = opened
-        if not item:
-            self._at_hand = opened
-        return events
-
-    def _open_call(self, given: ToolStarted) -> Sequence[Event]:
-        events = [*self._let_go()]
-        call_id = bounded(self._string(given, given.call_id)) or self._names.new("call")
-        item = bounded(f"fc_{call_id}")
-        if item in self._items or item in self._closed or call_id in self._answered | self._waiting:
-            raise self._bad(given, f"call {call_id!r} was already made")
-        message = self._names.message_for(given.message)
-        opened = _Open(_TOOL, item, message, call_id=call_id, name=self._string(given, given.name))
-        self._items[item] = opened
-        if given.item:
-            self._call_items[given.item] = item  # Named calls may grow side by side.
+        for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
+            self._close(other)
+        if name:
+            chosen = name
+        elif kind is TextItem and not self._names.is_item(message):
+            chosen = message  # The first text of a message has its id.
         else:
-            self._at_hand = opened
-        return [*events, *self._say_start(opened)]  # A call without arguments is a call all the same.
+            chosen = self._names.new(kind.prefix)
+        return self._opened(kind(self._named(chosen), message), name)
 
-    def _piece(self, kind: _Kind, item: str, delta: str) -> Sequence[Event]:
-        if not self._string(kind.delta(delta=delta), delta):
-            return ()
-        delta = self._clean(delta)
-        opened, events = self._find(kind, item)
-        events = [*events, *self._say_start(opened)]
-        opened.pieces.append(delta)
-        self._seq += 1
-        events.append(kind.delta(self._seq, opened.id, delta))
-        return events
+    def _open_call(self, given: ToolStarted) -> None:
+        self._let_go()
+        call_id = bounded(given.call_id) or self._names.new("call")
+        item = self._names.call_item(call_id, given=given.item)
+        if item is None:
+            raise _Misplaced(f"call {call_id!r} was already made")
+        call = ToolItem(item, self._names.message_for(given.message))
+        call.call_id, call.name = call_id, given.name
+        self._count(given.name)
+        self._say_start(self._opened(call, given.item))  # A call without arguments is a call all the same.
 
-    def _find(self, kind: _Kind, item: str) -> tuple[_Open, Sequence[Event]]:
-        """The open item that a piece belongs to, opened now if need be."""
-        if not item:
-            at_hand = self._at_hand
-            if at_hand is not None and at_hand.kind is kind:
-                return at_hand, ()
-            if kind is _TOOL:
-                raise self._bad(ToolDelta(), "no call is open")
-            events = self._open(kind, "", "")
-            assert self._at_hand is not None
-            return self._at_hand, events
-        key = self._call_item(item) if kind is _TOOL else bounded(item)
-        opened = self._items.get(key)
-        if opened is not None and opened.kind is kind:
-            return opened, ()
-        if opened is None and key not in self._closed and kind is not _TOOL:
-            events = self._open(kind, item, "")
-            return self._items[key], events
-        state = "is closed" if key in self._closed else "was never opened as such"
-        raise self._bad(kind.delta(item=item), f"{kind.name} item {item!r} {state}")
-
-    def _end_item(
-        self, kind: _Kind, item: str, whole: str, *, annotations: tuple[Annotation, ...] = (), encrypted: str | None = None
-    ) -> Sequence[Event]:
-        """Close an item. What its end says beyond its pieces is one more piece; what contradicts them is bad."""
-        if not item and not whole and (self._at_hand is None or self._at_hand.kind is not kind):
-            return ()
-        opened, opening = self._find(kind, item)
-        events = [*opening]
-        said = "".join(opened.pieces)
-        whole = self._clean(whole, counted=False)
-        if whole and not whole.startswith(said):
-            raise self._bad(kind.delta(item=opened.id), "its end contradicts what was streamed")
-        if whole and kind is _TOOL and not said:
-            opened.pieces.append(whole)  # Arguments may come whole; then there is no delta to tell.
-            self.size += len(whole)
-        elif rest := whole[len(said) :]:
-            events += self._say_start(opened)
-            events += self._piece(kind, opened.id, rest)
-        if encrypted and not opened.said:
-            events += self._say_start(opened)  # Reasoning that nobody may read is still reasoning.
-        return [*events, *self._close(opened, annotations=annotations, encrypted=encrypted)]
-
-    def _say_start(self, item: _Open) -> Sequence[Event]:
-        if item.said:
-            return ()
-        item.said = True
-        if item.kind is _TOOL:
-            started = ToolStarted(item=item.id, message=item.message, call_id=item.call_id, name=item.name)
-        else:
-            started = item.kind.started(item=item.id, message=item.message)
-        return [self._numbered(started)]
-
-    def _close(
-        self, item: _Open, *, annotations: tuple[Annotation, ...] = (), encrypted: str | None = None
-    ) -> Sequence[Event]:
-        del self._items[item.id]
-        self._closed.add(item.id)
-        if self._at_hand is item:
-            self._at_hand = None
-        if not item.said:
-            return ()
-        whole = "".join(item.pieces)
-        if item.kind is _TEXT:
-            return [self._numbered(TextEnded(item=item.id, text=whole, annotations=annotations))]
-        if item.kind is _REASONING:
-            return [self._numbered(ReasoningEnded(item=item.id, text=whole, encrypted=encrypted))]
-        self._waiting.add(item.call_id)
-        self._own_calls.add(item.call_id)
-        return [self._numbered(ToolEnded(item=item.id, arguments=whole))]
-
-    def _let_go(self) -> Sequence[Event]:
-        """End the item that unnamed pieces were continuing."""
-        return self._close(self._at_hand) if self._at_hand is not None else ()
-
-    # Ids
-
-    def _item_id(self, kind: _Kind, given: str, message: str) -> str:
-        """The producer's own id; else the message's, for its first text; else a new one."""
-        if given:
-            return self._unused(kind.started(), given)
-        if kind is _TEXT and message not in self._items and message not in self._closed:
-            return message
-        return self._names.new(kind.prefix)
-
-    def _call_item(self, given: str) -> str:
-        """A call answers to the name its producer gave it, to its item (fc_…) and to its call id."""
-        item = self._call_items.get(given) or bounded(given)
-        return item if item in self._items or item in self._closed else bounded(f"fc_{given}")
-
-    def _unused(self, given: Event, item: str) -> str:
-        item = bounded(self._string(given, item))
-        if item in self._items or item in self._closed:
-            raise self._bad(given, f"item {item!r} was already opened")
+    def _opened(self, item: _Kind, name: str) -> _Kind:
+        self._open[item.id] = item
+        if not name:
+            self._at_hand = item
         return item
 
-    # Values
+    def _grow(self, kind: type[_Kind], name: str, piece: str) -> None:
+        if piece:
+            self._add(self._find(kind, name), piece)
 
-    def _numbered(self, event: Any) -> Event:
+    def _add(self, item: Item, piece: str) -> None:
+        if not item.started:
+            self._say_start(item)
+        piece = self._measured(piece)
+        item.pieces.append(piece)
         self._seq += 1
-        return msgspec.structs.replace(event, seq=self._seq)
+        self._said.append(item.delta(self._seq, item.id, piece))
+        if item is self._at_hand and isinstance(item, TextItem):
+            self._flowing = item
 
-    def _clean(self, text: str, *, counted: bool = True) -> str:
-        if not text.isascii():
-            text = jsons.whole_text(text)
-        if counted:
-            self.size += len(text.encode())
+    def _find(self, kind: type[_Kind], name: str) -> _Kind:
+        """The open item that a piece belongs to, opened now if need be."""
+        at_hand = self._at_hand
+        if at_hand is not None and not isinstance(at_hand, kind):
+            self._let_go()
+        if not name:
+            if isinstance(at_hand, kind):
+                return at_hand
+            if kind is ToolItem:
+                raise _Misplaced("no call is open")
+            return self._open_item(kind, "", "")
+        key = self._key(kind, name)
+        item = self._open.get(key)
+        if isinstance(item, kind):
+            return item
+        if item is None and key not in self._closed and kind is not ToolItem:
+            return self._open_item(kind, name, "")
+        state = "is closed" if key in self._closed else "was never opened as such"
+        raise _Misplaced(f"{kind.word} item {name!r} {state}")
+
+    def _last_said(self, kind: type[_Kind], name: str, whole: str) -> _Kind | None:
+        """The item that ends, grown by what its end says beyond its pieces; None if there is nothing to end."""
+        closed = self._closed.get(self._key(kind, name)) if name else None
+        if closed is not None:
+            if whole and whole != closed:
+                raise _Misplaced("its end contradicts what was streamed")
+            return None  # Something else ended it before.
+        if not name and not whole and not isinstance(self._at_hand, kind):
+            return None
+        item = self._find(kind, name)
+        said = "".join(item.pieces)
+        if whole and not whole.startswith(said):
+            raise _Misplaced("its end contradicts what was streamed")
+        if rest := whole[len(said) :]:
+            self._add(item, rest)
+        return item
+
+    def _close(self, item: Item) -> None:
+        whole = "".join(item.pieces)
+        del self._open[item.id]
+        self._closed[item.id] = whole
+        if item is self._at_hand:
+            self._at_hand = self._flowing = None
+        if isinstance(item, ToolItem):
+            self._calls[item.call_id] = "made"
+        if item.started:
+            self._say(ended(item, whole))
+
+    def _let_go(self) -> None:
+        """End the item that unnamed pieces were continuing."""
+        if self._at_hand is not None:
+            self._close(self._at_hand)
+
+    def _key(self, kind: type[Item], name: str) -> str:
+        return self._names.called(name) if kind is ToolItem else bounded(name)
+
+    def _named(self, name: str) -> str:
+        item = self._names.item(name)
+        if item is None:
+            raise _Misplaced(f"item {name!r} was already opened")
+        return item
+
+    # Events
+
+    def _say_start(self, item: Item) -> None:
+        if not item.started:
+            item.started = True
+            self._say(started(item))
+
+    def _say(self, event: Event) -> None:
+        self._seq += 1
+        self._said.append(msgspec.structs.replace(event, seq=self._seq))
+
+    def _handed_out(self) -> Sequence[Event]:
+        said, self._said = self._said, []
+        return said
+
+    def _count(self, value: object) -> None:
+        self.size += len(jsons.encode(value)) if value else 0
+
+    def _measured(self, text: str) -> str:
+        """The text, mended and counted."""
+        if text.isascii():
+            self.size += len(text)
+            return text
+        text = jsons.whole_text(text)
+        self.size += len(text.encode())
         return text
 
-    def _json(self, given: Given, value: Any) -> Any:
-        try:
-            value = jsons.plain(value)
-        except jsons.NotJson as error:
-            raise self._bad(given, f"the workflow gave {error}") from None
-        self.size += len(jsons.encode(value))
-        return value
 
-    def _string(self, given: Given, value: Any) -> str:
-        if not isinstance(value, str):
-            raise self._bad(given, f"the workflow gave a {type(value).__name__} where text belongs")
-        return value
+def _is_sound(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
+    """Is there nothing in a delta to mend or to refuse? Its text is mended when it is added."""
+    return type(given.delta) is str and type(given.item) is str and given.item.isascii()
 
-    def _bad(self, given: Given, why: str) -> BadStream:
-        config = type(given).__struct_config__
-        kind = config.tag or type(given).__name__.lower()
-        return BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
+
+def _as_failed(terminal: RunFailed) -> RunFailed:
+    """A failure as it can be read: an author's may hold anything in its details."""
+    try:
+        return jsons.as_read(terminal)
+    except jsons.NotJson as why:
+        return RunFailed(code=BadStream.code, message=f"The workflow failed with {why}.", at=terminal.at)

@@ -1,81 +1,137 @@
 """History that a client sent: untrusted, whatever the protocol (security contract, section 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from palaver.core.ids import LONGEST
 from palaver.core.messages import Message
-from palaver.core.parts import File, ToolCall
-from palaver.errors import InvalidValue, UnknownCall
+from palaver.core.parts import File, ToolCall, ToolResult
+from palaver.errors import InvalidValue, TooLarge, UnknownCall
 
 SystemPolicy = Literal["keep", "drop", "reject"]
 
-MOST_MESSAGES = 2_000
-MOST_PARTS = 500
 _FILE_SCHEMES = ("https:", "http:", "data:")
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """How much a history may hold."""
+
+    messages: int = 2_000
+    parts: int = 500
+    """Of one message."""
+    files: int = 20
+    """Of all messages together."""
+    file: int = 20 * 1024 * 1024
+    """Bytes of one file, decoded."""
+
+
+BOUNDS = Bounds()
+
+
 def believed(
-    messages: Sequence[Message], *, system: SystemPolicy = "keep", most_messages: int = MOST_MESSAGES
+    messages: Sequence[Message], *, system: SystemPolicy = "keep", bounds: Bounds = BOUNDS
 ) -> tuple[tuple[Message, ...], list[str]]:
     """The messages that a workflow may be given, and warnings about what was left out.
 
     A result must answer a call before it that has none yet; calls that nobody answered are left out, for no model
     takes them; instructions from a client are marked as such, dropped or refused, as the author declared.
     """
-    if len(messages) > most_messages:
-        raise InvalidValue(f"There are {len(messages)} messages; at most {most_messages} are taken.", pointer="/messages")
-    answered = _answered(messages)
+    _check_bounds(messages, bounds)
     warnings: list[str] = []
-    kept: list[Message] = []
+    taken: dict[int, Message] = {}
     for index, message in enumerate(messages):
-        _check_parts(message, index)
-        if message.role in ("system", "developer"):
-            if system == "reject":
-                raise InvalidValue(
-                    f"Message {index} is a {message.role} message; this workflow takes none from clients.",
-                    pointer=f"/messages/{index}",
-                )
-            if system == "drop":
-                warnings.append(f"dropped the client's {message.role} message {index}")
-                continue
-            message = msgspec.structs.replace(message, metadata={**message.metadata, "origin": "client"})
-        open_calls = [call.call_id for call in message.tool_calls if call.call_id not in answered]
-        if open_calls:
-            warnings.append(f"dropped calls without a result: {', '.join(open_calls)}")
-            parts = tuple(p for p in message.parts if not (isinstance(p, ToolCall) and p.call_id in open_calls))
-            if not parts:
-                continue
-            message = msgspec.structs.replace(message, parts=parts)
-        kept.append(message)
-    return tuple(kept), warnings
-
-
-def _answered(messages: Sequence[Message]) -> set[str]:
-    """The calls that have their result; raises for a result that answers nothing."""
-    waiting: set[str] = set()
-    answered: set[str] = set()
-    for index, message in enumerate(messages):
-        waiting |= {call.call_id for call in message.tool_calls}
-        for result in message.tool_results:
-            if result.call_id not in waiting or result.call_id in answered:
-                raise UnknownCall(
-                    f"Message {index} answers call {result.call_id!r}, which "
-                    f"{'already has a result' if result.call_id in answered else 'no message before it makes'}.",
-                    pointer=f"/messages/{index}",
-                )
-            answered.add(result.call_id)
-    return answered
-
-
-def _check_parts(message: Message, index: int) -> None:
-    if len(message.parts) > MOST_PARTS:
-        raise InvalidValue(
-            f"Message {index} has {len(message.parts)} parts; at most {MOST_PARTS} are taken.", pointer=f"/messages/{index}"
-        )
-    for part in message.parts:
-        if isinstance(part, File) and part.url is not None and not part.url.lower().startswith(_FILE_SCHEMES):
+        if message.role not in ("system", "developer"):
+            taken[index] = message
+        elif system == "reject":
             raise InvalidValue(
-                f"A file of message {index} has a URL that is not https, http or data.", pointer=f"/messages/{index}"
+                f"Message {index} is a {message.role} message; this workflow takes none from clients.",
+                pointer=f"/messages/{index}",
             )
+        elif system == "drop":
+            warnings.append(f"dropped the client's {message.role} message {index}")
+        else:
+            taken[index] = msgspec.structs.replace(message, metadata={**message.metadata, "origin": "client"})
+    for index, calls in _open_calls(taken).items():
+        warnings.append(f"dropped calls without a result: {', '.join(calls.values())}")
+        parts = tuple(part for place, part in enumerate(taken[index].parts) if place not in calls)
+        if parts:
+            taken[index] = msgspec.structs.replace(taken[index], parts=parts)
+        else:
+            del taken[index]
+    return tuple(taken.values()), warnings
+
+
+def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, str]]:
+    """By message and place in it, the ids of calls that have no result; raises for a result that answers nothing.
+
+    An id may come again once it has its result: some models count their calls anew in every turn.
+    """
+    waiting: dict[str, tuple[int, int]] = {}
+    unanswered: dict[int, dict[int, str]] = {}
+    answered: set[str] = set()
+    for index, message in messages.items():
+        for place, part in enumerate(message.parts):
+            if isinstance(part, ToolCall):
+                if part.call_id in waiting:
+                    _note(unanswered, part.call_id, waiting[part.call_id])
+                waiting[part.call_id] = index, place
+            elif isinstance(part, ToolResult):
+                if waiting.pop(part.call_id, None) is None:
+                    again = part.call_id in answered
+                    raise UnknownCall(
+                        f"Message {index} answers call {part.call_id!r}, which "
+                        f"{'already has a result' if again else 'no message before it makes'}.",
+                        pointer=f"/messages/{index}",
+                    )
+                answered.add(part.call_id)
+    for call_id, where in waiting.items():
+        _note(unanswered, call_id, where)
+    return unanswered
+
+
+def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]) -> None:
+    index, place = where
+    calls.setdefault(index, {})[place] = call_id
+
+
+def _check_bounds(messages: Sequence[Message], bounds: Bounds) -> None:
+    if len(messages) > bounds.messages:
+        raise InvalidValue(
+            f"There are {len(messages)} messages; at most {bounds.messages} are taken.", pointer="/messages"
+        )
+    files = 0
+    for index, message in enumerate(messages):
+        pointer = f"/messages/{index}"
+        if len(message.parts) > bounds.parts:
+            raise InvalidValue(
+                f"Message {index} has {len(message.parts)} parts; at most {bounds.parts} are taken.", pointer=pointer
+            )
+        if any(len(given) > LONGEST for given in _ids(message)):
+            raise InvalidValue(f"An id in message {index} is longer than {LONGEST} characters.", pointer=pointer)
+        for part in message.parts:
+            if isinstance(part, File):
+                files += 1
+                _check_file(part, index, bounds)
+    if files > bounds.files:
+        raise TooLarge(f"There are {files} files; at most {bounds.files} are taken.", pointer="/messages")
+
+
+def _ids(message: Message) -> Iterable[str]:
+    if message.id is not None:
+        yield message.id
+    for part in message.parts:
+        match part:
+            case ToolCall(call_id=given) | ToolResult(call_id=given) | File(file_id=str(given)):
+                yield given
+            case _:
+                pass
+
+
+def _check_file(file: File, index: int, bounds: Bounds) -> None:
+    pointer = f"/messages/{index}"
+    if file.url is not None and not file.url.lower().startswith(_FILE_SCHEMES):
+        raise InvalidValue(f"A file of message {index} has a URL that is not https, http or data.", pointer=pointer)
+    if len(file.data or "") * 3 // 4 > bounds.file:
+        raise TooLarge(f"A file of message {index} is larger than {bounds.file} bytes.", pointer=pointer)

@@ -1,31 +1,44 @@
 """JSON: what a stranger sent, and what an author gave, as plain values that can be written down again."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from palaver.errors import InvalidJson, InvalidValue, RequestError, TooDeep, TooLarge
+from palaver.errors import InvalidJson, InvalidValue, TooDeep, TooLarge
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_T = TypeVar("_T")
 
 DEEPEST = 64
 MOST_KEYS = 10_000
 MOST_ITEMS = 100_000
 LONGEST_STRING = 4 * 1024 * 1024
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In JSON's text: escaped, or as it is.
+_WRITABLE = 256
+"""How deep a value may be that we write. The encoder, which recurses, must never be what finds out."""
+
 
 class Bounds(msgspec.Struct, frozen=True):
     """How much a JSON text from outside may hold."""
 
     depth: int = DEEPEST
+    """Lists and objects inside each other."""
     keys: int = MOST_KEYS
     items: int = MOST_ITEMS
     string: int = LONGEST_STRING
+    """Bytes of one string."""
 
 
 BOUNDS = Bounds()
+
+
+class NotJson(ValueError):
+    """A value of the author's that cannot be written as JSON."""
 
 
 def encode(value: Any) -> bytes:
@@ -34,11 +47,12 @@ def encode(value: Any) -> bytes:
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text, or the text itself where it is not JSON."""
+    """The value of a JSON text, or the text itself where it is not JSON, or nested deeper than we read."""
     try:
-        return _decode(text)
+        value = _decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return text
+    return text if _is_deeper(value, text.count("[") + text.count("{"), DEEPEST) else value
 
 
 def received(body: bytes, bounds: Bounds = BOUNDS) -> Any:
@@ -46,13 +60,23 @@ def received(body: bytes, bounds: Bounds = BOUNDS) -> Any:
     try:
         value = _decode(body)
     except RecursionError:
-        raise TooDeep(f"The JSON is nested deeper than {bounds.depth} levels.") from None
+        raise _too_deep(bounds) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidJson(f"The body is not valid JSON: {_reason(error)}.") from None
-    # A body without many brackets, bytes or escapes cannot break a bound: most never pay for the walk.
-    if len(body) > bounds.keys or b"\\" in body or body.count(b"[") + body.count(b"{") > bounds.depth:
-        _check(value, bounds)
+    # A body without many bytes, brackets or escapes cannot break a bound: most never pay for the walk.
+    if (
+        len(body) > min(bounds.keys, bounds.items, bounds.string)
+        or body.count(b"[") + body.count(b"{") > bounds.depth
+        or _MAY_BE_CONTROL.search(body)
+    ):
+        for depth, level in enumerate(_levels(value)):
+            for item in level:
+                _check(item, depth, bounds)
     return value
+
+
+def _too_deep(bounds: Bounds) -> TooDeep:
+    return TooDeep(f"The JSON is nested deeper than {bounds.depth} levels.")
 
 
 def _reason(error: Exception) -> str:
@@ -62,42 +86,51 @@ def _reason(error: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _check(value: Any, bounds: Bounds) -> None:
-    """Walk the value level by level, without recursion, and raise at the first bound that is broken."""
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The value itself, then all that its lists and objects hold, and so on down; without recursion."""
     level: list[Any] = [value]
-    depth = 0
     while level:
+        yield level
         below: list[Any] = []
         for item in level:
-            if type(item) is str:
-                if len(item) > bounds.string:
-                    raise TooLarge(f"A string is longer than {bounds.string} characters.", part="string")
-            elif type(item) is list:
-                items = cast("list[Any]", item)
-                if len(items) > bounds.items:
-                    raise InvalidValue(f"A list has more than {bounds.items} items.")
-                below += items
+            if type(item) is list:
+                below += cast("list[Any]", item)
             elif type(item) is dict:
-                members = cast("dict[str, Any]", item)
-                if fault := _bad_keys(members, bounds):
-                    raise fault
-                below += members.values()
-        depth += 1
-        if below and depth > bounds.depth:
-            raise TooDeep(f"The JSON is nested deeper than {bounds.depth} levels.")
+                below += cast("dict[str, Any]", item).values()
         level = below
 
 
-def _bad_keys(members: Mapping[str, Any], bounds: Bounds) -> RequestError | None:
-    if len(members) > bounds.keys:
-        return InvalidValue(f"An object has more than {bounds.keys} keys.")
-    if any(not key.isprintable() and min(key) < " " for key in members):
-        return InvalidJson("A key holds a control character.")
-    return None
+def _is_deeper(value: Any, brackets: int, deepest: int) -> bool:
+    """Are more than so many lists and objects inside each other? Few brackets in its text tell without a look."""
+    if brackets <= deepest:
+        return False
+    for depth, level in enumerate(_levels(value)):
+        if depth == deepest:
+            return any(type(item) is list or type(item) is dict for item in level)
+    return False
 
 
-class NotJson(ValueError):
-    """A value of the author's that cannot be written as JSON."""
+def _check(item: Any, depth: int, bounds: Bounds) -> None:
+    if depth >= bounds.depth and isinstance(item, list | dict):
+        raise _too_deep(bounds)
+    if type(item) is str:
+        _check_strings((item,), bounds)
+    elif type(item) is list:
+        if len(cast("list[Any]", item)) > bounds.items:
+            raise InvalidValue(f"A list has more than {bounds.items} items.")
+    elif type(item) is dict:
+        keys = cast("dict[str, Any]", item).keys()
+        if len(keys) > bounds.keys:
+            raise InvalidValue(f"An object has more than {bounds.keys} keys.")
+        _check_strings(keys, bounds)
+        if any(not key.isprintable() and _CONTROL.search(key) for key in keys):
+            raise InvalidJson("A key holds a control character.")
+
+
+def _check_strings(texts: Collection[str], bounds: Bounds) -> None:
+    for text in texts:
+        if len(text) * 4 > bounds.string and len(text.encode()) > bounds.string:
+            raise TooLarge(f"A string is longer than {bounds.string} bytes.", part="string")
 
 
 def plain(value: Any) -> Any:
@@ -106,11 +139,24 @@ def plain(value: Any) -> Any:
     A container is copied, so that what the author changes after giving it does not change what was said.
     """
     try:
-        return _decode(_encode_anything(value))
-    except UnicodeEncodeError:
-        return _decode(_encode(_mended(msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped))))
+        try:
+            text = _encode_anything(value)
+        except UnicodeEncodeError:
+            text = _encode(_mended(msgspec.to_builtins(value, str_keys=True, enc_hook=_written)))
+        copy = _decode(text)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise NotJson(f"a {type(value).__name__} that is not JSON ({error})") from None
+    if _is_deeper(copy, text.count(b"[") + text.count(b"{"), _WRITABLE):
+        raise NotJson(f"a {type(value).__name__} that is nested deeper than {_WRITABLE} levels")
+    return copy
+
+
+def as_read(value: _T) -> _T:
+    """One of our own values as its reader will have it: each field of its type, plain JSON inside, whole text."""
+    try:
+        return msgspec.convert(plain(value), type(value))
+    except msgspec.ValidationError as error:
+        raise NotJson(f"a {type(value).__name__} that does not fit its type ({error})") from None
 
 
 def whole_text(text: str) -> str:
@@ -122,15 +168,25 @@ def whole_text(text: str) -> str:
     return text
 
 
-def _dumped(value: Any) -> Any:
-    # Pydantic's models say themselves what they are; we need not import pydantic to ask.
-    dump = getattr(type(value), "model_dump", None)
-    if dump is None:
-        raise TypeError(f"{type(value).__name__} has no JSON form")
-    return dump(value, mode="json")
+def _written(value: Any) -> Any:
+    """What msgspec does not know by itself."""
+    match value:
+        case str():  # A subclass of it; so are the next two. NumPy's float64 is a float.
+            return str.__str__(value)
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case _:
+            # Pydantic's models say themselves what they are; we need not import pydantic to ask.
+            model = type(cast("object", value))
+            dump = getattr(model, "model_dump", None)
+            if dump is None:
+                raise TypeError(f"{model.__name__} has no JSON form")
+            return dump(value, mode="json")
 
 
-_encode_anything = msgspec.json.Encoder(enc_hook=_dumped).encode
+_encode_anything = msgspec.json.Encoder(enc_hook=_written).encode
 
 
 def _mended(value: Any) -> Any:

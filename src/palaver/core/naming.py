@@ -1,22 +1,32 @@
-"""Names of one run's messages and items, the same on every replay: a prefix, the run's own characters, a number."""
+"""Names of one run's messages and items, the same on every replay: a prefix, the run's own characters, a number.
+
+A producer's own names are kept where they can be: cut to length, and never given twice.
+"""
 
 from palaver.core.ids import bounded
 
 
 class Names:
-    """Makes ids, and knows which message is being spoken."""
+    """Makes ids, and knows which are taken and which message is being spoken."""
 
     def __init__(self, run_id: str) -> None:
         self._tail = run_id.removeprefix("run_")
         self._made = 0
         self._message: str | None = None
         self._since_result: dict[str, str] = {}  # A producer's message id -> the one we use for it.
-        self._taken: set[str] = set()
+        self._messages: set[str] = set()
+        self._items: set[str] = set()
+        self._calls: dict[str, str] = {}  # What a producer calls a call's item -> the one we use for it.
 
     def new(self, prefix: str) -> str:
-        """An id that nobody had before."""
-        self._made += 1
-        return f"{prefix}_{self._tail}_{self._made}"
+        """An id that nothing had before."""
+        while True:
+            self._made += 1
+            made = f"{prefix}_{self._tail}_{self._made}"
+            if made not in self._messages and made not in self._items:  # A producer may have guessed it.
+                return made
+
+    # Messages
 
     def message_for(self, given: str) -> str:
         """The message that an item belongs to: the one its producer names, else the one being spoken, else a new one.
@@ -30,7 +40,7 @@ class Names:
         known = self._since_result.get(given)
         if known is None:
             known = bounded(given)
-            if known in self._taken and known != self._message:
+            if known in self._messages and known != self._message:
                 known = self.new("msg")
             self._since_result[given] = self._since_result[known] = self._take(known)
         self._message = known
@@ -45,8 +55,38 @@ class Names:
         self._message = None
         self._since_result = {}
         message = bounded(given)
-        return self._take(message if message and message not in self._taken else self.new("msg"))
+        return self._take(message if message and message not in self._messages else self.new("msg"))
 
     def _take(self, message: str) -> str:
-        self._taken.add(message)
+        self._messages.add(message)
         return message
+
+    # Items
+
+    def is_item(self, item: str) -> bool:
+        """Is there, or was there, an item of that id?"""
+        return item in self._items
+
+    def item(self, name: str) -> str | None:
+        """The id of an item of that name, from now on taken; None if it was taken before."""
+        item = bounded(name)
+        if item in self._items:
+            return None
+        self._items.add(item)
+        return item
+
+    def forget_item(self, item: str) -> None:
+        """The item never was."""
+        self._items.discard(item)
+
+    def call_item(self, call_id: str, *, given: str) -> str | None:
+        """The id of a call's item, which also answers to the name that its producer gave it; None if taken."""
+        item = self.item(f"fc_{call_id}")
+        if item is not None and given:
+            self._calls[given] = item
+        return item
+
+    def called(self, name: str) -> str:
+        """The item of a call by any of its names: its producer's, the item's (fc_…) or the call's id."""
+        item = self._calls.get(name) or bounded(name)
+        return item if item in self._items else bounded(f"fc_{name}")

@@ -6,10 +6,11 @@ not survive the way there and back. Which dialect a value is in, extraction.py d
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from palaver.core import jsons
 from palaver.core.dialects import chat_completions, palaver
-from palaver.core.extraction import Dialect, dialect_of, element_dialect, why_not
+from palaver.core.extraction import Dialect, dialect_of, element_dialect, unwrapped, why_not
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
 
@@ -29,21 +30,26 @@ READABLE: dict[Dialect, _Dialect] = {"chat-completions": chat_completions, "pala
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
-    if value == []:
-        return []
-    if dialect_of(value) is None:
+    elements = _elements(value)
+    if elements and dialect_of(value) is None:
         index, why = why_not(value)
         where = f"{pointer}/{index}" if index is not None else pointer
         subject = f"Message {index}" if index is not None else "The history"
         raise InvalidMessages(f"{subject} {why}.", pointer=where)
-    elements = value if isinstance(value, list) else [value]
     messages: list[Message] = []
-    for dialect, group in groupby(elements, element_dialect):  # pyright: ignore[reportUnknownArgumentType]  # JSON
+    for dialect, group in groupby(map(unwrapped, elements), element_dialect):
         known = READABLE.get(dialect) if dialect else None
         if known is None:
             raise InvalidMessages(f"The history is in the dialect {dialect!r}, which is not read yet.", pointer=pointer)
-        messages += known.read(list(group))
+        try:
+            messages += known.read(list(group))
+        except jsons.NotJson as error:
+            raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
     return messages
+
+
+def _elements(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:

@@ -5,21 +5,26 @@ additions, which others ignore: `reasoning_content`, and `palaver` with data par
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, cast
 
 from palaver.core import jsons
 from palaver.core.dialects.roles import role_of
+from palaver.core.extraction import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",
-    "neighbouring text parts become one; reasoning comes first, then text and files, refusal, calls, data",
+    "neighbouring texts become one, and so do reasoning and refusals wherever they stand; empty ones vanish",
+    "reasoning comes first, then text and files, refusal, calls, data",
     "annotations other than url, and those of all but the first text; encrypted reasoning",
+    "a user's, system's or developer's reasoning, refusal, calls and annotations",
+    "a second call of the same id in one message",
     "a tool result that is not text becomes its JSON text",
-    "results inside a message that is not a tool's become tool messages before it",
-    "a user's, system's or developer's reasoning, refusal and calls",
-    "a message that says nothing has an empty text; a file's detail where it is no image",
+    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
+    "a file's media type where its content is elsewhere (an image stays one), and all but one of its places",
+    "the filename of an image or a sound, the detail of anything but an image",
 )
 
 _Object = Mapping[str, Any]
@@ -28,12 +33,7 @@ _Object = Mapping[str, Any]
 def read(elements: Sequence[Any]) -> list[Message]:
     """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
     open_functions: dict[str, str] = {}
-    messages: list[Message] = []
-    for index, element in enumerate(elements):
-        if "role" not in element and isinstance(element.get("message"), dict):
-            element = element["message"]  # OpenInference
-        messages.append(_message(element, index, open_functions))
-    return messages
+    return [_message(element, index, open_functions) for index, element in enumerate(elements)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -45,8 +45,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _message(element: _Object, index: int, open_functions: dict[str, str]) -> Message:
-    written = element.get("role") or element.get("sender") or element.get("author") or ""
-    role, name = role_of(str(written), answers_a_call="tool_call_id" in element)
+    role, name = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
     own_name = element.get("name")
     name = own_name if isinstance(own_name, str) else name
     if role == "tool":
@@ -69,26 +68,29 @@ def _message(element: _Object, index: int, open_functions: dict[str, str]) -> Me
 
 
 def _said(element: _Object) -> list[Part]:
-    content: Any = element.get("parts") or None
-    for key in ("content", "text", "message"):
-        content = element.get(key) if content is None else content
-    delta = element.get("delta")
-    if content is None and isinstance(delta, dict):
-        content = cast("_Object", delta).get("content")
-    if isinstance(content, str):
-        return [Text(text=content)] if content else []
-    listed: list[Any] = content if isinstance(content, list) else [content] if content is not None else []
+    content = _content_of(element)
+    listed = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
     return [part for item in listed if (part := _part(item)) is not None]
+
+
+def _content_of(element: _Object) -> Any:
+    """What was said, wherever it stands: parts that are not empty, else the first of several names."""
+    parts = element.get("parts")
+    if isinstance(parts, list) and parts:
+        return cast("list[Any]", parts)
+    for key in ("content", "text", "message"):
+        if element.get(key) is not None:
+            return element[key]
+    delta = element.get("delta")
+    return cast("_Object", delta).get("content") if isinstance(delta, dict) else None
 
 
 def _part(item: Any) -> Part | None:
     if isinstance(item, str):
         return Text(text=item) if item else None
     match item:
-        case {"type": "text" | "input_text" | "output_text", "text": str(text)} if text:
-            return Text(text=text)
-        case {"type": "text", "text": ""}:
-            return None
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+            return Text(text=text) if text else None
         case {"type": "image_url", "image_url": {"url": str(url)} as image}:
             detail = cast("_Object", image).get("detail")
             return _file(url, "image/*", detail=detail if isinstance(detail, str) else None)
@@ -96,14 +98,14 @@ def _part(item: Any) -> Part | None:
             return _file(url, "image/*")
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
             return File(media_type=f"audio/{form}", data=data)
-        case {"type": "file", "file": dict(file)}:
+        case {"type": "file", "file": {} as file}:
             return _attached(cast("_Object", file))
         case {"type": "refusal", "refusal": str(text)}:
             return Refusal(text=text)
         case {"type": "reasoning", "text": str(text)}:
             return Reasoning(text=text)
         case {"text": str(text), **rest} if "type" not in rest:
-            return Text(text=text)
+            return Text(text=text) if text else None
         case _:
             kind = cast("_Object", item).get("type") if isinstance(item, dict) else None
             return Data(name=f"chat-completions:{kind if isinstance(kind, str) else 'part'}", value=item)
@@ -120,20 +122,19 @@ def _file(url: str, media_type: str, *, filename: str | None = None, detail: str
 
 def _attached(file: _Object) -> File:
     data, file_id, filename = file.get("file_data"), file.get("file_id"), file.get("filename")
-    name = filename if isinstance(filename, str) else None
+    unknown, name = "application/octet-stream", filename if isinstance(filename, str) else None
     if isinstance(data, str):
-        read = _file(data, "application/octet-stream", filename=name)
-        bare = read.data is None and not data.startswith(("http:", "https:"))
-        return File(media_type=read.media_type, data=data, filename=name) if bare else read
-    return File(
-        media_type="application/octet-stream", file_id=file_id if isinstance(file_id, str) else None, filename=name
-    )
+        if data.startswith(("data:", "https:", "http:")):
+            return _file(data, unknown, filename=name)
+        return File(media_type=unknown, data=data, filename=name)
+    return File(media_type=unknown, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
 
 def _calls(element: _Object, index: int, open_functions: dict[str, str]) -> Iterable[ToolCall]:
     seen: set[str] = set()
-    extra = element.get("additional_kwargs")
-    listed = element.get("tool_calls") or (cast("_Object", extra).get("tool_calls") if isinstance(extra, dict) else None)
+    listed, extra = element.get("tool_calls"), element.get("additional_kwargs")
+    if not listed and isinstance(extra, dict):
+        listed = cast("_Object", extra).get("tool_calls")
     for number, item in enumerate(cast("list[Any]", listed) if isinstance(listed, list) else []):
         call = _call(item, f"call_{index}_{number}")
         if call is not None and call.call_id not in seen:
@@ -167,23 +168,23 @@ def _call(item: Any, otherwise: str) -> ToolCall | None:
 
 
 def _result(element: _Object, call_id: str) -> ToolResult:
-    content = element.get("content", element.get("text"))
-    if isinstance(content, list):
-        parts = _said({"content": content})
+    output = _content_of(element)
+    if isinstance(output, list):
+        parts = _said(element)
         if all(isinstance(part, Text) for part in parts):
-            content = "".join(part.text for part in parts if isinstance(part, Text))
+            output = "".join(part.text for part in parts if isinstance(part, Text))
     ours = element.get("palaver")
     failed = isinstance(ours, dict) and cast("_Object", ours).get("is_error") is True
-    return ToolResult(call_id=call_id, output=content, is_error=failed)
+    return ToolResult(call_id=call_id, output=output, is_error=failed)
 
 
 def _data(element: _Object) -> Iterable[Data]:
     match element.get("palaver"):
-        case {"data": list(items)}:
-            for item in cast("list[Any]", items):
+        case {"data": [*items]}:
+            for item in items:
                 match item:
-                    case {"name": str(name), **rest}:
-                        yield Data(name=name, value=rest.get("value"))
+                    case {"name": str(name)}:
+                        yield Data(name=name, value=cast("_Object", item).get("value"))
                     case _:
                         pass
         case _:
@@ -191,32 +192,48 @@ def _data(element: _Object) -> Iterable[Data]:
 
 
 def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
-    notes = tuple(
-        Annotation(kind="url", title=note.get("title"), url=url, start=note.get("start_index"), end=note.get("end_index"))
-        for item in (cast("list[Any]", annotations) if isinstance(annotations, list) else [])
-        if isinstance(item, dict) and isinstance(note := cast("_Object", item).get("url_citation"), dict)
-        if isinstance(url := cast("_Object", note).get("url"), str)
-    )
+    """The parts, with the notes on the first text among them."""
+    listed = cast("list[Any]", annotations) if isinstance(annotations, list) else []
+    notes = tuple(note for item in listed if (note := _noted(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
             return [*parts[:index], Text(text=part.text, annotations=notes), *parts[index + 1 :]]
     return parts
 
 
+def _noted(item: Any) -> Annotation | None:
+    match item:
+        case {"url_citation": {"url": str(url)} as citation}:
+            told = cast("_Object", citation)
+            title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
+            return Annotation(
+                kind="url",
+                url=url,
+                title=title if isinstance(title, str) else None,
+                start=start if isinstance(start, int) else None,
+                end=end if isinstance(end, int) else None,
+            )
+        case _:
+            return None
+
+
 # Writing
 
 
 def _written(message: Message) -> Iterable[dict[str, Any]]:
-    for result in message.tool_results:
-        yield _written_result(result, message.name)
-    rest = [part for part in message.parts if not isinstance(part, ToolResult)]
     if message.role == "tool":
+        yield from (_written_result(result, message.name) for result in message.tool_results)
         return
-    if rest or not message.tool_results:
-        yield _written_message(message, rest)
+    if not message.parts:
+        yield _written_message(message, ())
+    for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
+        if are_results:
+            yield from (_written_result(part) for part in parts if isinstance(part, ToolResult))
+        else:
+            yield _written_message(message, tuple(parts))
 
 
-def _written_result(result: ToolResult, name: str | None) -> dict[str, Any]:
+def _written_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
     content = result.output if isinstance(result.output, str) else _compact(result.output)
     written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": content}
     if name is not None:
@@ -227,7 +244,7 @@ def _written_result(result: ToolResult, name: str | None) -> dict[str, Any]:
 
 
 def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
-    texts = [part for part in parts if isinstance(part, Text)]
+    texts = [part for part in parts if isinstance(part, Text) and part.text]
     refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
     calls = [part for part in parts if isinstance(part, ToolCall)]
     data = [{"name": part.name, "value": part.value} for part in parts if isinstance(part, Data)]
@@ -260,7 +277,7 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
     for part in parts:
         if isinstance(part, File):
             content.append(_written_file(part))
-        elif isinstance(part, Text):
+        elif isinstance(part, Text) and part.text:
             if content and content[-1]["type"] == "text":
                 content[-1] = {"type": "text", "text": content[-1]["text"] + part.text}
             else:
@@ -274,19 +291,23 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 def _written_file(file: File) -> dict[str, Any]:
     kind, _, form = file.media_type.partition("/")
-    if kind == "audio" and file.data is not None:
+    if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
     if kind == "image" and file.file_id is None:
-        url = file.url if file.url is not None else f"data:{file.media_type};base64,{file.data}"
-        return {"type": "image_url", "image_url": {"url": url, **({"detail": file.detail} if file.detail else {})}}
+        image = {"url": _address(file), "detail": file.detail}
+        return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}
     attached: dict[str, Any] = {}
     if file.file_id is not None:
         attached["file_id"] = file.file_id
     else:
-        attached["file_data"] = file.url if file.url is not None else f"data:{file.media_type};base64,{file.data}"
+        attached["file_data"] = _address(file)
     if file.filename is not None:
         attached["filename"] = file.filename
     return {"type": "file", "file": attached}
+
+
+def _address(file: File) -> str:
+    return file.url if file.url is not None else f"data:{file.media_type};base64,{file.data or ''}"
 
 
 def _note(note: Annotation) -> dict[str, Any]:
@@ -295,4 +316,4 @@ def _note(note: Annotation) -> dict[str, Any]:
 
 
 def _compact(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return jsons.encode(jsons.plain(value)).decode()

@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
+from palaver.core import jsons
 from palaver.core.dialects.roles import role_of
+from palaver.core.extraction import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Data, Part
 
@@ -19,11 +21,11 @@ def read(elements: Sequence[Any]) -> list[Message]:
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Plain JSON of the messages, defaults left out."""
-    return [msgspec.to_builtins(message) for message in messages]
+    return [jsons.plain(message) for message in messages]
 
 
 def _message(element: Mapping[str, Any]) -> Message:
-    role, name = role_of(str(element.get("role") or element.get("sender") or element.get("author")))
+    role, name = role_of(actor(element) or "")
     own_name, metadata, own_id = element.get("name"), element.get("metadata"), element.get("id")
     return Message(
         role=role,
@@ -36,6 +38,6 @@ def _message(element: Mapping[str, Any]) -> Message:
 
 def _part(part: Any) -> Part:
     try:
-        return msgspec.convert(part, Part)  # pyright: ignore[reportArgumentType]  # a union is a type to msgspec
+        return msgspec.convert(part, Part)
     except msgspec.ValidationError:
         return Data(name=f"palaver:{part['type']}", value=part)

@@ -1,0 +1,66 @@
+"""Our own dialect: it loses nothing."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.dialects import palaver
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Data, File, Text, ToolCall
+from tests.core.values import messages
+
+
+@given(st.lists(messages, max_size=4))
+def test_messages_come_back_as_they_were_written(said: list[Message]) -> None:  # law 4
+    written = palaver.write(said)
+
+    assert palaver.read(written) == said
+    assert palaver.read(msgspec.json.decode(msgspec.json.encode(written))) == said
+    assert palaver.LOSSES == ()
+
+
+def test_messages_are_written_as_plain_json_without_defaults() -> None:
+    said = Message(
+        role="assistant",
+        parts=(
+            Text(text="a", annotations=(Annotation(kind="url", url="https://host/"),)),
+            ToolCall(call_id="c", name="f"),
+        ),
+        metadata={"origin": "client"},
+    )
+
+    assert palaver.write([said]) == [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "text", "text": "a", "annotations": [{"kind": "url", "url": "https://host/"}]},
+                {"type": "tool-call", "call_id": "c", "name": "f"},
+            ],
+            "metadata": {"origin": "client"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ({"role": "Human", "parts": []}, Message(role="user", parts=())),
+        ({"author": "bot", "parts": []}, Message(role="assistant", parts=())),
+        ({"role": "researcher", "parts": []}, Message(role="assistant", name="researcher", parts=())),
+        (
+            {"role": "user", "parts": [{"type": "file", "media_type": "image/png", "data": "AAAA", "new": 1}]},
+            Message.user(File(media_type="image/png", data="AAAA")),
+        ),
+        (
+            {"role": "user", "parts": [{"type": "file"}, {"type": "file", "media_type": "text/plain"}]},
+            Message.user(Data(name="palaver:file", value={"type": "file"}), File(media_type="text/plain")),
+        ),
+        ({"role": "user", "parts": [], "id": 5, "name": 6, "metadata": 7}, Message(role="user", parts=())),
+    ],
+    ids=["a synonym", "an author", "an unknown role", "a field to come", "a part that does not fit", "odd fields"],
+)
+def test_what_others_write_in_our_dialect_is_read_as_far_as_it_goes(element: dict[str, Any], message: Message) -> None:
+    assert palaver.read([element]) == [message]

@@ -1,0 +1,34 @@
+"""Roles, in anybody's words."""
+
+import pytest
+
+from palaver.core.dialects.roles import role_of
+from palaver.core.extraction import KNOWN_ROLES
+from palaver.core.messages import Role
+
+
+@pytest.mark.parametrize(
+    ("written", "role"),
+    [
+        ("system", "system"),
+        ("developer", "developer"),
+        ("user", "user"),
+        ("human", "user"),
+        ("assistant", "assistant"),
+        ("ai", "assistant"),
+        ("model", "assistant"),
+        ("bot", "assistant"),
+        ("chatbot", "assistant"),
+        ("agent", "assistant"),
+        ("tool", "tool"),
+        ("function", "tool"),
+    ],
+)
+def test_a_known_role_is_one_of_five_in_any_case(written: str, role: Role) -> None:
+    assert role_of(written) == role_of(written.upper()) == (role, None)
+    assert written in KNOWN_ROLES
+
+
+def test_an_unknown_role_becomes_a_name() -> None:
+    assert role_of("Researcher") == ("assistant", "Researcher")
+    assert role_of("weather", answers_a_call=True) == ("tool", "weather")

@@ -1,0 +1,89 @@
+"""Descriptions: names that can stand in a URL, flags that mean something."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.descriptions import RESERVED, Description, Schemas, check_flags, check_name
+from palaver.errors import ContradictoryFlags, DeclarationError, InvalidFlag, InvalidName, ReservedName
+
+
+@pytest.mark.parametrize("name", ["tutor", "a", "9", "_x", "my-tutor.v2", "x" * 64, "API"])
+def test_a_name_that_can_stand_in_a_url_passes(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "-x", ".x", "a b", "a/b", "é", "x" * 65, "tutor\n", "a:b", "../x"])
+def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
+    with pytest.raises(InvalidName) as caught:
+        check_name(name)
+
+    assert caught.value.code == "invalid_name"
+    assert repr(name) in caught.value.message
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_name_of_our_own_routes_is_refused(name: str) -> None:
+    with pytest.raises(ReservedName) as caught:
+        check_name(name)
+
+    assert (
+        caught.value.message == f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another."
+    )
+
+
+def test_our_own_first_segments_are_reserved() -> None:
+    ours = (
+        "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
+        " metrics livez status openapi.json mcp"
+    )
+
+    assert set(ours.split()) <= RESERVED
+
+
+@pytest.mark.parametrize(
+    ("given", "is_chat", "flags"),
+    [
+        ({}, True, {"is_chat": True}),
+        ({}, None, {"is_chat": False}),
+        ({"is_chat": True}, None, {"is_chat": True}),
+        ({"is_chat": True}, True, {"is_chat": True}),
+        ({"is_chat": False}, None, {"is_chat": False}),
+        ({"is_evaluator": True, "beta": False}, True, {"is_evaluator": True, "beta": False, "is_chat": True}),
+    ],
+)
+def test_is_chat_is_always_among_the_flags(given: dict[str, Any], is_chat: bool | None, flags: dict[str, bool]) -> None:
+    assert check_flags("tutor", given, is_chat=is_chat) == flags
+
+
+@pytest.mark.parametrize(
+    ("given", "is_chat", "error", "message"),
+    [
+        (
+            {"is_chat": False},
+            True,
+            ContradictoryFlags,
+            "tutor is declared with @chat and flags is_chat=False: use @workflow instead.",
+        ),
+        ({"beta": 1}, None, InvalidFlag, "tutor: flag 'beta' must be True or False, not 1."),
+        ({"is_chat": "yes"}, None, InvalidFlag, "tutor: flag 'is_chat' must be True or False, not 'yes'."),
+        ({"stream": True}, None, InvalidFlag, "tutor: 'stream' is a flag of one call, not of a workflow."),
+        ({"trim": True}, None, InvalidFlag, "tutor: 'trim' is a flag of one call, not of a workflow."),
+        ({"force": True}, None, InvalidFlag, "tutor: 'force' is a flag of one call, not of a workflow."),
+        ({"resolve": True}, None, InvalidFlag, "tutor: 'resolve' is a flag of one call, not of a workflow."),
+    ],
+)
+def test_flags_that_mean_nothing_are_refused(
+    given: dict[str, Any], is_chat: bool | None, error: type[DeclarationError], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        check_flags("tutor", given, is_chat=is_chat)
+
+    assert caught.value.message == message
+
+
+def test_a_description_knows_whether_it_is_a_chat() -> None:
+    assert Description(name="tutor", flags={"is_chat": True}).is_chat
+    assert Description(name="headline", flags={"is_chat": False}) == Description(
+        name="headline", description="", flags={"is_chat": False}, schemas=Schemas(inputs={}, parameters={}, outputs={})
+    )

@@ -1,0 +1,73 @@
+"""Events: their names on the wire are for ever."""
+
+from typing import get_args
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from palaver.core.events import TERMINAL, Event, RunFinished, RunStarted, Terminal
+from tests.core.values import events, terminals, texts
+
+
+def test_every_event_has_its_name() -> None:
+    assert sorted(str(kind.__struct_config__.tag) for kind in get_args(Event)) == [
+        "part",
+        "reasoning-delta",
+        "reasoning-ended",
+        "reasoning-started",
+        "run-cancelled",
+        "run-failed",
+        "run-finished",
+        "run-started",
+        "text-delta",
+        "text-ended",
+        "text-started",
+        "tool-delta",
+        "tool-ended",
+        "tool-result",
+        "tool-started",
+        "usage",
+    ]
+    assert get_args(Terminal) == TERMINAL
+
+
+def test_every_event_has_its_fields() -> None:
+    fields = {str(kind.__struct_config__.tag): " ".join(kind.__struct_fields__) for kind in get_args(Event)}
+
+    assert fields == {
+        "run-started": "seq run_id session at trace_id span_id",
+        "text-started": "seq item message",
+        "text-delta": "seq item delta",
+        "text-ended": "seq item text annotations",
+        "reasoning-started": "seq item message",
+        "reasoning-delta": "seq item delta",
+        "reasoning-ended": "seq item text encrypted",
+        "tool-started": "seq item message call_id name",
+        "tool-delta": "seq item delta",
+        "tool-ended": "seq item arguments",
+        "tool-result": "seq item message call_id output is_error",
+        "part": "seq item message part transient",
+        "usage": "seq usage",
+        "run-finished": "seq finish usage value at",
+        "run-failed": "seq code message status details usage at",
+        "run-cancelled": "seq usage at",
+    }
+
+
+@given(events(texts, texts) | terminals, st.integers(-1, 10**6))
+def test_every_event_survives_the_wire(event: Event, seq: int) -> None:
+    event = msgspec.structs.replace(event, seq=seq)
+
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
+
+
+def test_null_is_a_value_and_no_value_is_none() -> None:
+    assert msgspec.json.encode(RunFinished(seq=1, value=None)) == b'{"type":"run-finished","seq":1,"value":null}'
+    assert msgspec.json.encode(RunFinished(seq=1)) == b'{"type":"run-finished","seq":1}'
+    assert msgspec.json.decode(b'{"type":"run-finished"}', type=Event) == RunFinished(value=UNSET)
+
+
+def test_what_a_reader_does_not_know_it_ignores() -> None:
+    assert msgspec.json.decode(b'{"type":"run-started","run_id":"r","new":1}', type=Event) == RunStarted(run_id="r")

@@ -1,0 +1,119 @@
+"""Fold: the whole reply out of a stream. That it equals what a client builds is law 2, in test_grammar_laws.py."""
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.calls import Reply
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Terminal,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Data, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+
+NOTE = Annotation(kind="url", url="https://host/")
+STARTED = RunStarted(run_id="run_r")
+
+
+def spent(tokens: int) -> Usage:
+    return Usage(input_tokens=tokens, output_tokens=tokens)
+
+
+def test_a_reply_is_its_messages_in_the_order_in_which_their_items_started() -> None:
+    stream: list[Event] = [
+        STARTED,
+        ReasoningStarted(item="r", message="m"),
+        TextStarted(item="t", message="m"),
+        ReasoningDelta(item="r", delta="hm"),
+        TextDelta(item="t", delta="Hello"),
+        PartAdded(item="s", message="m", part=Data(name="status"), transient=True),
+        PartAdded(item="d", message="m", part=Data(name="n", value=1)),
+        TextEnded(item="t", text="Hello", annotations=(NOTE,)),
+        ReasoningEnded(item="r", text="hm", encrypted="x"),
+        ToolStarted(item="fc_c", message="m", call_id="c", name="now"),
+        ToolDelta(item="fc_c", delta="{}"),
+        ToolEnded(item="fc_c", arguments="{}"),
+        ToolReturned(item="fco_c", message="u", call_id="c", output=12, is_error=True),
+        TextStarted(item="v", message="v"),
+        TextDelta(item="v", delta="Noon."),
+        TextEnded(item="v", text="Noon."),
+        RunFinished(),
+    ]
+
+    said = Text(text="Hello", annotations=(NOTE,))
+    parts = (
+        Reasoning(text="hm", encrypted="x"),
+        said,
+        Data(name="n", value=1),
+        ToolCall(call_id="c", name="now", arguments="{}"),
+    )
+    assert fold(stream) == Reply(
+        run_id="run_r",
+        messages=(
+            Message(role="assistant", id="m", parts=parts),
+            Message(role="tool", id="u", parts=(ToolResult(call_id="c", output=12, is_error=True),)),
+            Message(role="assistant", id="v", parts=(Text(text="Noon."),)),
+        ),
+        finish="stop",
+    )
+
+
+def test_a_run_that_said_nothing_has_no_messages() -> None:
+    assert fold([STARTED, RunFinished()]) == Reply(run_id="run_r", finish="stop")
+
+
+def test_a_message_of_nothing_but_passing_data_is_not_kept() -> None:
+    status = PartAdded(item="s", message="m", part=Data(name="status"), transient=True)
+
+    assert fold([STARTED, status, RunFinished()]) == Reply(run_id="run_r", finish="stop")
+
+
+def test_of_a_run_still_going_what_has_ended_is_told() -> None:
+    stream: list[Event] = [
+        STARTED,
+        TextStarted(item="t", message="t"),
+        TextDelta(item="t", delta="a"),
+        TextEnded(item="t", text="a"),
+        TextStarted(item="u", message="u"),
+        TextDelta(item="u", delta="b"),
+    ]
+
+    assert fold(stream).messages == (Message(role="assistant", id="t", parts=(Text(text="a"),)),)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "reply"),
+    [
+        (RunFinished(finish="length"), Reply(run_id="run_r", finish="length", usage=spent(3))),
+        (RunFinished(value=None), Reply(run_id="run_r", finish="stop", usage=spent(3), value=None)),
+        (RunFinished(usage=spent(9)), Reply(run_id="run_r", finish="stop", usage=spent(9))),
+        (RunFailed(code="x", message="y"), Reply(run_id="run_r", finish="error", usage=spent(3))),
+        (RunFailed(usage=spent(9)), Reply(run_id="run_r", finish="error", usage=spent(9))),
+        (RunCancelled(), Reply(run_id="run_r", finish="cancelled", usage=spent(3))),
+    ],
+    ids=["length", "null is a value", "the end's usage replaces the sum", "failed", "failed with usage", "cancelled"],
+)
+def test_usages_add_up_and_the_end_says_how_it_ended(terminal: Terminal, reply: Reply) -> None:
+    assert fold([STARTED, UsageAdded(usage=spent(1)), UsageAdded(usage=spent(2)), terminal]) == reply
+
+
+def test_a_chat_has_no_value() -> None:
+    assert fold([STARTED, RunFinished()]).value is UNSET

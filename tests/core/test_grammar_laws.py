@@ -1,0 +1,170 @@
+"""The laws of streams (DESIGN, law 1 and law 2), for any producer, careful, sloppy or hostile."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from msgspec import UNSET
+
+from palaver.core.calls import Reply
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Terminal,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.fold import fold
+from palaver.core.grammar import Grammar
+from palaver.core.messages import Message
+from palaver.core.parts import Reasoning, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+from palaver.errors import BadStream
+from tests.core.checker import check
+from tests.core.values import RUN, hostile, sloppy, terminals
+
+lawful = settings(max_examples=200)
+"""Harder than elsewhere: what is lawful here is lawful on every wire."""
+
+HISTORY = [
+    Message.assistant(ToolCall(call_id="h1", name="now"), ToolCall(call_id="h2", name="now")),
+    Message.tool("h2", "12:00"),
+]
+
+
+def stream_of(values: Sequence[Any], terminal: Terminal | None = None) -> list[Event]:
+    """What the engine would tell of a producer that gives these values."""
+    grammar = Grammar(RUN, history=HISTORY)
+    stream = [*grammar.start(RunStarted(run_id=RUN))]
+    try:
+        for value in values:
+            stream += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
+    except BadStream as error:
+        terminal = RunFailed(code=error.code, message=error.message)
+    stream += grammar.end(terminal or grammar.ending or RunFinished())
+    assert grammar.count == len(stream)
+    return stream
+
+
+@lawful
+@given(sloppy)
+def test_a_sloppy_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
+    check(stream_of(values), asked={"h1"})
+
+
+@lawful
+@given(hostile)
+def test_a_hostile_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
+    check(stream_of(values), asked={"h1"})
+
+
+@lawful
+@given(sloppy, terminals)
+def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: Terminal) -> None:
+    check(stream_of(values, terminal), asked={"h1"})
+
+
+@lawful
+@given(hostile)
+def test_the_same_values_give_the_same_stream(values: Sequence[Any]) -> None:
+    assert stream_of(values) == stream_of(values)
+
+
+@lawful
+@given(hostile)
+def test_a_producer_that_goes_on_after_its_stream_broke_changes_nothing(values: Sequence[Any]) -> None:
+    grammar = Grammar(RUN, history=HISTORY)
+    stream = [*grammar.start(RunStarted(run_id=RUN))]
+    for value in values:
+        try:
+            stream += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
+        except BadStream:
+            continue  # As an author might who wraps ctx.emit() in a try.
+    stream += grammar.end(grammar.ending or RunFinished())
+
+    assert stream == stream_of(values)
+
+
+@lawful
+@given(sloppy, terminals)
+def test_the_fold_is_what_a_naive_client_builds_from_the_pieces(values: Sequence[Any], terminal: Terminal) -> None:
+    stream = stream_of(values, terminal)
+
+    assert fold(stream) == naive(stream)
+
+
+@lawful
+@given(hostile)
+def test_the_fold_of_a_hostile_producer_is_what_a_naive_client_builds(values: Sequence[Any]) -> None:
+    stream = stream_of(values)
+
+    assert fold(stream) == naive(stream)
+
+
+def naive(stream: Sequence[Event]) -> Reply:
+    """A client that listens to starts and deltas; of ends it reads only what no delta carries."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    items: dict[str, dict[str, Any]] = {}
+    usages: list[Usage] = []
+    finish, value, usage = "", UNSET, None
+    for event in stream:
+        match event:
+            case TextStarted() | ReasoningStarted() | ToolStarted():
+                items[event.item] = {"event": event, "said": "", "extra": None}
+                shown.setdefault(event.message, []).append(items[event.item])
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                items[event.item]["said"] += event.delta
+            case TextEnded(annotations=extra) | ReasoningEnded(encrypted=extra):
+                items[event.item]["extra"] = extra
+            case ToolReturned():
+                shown[event.message] = [{"event": event}]
+            case PartAdded(transient=False):
+                shown.setdefault(event.message, []).append({"event": event})
+            case UsageAdded():
+                usages.append(event.usage)
+            case RunFinished():
+                finish, value, usage = event.finish, event.value, event.usage
+            case RunFailed():
+                finish, usage = "error", event.usage
+            case RunCancelled():
+                finish, usage = "cancelled", event.usage
+            case _:
+                pass
+    if usage is None and usages:
+        usage = usages[0]
+        for other in usages[1:]:
+            usage += other
+    messages: list[Message] = []
+    for message, drawn in shown.items():
+        parts = [_part(**one) for one in drawn]
+        role = "tool" if isinstance(parts[0], ToolResult) else "assistant"
+        messages.append(Message(role=role, parts=tuple(parts), id=message))
+    return Reply(run_id=RUN, messages=tuple(messages), value=value, usage=usage, finish=finish)  # type: ignore[arg-type]
+
+
+def _part(event: Event, said: str = "", extra: Any = None) -> Any:
+    match event:
+        case TextStarted():
+            return Text(text=said, annotations=extra)
+        case ReasoningStarted():
+            return Reasoning(text=said, encrypted=extra)
+        case ToolStarted(call_id=call_id, name=name):
+            return ToolCall(call_id=call_id, name=name, arguments=said)
+        case ToolReturned(call_id=call_id, output=output, is_error=is_error):
+            return ToolResult(call_id=call_id, output=output, is_error=is_error)
+        case PartAdded(part=part):
+            return part
+        case _:
+            raise AssertionError(event)

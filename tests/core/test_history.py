@@ -1,0 +1,225 @@
+"""What may be believed of a history that a client sent (security contract, 4.3 and section 5)."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.history import Bounds, SystemPolicy, believed
+from palaver.core.messages import Message
+from palaver.core.parts import File, Part, Text, ToolCall, ToolResult
+from palaver.errors import RequestError
+from tests.core.values import messages
+
+HELLO = Message.user("Hello")
+RULES = Message.system("Be brief.")
+DEVELOPED = Message(role="developer", parts=(Text(text="Be kind."),), metadata={"origin": "server", "team": "a"})
+
+
+def call(*ids: str) -> Message:
+    return Message.assistant(*[ToolCall(call_id=one, name="now") for one in ids])
+
+
+def answer(*ids: str) -> Message:
+    return Message(role="tool", parts=tuple(ToolResult(call_id=one, output="12:00") for one in ids))
+
+
+def picture(url: str) -> File:
+    return File(media_type="image/png", url=url)
+
+
+def test_an_honest_history_is_taken_as_it_is() -> None:
+    history = (HELLO, call("a", "b"), answer("b"), answer("a"), Message.assistant("Noon."))
+
+    assert believed(history) == (history, [])
+
+
+@pytest.mark.parametrize(
+    ("system", "kept", "warnings"),
+    [
+        (
+            "keep",
+            (
+                Message(role="system", parts=RULES.parts, metadata={"origin": "client"}),
+                Message(role="developer", parts=DEVELOPED.parts, metadata={"origin": "client", "team": "a"}),
+                HELLO,
+            ),
+            [],
+        ),
+        (
+            "drop",
+            (HELLO,),
+            ["dropped the client's system message 0", "dropped the client's developer message 1"],
+        ),
+    ],
+)
+def test_a_clients_instructions_are_marked_or_dropped(  # S5.1
+    system: SystemPolicy, kept: tuple[Message, ...], warnings: list[str]
+) -> None:
+    assert believed([RULES, DEVELOPED, HELLO], system=system) == (kept, warnings)
+
+
+UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] = {
+    "a trailing call": ([HELLO, call("a")], (HELLO,), ["dropped calls without a result: a"]),
+    "a call beside words": (
+        [Message.assistant("Wait.", ToolCall(call_id="a", name="now"))],
+        (Message.assistant("Wait."),),
+        ["dropped calls without a result: a"],
+    ),
+    "one of several": (
+        [call("a", "b", "c"), answer("b")],
+        (call("b"), answer("b")),
+        ["dropped calls without a result: a, c"],
+    ),
+    "an id that came again, answered": ([call("a"), answer("a")] * 2, (call("a"), answer("a")) * 2, []),
+    "an id that came again, unanswered": (
+        [call("a"), answer("a"), call("a")],
+        (call("a"), answer("a")),
+        ["dropped calls without a result: a"],
+    ),
+    "an id that came again too soon": (
+        [call("a"), call("a"), answer("a")],
+        (call("a"), answer("a")),
+        ["dropped calls without a result: a"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "kept", "warnings"), UNANSWERED.values(), ids=UNANSWERED)
+def test_calls_that_nobody_answered_are_left_out(  # S5.2
+    sent: Sequence[Message], kept: tuple[Message, ...], warnings: list[str]
+) -> None:
+    assert believed(sent) == (kept, warnings)
+
+
+REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
+    "a system message that the author refuses": (  # S5.1
+        [HELLO, RULES],
+        "reject",
+        ("invalid_value", "Message 1 is a system message; this workflow takes none from clients.", "/messages/1"),
+    ),
+    "a developer message that the author refuses": (  # S5.1
+        [DEVELOPED],
+        "reject",
+        ("invalid_value", "Message 0 is a developer message; this workflow takes none from clients.", "/messages/0"),
+    ),
+    "a result for no call": (  # S5.2
+        [HELLO, answer("a")],
+        "keep",
+        ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
+    ),
+    "a result before its call": (  # S5.2
+        [answer("a"), call("a")],
+        "keep",
+        ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
+    ),
+    "a result before its call in one message": (  # S5.2
+        [Message.assistant(ToolResult(call_id="a"), ToolCall(call_id="a", name="now"))],
+        "keep",
+        ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
+    ),
+    "a second result": (  # S5.2
+        [call("a"), answer("a"), answer("a")],
+        "keep",
+        ("unknown_call", "Message 2 answers call 'a', which already has a result.", "/messages/2"),
+    ),
+    "a result whose call was the system's, which is dropped": (  # S5.1, S5.2
+        [Message.system(ToolCall(call_id="a", name="now")), answer("a")],
+        "drop",
+        ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
+    ),
+    "an id that is too long": (  # S4.3
+        [Message(role="user", id="m" * 65, parts=())],
+        "keep",
+        ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
+    ),
+    "a call id that is too long": (  # S4.3
+        [call("c" * 65)],
+        "keep",
+        ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
+    ),
+    "a result's id that is too long": (  # S4.3
+        [answer("c" * 65)],
+        "keep",
+        ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
+    ),
+    "a file id that is too long": (  # S4.3
+        [Message.user(File(media_type="image/png", file_id="f" * 65))],
+        "keep",
+        ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
+    ),
+    "too many messages": (  # S4.3
+        [HELLO] * 2001,
+        "keep",
+        ("invalid_value", "There are 2001 messages; at most 2000 are taken.", "/messages"),
+    ),
+    "too many parts": (  # S4.3
+        [HELLO, Message.user(*["a"] * 501)],
+        "keep",
+        ("invalid_value", "Message 1 has 501 parts; at most 500 are taken.", "/messages/1"),
+    ),
+    "too many files": (  # S4.3
+        [Message.user(*[picture("https://host/")] * 11)] * 2,
+        "keep",
+        ("too_large", "There are 22 files; at most 20 are taken.", "/messages"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "system", "expected"), REFUSED.values(), ids=REFUSED)
+def test_a_history_that_cannot_be_believed_is_refused(
+    sent: Sequence[Message], system: SystemPolicy, expected: tuple[str, str, str | None]
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        believed(sent, system=system)
+
+    assert (caught.value.code, caught.value.message, caught.value.pointer) == expected
+
+
+@pytest.mark.parametrize("url", ["https://host/a.png", "HTTP://host/", "data:image/png;base64,AAAA"])
+def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:  # S5.4
+    assert believed([Message.user(picture(url))]) == ((Message.user(picture(url)),), [])
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://host/", "javascript:alert(1)", " https://host/", "//host/a.png", "a.png", ""]
+)
+def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
+    with pytest.raises(RequestError) as caught:
+        believed([HELLO, Message.user("Look:", picture(url))])
+
+    assert (caught.value.code, caught.value.message, caught.value.pointer) == (
+        "invalid_value",
+        "A file of message 1 has a URL that is not https, http or data.",
+        "/messages/1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "parts", "message"),
+    [
+        (Bounds(messages=0), ["a"], "There are 1 messages; at most 0 are taken."),
+        (Bounds(parts=1), ["a", "b"], "Message 0 has 2 parts; at most 1 are taken."),
+        (Bounds(files=0), [picture("https://host/")], "There are 1 files; at most 0 are taken."),
+        (
+            Bounds(file=5),
+            [File(media_type="text/plain", data="AAAAAAAA")],
+            "A file of message 0 is larger than 5 bytes.",
+        ),
+    ],
+)
+def test_every_bound_can_be_set(bounds: Bounds, parts: list[str | Part], message: str) -> None:  # S4.3
+    with pytest.raises(RequestError) as caught:
+        believed([Message.user(*parts)], bounds=bounds)
+
+    assert caught.value.message == message
+
+
+@given(st.lists(messages, max_size=5))
+def test_what_was_believed_once_is_believed_again(sent: list[Message]) -> None:
+    try:
+        kept, _ = believed(sent)
+    except RequestError:
+        return
+    assert believed(kept) == (kept, [])
