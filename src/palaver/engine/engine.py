@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -24,6 +23,7 @@ log = logging.getLogger("palaver.run")
 
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_RUNS = 256
+_LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
 
 
 def new_run_id() -> str:
@@ -57,8 +57,8 @@ class Engine:
         self._new_id = new_id
         self._debug = debug
         self._alive: dict[str, Run] = {}
-        self._ended: dict[str, Run] = {}
-        self._ended_at: deque[tuple[float, str]] = deque()
+        self._ended: dict[str, tuple[float, Run]] = {}  # With the time of their end, the oldest first.
+        self._forgetting: asyncio.TimerHandle | None = None
 
     @property
     def alive(self) -> int:
@@ -87,41 +87,55 @@ class Engine:
         )
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
-        self._alive[run.id] = run
         self._store.opened(run)
+        self._alive[run.id] = run
         run.begin(producer, ended=self._note_end)
         return run
 
     def get(self, run_id: str) -> Run:
         """A run that is alive, or ended within the last minute."""
-        run = self._alive.get(run_id) or self._ended.get(run_id)
-        if run is None:
-            raise RunNotFound(f"No run {run_id!r} is known here.")
-        return run
+        if run_id in self._alive:
+            return self._alive[run_id]
+        if run_id in self._ended:
+            return self._ended[run_id][1]
+        raise RunNotFound(f"No run {run_id!r} is known here.")
 
     async def drain(self, seconds: float) -> None:
         """Take no more runs; let those alive go on for a while, then end them with a terminal event."""
         self.draining = True
-        waiting = asyncio.gather(*(run.ended() for run in list(self._alive.values())))
-        try:
-            await asyncio.wait_for(asyncio.shield(waiting), seconds)
-        except TimeoutError:
-            for run in list(self._alive.values()):
-                run.cancel(RunFailed(code=ShuttingDown.code, message="The server is shutting down."))
-            await asyncio.wait([waiting], timeout=5)
+        await self._ends(seconds)
+        for run in list(self._alive.values()):
+            run.cancel(RunFailed(code=ShuttingDown.code, message="The server is shutting down."))
+        await self._ends(_LAST_SECONDS)
+
+    async def _ends(self, seconds: float) -> None:
+        """Wait that long for the runs that are alive."""
+        if waiting := [asyncio.ensure_future(run.ended()) for run in self._alive.values()]:
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+            for waiter in late:
+                waiter.cancel()
 
     def _note_end(self, run: Run) -> None:
-        """Forget a run a minute after its end, sooner when there are many."""
+        """Remember a run for a minute after its end, less when there are many."""
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
-        now = time.monotonic()
-        self._alive.pop(run.id, None)
-        self._ended[run.id] = run
-        self._ended_at.append((now, run.id))
-        while self._ended_at and (
-            len(self._ended_at) > _REMEMBERED_RUNS or self._ended_at[0][0] < now - _REMEMBERED_SECONDS
-        ):
-            self._ended.pop(self._ended_at.popleft()[1], None)
+        del self._alive[run.id]
+        loop = asyncio.get_running_loop()
+        self._ended[run.id] = loop.time(), run
+        if len(self._ended) > _REMEMBERED_RUNS:
+            del self._ended[next(iter(self._ended))]
+        if self._forgetting is None:
+            self._forgetting = loop.call_later(_REMEMBERED_SECONDS, self._forget)
+
+    def _forget(self) -> None:
+        """Let go of the runs whose minute is over; come back when the next one's is."""
+        loop = asyncio.get_running_loop()
+        for run_id, (at, _) in list(self._ended.items()):
+            if at + _REMEMBERED_SECONDS > loop.time():
+                self._forgetting = loop.call_at(at + _REMEMBERED_SECONDS, self._forget)
+                return
+            del self._ended[run_id]
+        self._forgetting = None
 
     def _bounds_of(self, workflow: Workflow) -> Bounds:
         limits, bounds = workflow.options.limits, self._bounds

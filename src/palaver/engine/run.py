@@ -1,24 +1,29 @@
 """One run: a task that drives the workflow, a log of its events, and those who read it.
 
-The stages between workflow and reader (reply grammar, event grammar, encoders) are sync machines. The reader that started
-the run is awaited in the run's own task, so that the workflow goes at the reader's pace; other readers follow the log and
-are never waited for.
+The stages between workflow and reader (reply grammar, event grammar, encoders) are sync machines. The reader that
+started the run is awaited in the run's own task, so that the workflow goes at the reader's pace; other readers follow
+the log and are never waited for.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import datetime
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
+from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.grammar import Grammar
+from palaver.engine.failures import cleaned, failed, unkept
 from palaver.engine.store import Store
-from palaver.errors import Failure, PalaverError, RunTimeout, TooManyEvents, TooMuchOutput
+from palaver.errors import RunTimeout, TooManyEvents, TooMuchOutput
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
 from palaver.workflows.produce import unfold
@@ -27,9 +32,15 @@ from palaver.workflows.threads import Threads
 from palaver.workflows.workflow import Producer, Workflow
 
 Attend = Callable[[Sequence[Event]], Awaitable[None]]
-"""The reader that started the run. It never raises: on error it stops listening, and the run goes on or is cancelled."""
+"""The reader that started the run, told everything in order, one call at a time. It never raises: on error it stops
+listening, and the run goes on or is cancelled."""
 
 log = logging.getLogger("palaver.run")
+
+_TURN = 500  # Values after which a workflow that never waits lets others run.
+_LATER = (RunStarted(),)  # Stands for a batch whose place is kept elsewhere.
+_PATIENCE = 1.0  # Seconds until code that was cancelled and goes on is cancelled again.
+_TRIES = 3  # How often; then the run ends without it.
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -79,15 +90,20 @@ class Run:
         self._bounds = bounds
         self._store = store
         self._now = now
-        self._attend = attend
         self._debug = debug
-        self._task: asyncio.Task[None] | None = None
-        self._producing = False
-        self._ordered: Terminal | None = None
-        self._waiters: list[asyncio.Future[None]] = []
-        self._unsent: list[Event] = []
-        self._flusher: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._task: asyncio.Task[None] | None = None
+        self._helpers: set[asyncio.Task[None]] = set()
+        self._producing = True
+        self._ordered: Terminal | None = None
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._waiters: set[asyncio.Future[None]] = set()
+        # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
+        self._attend = attend
+        self._sending: Sequence[Event] = ()
+        self._untold: int | None = None
+        self._turn = asyncio.Lock()
 
     # What others may ask of it
 
@@ -98,25 +114,27 @@ class Run:
 
     def begin(self, producer: Producer, *, ended: Callable[["Run"], None]) -> None:
         """Start the run's task; `ended` is told when it is over."""
-        self._task = asyncio.create_task(self._drive(producer), name=self.id)
-        self._task.add_done_callback(lambda _: ended(self))
+        self._over.add_done_callback(lambda _: ended(self))
+        self._deadline = self._loop.call_later(self._bounds.seconds, self._expire)
+        self._task = self._loop.create_task(self._drive(producer), name=self.id)
 
     def cancel(self, terminal: Terminal | None = None) -> None:
         """Stop the run; stopping it twice, or when it has ended, is not an error."""
-        if self._ordered is not None or self.finished:
+        if self._ordered is not None or not self._producing:
             return
         self._ordered = terminal or RunCancelled()
         self.context.cancelled = True
-        self._insist(tries=10)
+        if self._sending and self._untold is None:
+            self._untold = len(self.log)  # So that the run's task looks up when it has sent.
+        self._insist(_TRIES)
 
     async def ended(self) -> None:
         """Wait until its last event is recorded and told to the reader that started it."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        await asyncio.wait([self._over])
 
     async def follow(self, after: int = -1) -> AsyncIterator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last. Any number may follow."""
-        at = after + 1
+        at = max(after + 1, 0)
         while True:
             if batch := self.log[at:]:
                 at += len(batch)
@@ -124,65 +142,66 @@ class Run:
             elif self.finished:
                 return
             else:
-                waiter = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
-                await waiter
+                waiter = self._loop.create_future()
+                self._waiters.add(waiter)
+                try:
+                    await waiter
+                finally:
+                    self._waiters.discard(waiter)
 
     # Its task
 
     async def _drive(self, producer: Producer) -> None:
-        self._producing = True
-        terminal = await self._produced(producer)
-        self._producing = False
-        last = self._grammar.end(msgspec.structs.replace(terminal, at=self._now()))
-        await self._store.closed(self, last)  # Durable first; then readers see it.
-        self.finished = True
-        await self._say(last)
+        await self._end(await self._produced(producer))
 
     async def _produced(self, producer: Producer) -> Terminal:
         """Everything that the workflow gives, and how it ended."""
-        deadline = asyncio.timeout(self._bounds.seconds)
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            async with deadline:
-                await self._say(self._grammar.start(self.started))
-                if self._ordered is None:
-                    async with aclosing(producer(self.context)) as values:
-                        await self._consume(values)
-            if self._ordered is not None:
-                return self._ordered
-            return self._grammar.ending or RunFinished(finish=self.context.ending, value=self._replies.value())
-        except asyncio.CancelledError:
-            if task := asyncio.current_task():
+            await self._say(self._grammar.start(self.started))
+            if self._ordered is None:
+                async with aclosing(producer(self.context)) as values:
+                    await self._consume(values)
+            return self._ordered or self._ending()
+        except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
+            stopped = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
+            while task.cancelling():
                 task.uncancel()
-            return self._ordered or RunCancelled()
-        except TimeoutError as error:
-            if not deadline.expired():
-                return self._failed(error)
-            self.context.cancelled = True
-            return self._failed(RunTimeout(f"The run took longer than {self._bounds.seconds:g} seconds."))
-        except Exception as error:  # noqa: BLE001 - whatever an author's code raises becomes the run's end
-            return self._failed(error)
+            if self._ordered is not None or stopped:
+                return self._ordered or RunCancelled()
+            return failed(error, self, debug=self._debug)
 
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
         text = grammar.text if self._is_chat else None
         grew, most_events, most_bytes = self._store.grew, self._bounds.events, self._bounds.bytes
+        left = min(_TURN, most_events - len(entries))
         async for value in values:
+            if self._ordered is not None:
+                return  # It was told to stop and went on.
             if text is None or type(value) is not str:
                 await self._take(value)
+                if self._ordered is not None:
+                    return
+                left = min(left, most_events - len(entries))
             elif events := text(value):
                 entries += events
                 grew(self)
                 if self._waiters:
                     self._wake()
-                if self._flusher is not None:
-                    await self._flushed()
                 if attend is not None:
-                    await attend(events)  # The reader's pace is the workflow's pace.
-            if len(entries) > most_events or grammar.size > most_bytes:
-                self._check_bounds()
-            if self._ordered is not None:
-                return  # It was told to stop and went on.
+                    if self._untold is None:
+                        self._sending = events
+                        await attend(events)  # The reader's pace is the workflow's pace.
+                        self._sending = ()
+                    if self._untold is not None:
+                        await self._look_up()
+                        if self._ordered is not None:
+                            return
+            left -= 1
+            if left <= 0 or grammar.size > most_bytes:
+                left = await self._breathe()
 
     async def _take(self, value: object) -> None:
         """Any value but a chat's text: one that gives values in turn, or one for the reply grammar."""
@@ -193,13 +212,95 @@ class Run:
             return
         for given in self._replies.feed(value):
             await self._say(self._grammar.feed(given))
+            self._check_bounds()
+            if self._ordered is not None:
+                return
+
+    async def _breathe(self) -> int:
+        """Check the limits and let others run; how many values until the next time."""
+        self._check_bounds()
+        await asyncio.sleep(0)
+        return min(_TURN, self._bounds.events - len(self.log))
+
+    def _check_bounds(self) -> None:
+        if len(self.log) > self._bounds.events:
+            raise TooManyEvents(f"The run gave more than {self._bounds.events} events.")
+        if self._grammar.size > self._bounds.bytes:
+            raise TooMuchOutput(f"The run said more than {self._bounds.bytes} bytes.")
+
+    # Its end
+
+    def _ending(self) -> Terminal:
+        """How it ended, when the workflow's code came to its end."""
+        ending = self._grammar.ending or RunFinished(finish=self.context.ending)
+        if isinstance(ending, RunFailed):
+            return cleaned(ending)
+        if isinstance(ending, RunCancelled):
+            return ending
+        value = self._replies.value(ending.value)
+        if value is not UNSET and len(jsons.encode(value)) > self._bounds.bytes:
+            raise TooMuchOutput(f"The run's value is larger than {self._bounds.bytes} bytes.")
+        return msgspec.structs.replace(ending, value=value)
+
+    async def _end(self, terminal: Terminal) -> None:
+        """Close the stream, once: what happened is kept first; then readers see the last of it."""
+        if not self._producing:
+            return
+        self._producing = False
+        self._deadline.cancel()
+        if not isinstance(terminal, RunFinished):
+            self.context.cancelled = True  # Sync code may still be running.
+        if self._sending and self._sending is not _LATER:
+            self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
+        self._sending = ()
+        try:
+            last = self._grammar.end(msgspec.structs.replace(terminal, at=self._now()))
+            await self._close(last)
+        finally:
+            self._over.set_result(None)
+
+    async def _close(self, last: Sequence[Event]) -> None:
+        try:
+            await self._store.closed(self, last)  # Durable first; then readers see it.
+        except Exception as error:  # A store that is gone must not leave readers waiting.
+            last = unkept(error, self, last)
+        if self._untold is not None:
+            await asyncio.wait([self._spawn(self._flush())], timeout=_PATIENCE)
+        self.finished = True
+        await self._say(last)
+
+    def _expire(self) -> None:
+        error = RunTimeout(f"The run took longer than {self._bounds.seconds:g} seconds.")
+        self.cancel(failed(error, self, debug=self._debug))
+
+    def _insist(self, tries: int) -> None:
+        """Cancel the task, again if its code will not listen; in the end, end the run without it."""
+        if not self._producing:
+            return
+        busy = self._sending or not self.log  # A cancellation is for the workflow's code, not for sending or starting.
+        if tries == 0 and not busy:
+            assert self._ordered is not None
+            log.warning("The workflow %s goes on although its run was stopped (run %s).", self.name, self.id)
+            self._spawn(self._end(self._ordered))
+            return
+        if self._task is not None and (tries == 0 or not busy):
+            self._task.cancel()
+        self._loop.call_later(_PATIENCE, self._insist, max(tries - 1, 0))
+
+    # Telling its readers
 
     async def _say(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
         self._put(events)
-        if self._flusher is not None:
-            await self._flushed()
-        if self._attend is not None and events:
+        if self._attend is None:
+            return
+        if self._untold is None:
+            self._sending = events
             await self._attend(events)
+            self._sending = ()
+        if self._untold is not None:
+            await self._look_up()
 
     def _put(self, events: Sequence[Event]) -> None:
         self.log += events
@@ -208,33 +309,32 @@ class Run:
             self._wake()
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _check_bounds(self) -> None:
-        if len(self.log) > self._bounds.events:
-            raise TooManyEvents(f"The run gave more than {self._bounds.events} events.")
-        if self._grammar.size > self._bounds.bytes:
-            raise TooMuchOutput(f"The run said more than {self._bounds.bytes} bytes.")
+    async def _look_up(self) -> None:
+        """In the run's own task: something happened while it was sending, or another task is sending."""
+        self._sending = _LATER
+        async with self._turn:
+            await self._catch_up()
+        self._sending = ()
 
-    def _insist(self, *, tries: int) -> None:
-        """Cancel the task, again if its code will not listen."""
-        if not self._producing or self._task is None or self.finished or tries == 0:
-            return
-        self._task.cancel()
-        asyncio.get_running_loop().call_later(1, lambda: self._insist(tries=tries - 1))
+    async def _flush(self) -> None:
+        """In a task of its own, while the run's is inside the workflow; when it is not, it will look up itself."""
+        async with self._turn:
+            if not self._sending:
+                await self._catch_up()
 
-    def _failed(self, error: Exception) -> RunFailed:
-        if isinstance(error, PalaverError):
-            status = error.status if isinstance(error, Failure) else None
-            return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
-        log.error("The workflow %s failed (run %s).", self.name, self.id, exc_info=error)
-        message = f"The workflow failed (run {self.id})."
-        if self._debug:
-            message = f"{message} {type(error).__name__}: {error}"
-        return RunFailed(code="workflow_failed", message=message)
+    async def _catch_up(self) -> None:
+        """Tell the first reader, in order, what nobody has told it yet."""
+        assert self._attend is not None
+        while self._untold is not None:
+            if batch := self.log[self._untold :]:
+                await self._attend(batch)
+            told = self._untold + len(batch)
+            self._untold = told if told < len(self.log) else None
 
     # What the workflow says between its yields
 
@@ -242,37 +342,35 @@ class Run:
         """Take what `ctx.emit(…)` said, at once, from the loop or from any thread."""
         if threading.get_ident() == self._thread:
             self._emit_now(said)
-        else:
-            loop = self._waiting_loop()
-            asyncio.run_coroutine_threadsafe(self._emit_later(said), loop).result()
+            return
+        taken: Future[None] = Future()
 
-    def _waiting_loop(self) -> asyncio.AbstractEventLoop:
-        assert self._task is not None
-        return self._task.get_loop()
+        def take() -> None:
+            try:
+                self._emit_now(said)
+            except Exception as error:
+                taken.set_exception(error)
+            else:
+                taken.set_result(None)
 
-    async def _emit_later(self, said: object) -> None:
-        self._emit_now(said)
+        self._loop.call_soon_threadsafe(take)
+        taken.result()
 
     def _emit_now(self, said: object) -> None:
-        if self.finished or not self._producing:
+        if not self._producing:
             raise RuntimeError("ctx.emit() after the run has ended")
+        self._check_bounds()
+        if self._attend is not None and self._untold is None:
+            self._untold = len(self.log)
+            if not self._sending:
+                # The run's task is inside the workflow and cannot send; it waits for this one before it sends again.
+                self._spawn(self._flush())
         for given in self._replies.emitted(said):
-            events = self._grammar.feed(given)
-            self._put(events)
-            self._check_bounds()
-            if self._attend is not None and events:
-                self._unsent += events
-        if self._unsent and self._flusher is None:
-            # The run's task is inside the workflow and cannot send; it waits for this one before it sends again.
-            self._flusher = asyncio.create_task(self._flush())
+            self._put(self._grammar.feed(given))
+        self._check_bounds()
 
-    async def _flush(self) -> None:
-        assert self._attend is not None
-        while self._unsent:
-            batch, self._unsent = self._unsent, []
-            await self._attend(batch)
-        self._flusher = None
-
-    async def _flushed(self) -> None:
-        while self._flusher is not None:
-            await asyncio.shield(self._flusher)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._helpers.add(task)  # The loop itself holds tasks weakly.
+        task.add_done_callback(self._helpers.discard)
+        return task

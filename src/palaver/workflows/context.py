@@ -1,6 +1,8 @@
 """The context: what a running workflow may ask about its run, and say beside what it returns."""
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from palaver.core.calls import Call, Finish, Secret
@@ -30,13 +32,25 @@ class Context:
         self.ending: Finish = "stop"
         """How the run will end when it ends well; set by `finish()`."""
         self.cancelled = False
-        """True once somebody stopped the run: sync code looks here, async code gets CancelledError."""
+        """True once the run was stopped: sync code looks here, async code gets CancelledError."""
         self.threads = threads
         self._emit = emit
+        self._ways: dict[int, Emit] = {}  # A thread of sync code -> what it says goes along with what it yields.
+        self._home = threading.get_ident()
 
     def emit(self, said: object) -> None:
-        """Say an event, a part, a message or a usage now, without waiting for the next yield."""
-        self._emit(said)
+        """Say an event, a part, a message or a usage now, without waiting for the next yield.
+
+        From any thread. Raises when the run has ended, or has said too much.
+        """
+        ways = self._ways
+        here = threading.get_ident()
+        if here == self._home or not ways:
+            self._emit(said)
+        else:
+            # A thread that sync code started itself speaks through that code: what was yielded before stays before.
+            way = ways.get(here) or next(reversed([*ways.values()]), self._emit)
+            way(said)
 
     def log(self, line: str) -> None:
         """Show a line of status: seen while it happens, not kept with the answer."""
@@ -48,7 +62,12 @@ class Context:
             raise ValueError(f"finish() takes one of {', '.join(get_args(Finish))}, not {reason!r}")
         self.ending = reason
 
-    def speak_through(self, emit: Emit) -> Emit:
-        """Send what is emitted another way from now on (sync code: along with what it yields); returns the old way."""
-        before, self._emit = self._emit, emit
-        return before
+    @contextmanager
+    def speaking(self, way: Emit) -> Generator[None]:
+        """Send what this thread emits another way: sync code's, along with what it yields."""
+        here = threading.get_ident()
+        self._ways[here] = way
+        try:
+            yield
+        finally:
+            del self._ways[here]

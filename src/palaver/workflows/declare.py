@@ -3,35 +3,41 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, overload
+from functools import partial
+from typing import Any, TypedDict, Unpack, overload
 
 from palaver.core.descriptions import check_flags, check_name
 from palaver.core.history import SystemPolicy
-from palaver.errors import NotAWorkflow
+from palaver.errors import InvalidOption, NotAWorkflow
+from palaver.workflows.callables import definition, name_of
 from palaver.workflows.options import Limits, OnDisconnect, read_options
 from palaver.workflows.signature import takes_messages
 from palaver.workflows.workflow import FunctionWorkflow
 
 _Function = Callable[..., Any]
+_Declare = Callable[[_Function], FunctionWorkflow]
 
 
 class TakesMessages(UserWarning):
     """A workflow takes messages but is not declared as a chat."""
 
 
+class _Given(TypedDict, total=False):
+    """What a declaration may say, all by keyword."""
+
+    name: str
+    description: str
+    flags: Mapping[str, bool]
+    on_disconnect: OnDisconnect | None
+    system: SystemPolicy
+    limits: Limits | dict[str, Any] | None
+
+
 @overload
-def chat(function: _Function, /, *, name: str | None = None, description: str | None = None) -> FunctionWorkflow: ...
+def chat(function: _Function, /, **given: Unpack[_Given]) -> FunctionWorkflow: ...
 @overload
-def chat(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    flags: Mapping[str, bool] | None = None,
-    on_disconnect: OnDisconnect | None = None,
-    system: SystemPolicy = "keep",
-    limits: Limits | dict[str, Any] | None = None,
-) -> Callable[[_Function], FunctionWorkflow]: ...
-def chat(function: _Function | None = None, /, **given: Any) -> FunctionWorkflow | Callable[[_Function], FunctionWorkflow]:
+def chat(**given: Unpack[_Given]) -> _Declare: ...
+def chat(function: _Function | None = None, /, **given: Unpack[_Given]) -> FunctionWorkflow | _Declare:
     """Declare a chat: it takes a message history and answers with messages.
 
     The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
@@ -39,61 +45,51 @@ def chat(function: _Function | None = None, /, **given: Any) -> FunctionWorkflow
     what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run.
     """
-    return _declared(function, True, given)
+    declare = partial(_declare, given, is_chat=True)
+    return declare if function is None else declare(function)
 
 
 @overload
-def workflow(function: _Function, /, *, name: str | None = None, description: str | None = None) -> FunctionWorkflow: ...
+def workflow(function: _Function, /, **given: Unpack[_Given]) -> FunctionWorkflow: ...
 @overload
-def workflow(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    flags: Mapping[str, bool] | None = None,
-    on_disconnect: OnDisconnect | None = None,
-    system: SystemPolicy = "keep",
-    limits: Limits | dict[str, Any] | None = None,
-) -> Callable[[_Function], FunctionWorkflow]: ...
-def workflow(
-    function: _Function | None = None, /, **given: Any
-) -> FunctionWorkflow | Callable[[_Function], FunctionWorkflow]:
+def workflow(**given: Unpack[_Given]) -> _Declare: ...
+def workflow(function: _Function | None = None, /, **given: Unpack[_Given]) -> FunctionWorkflow | _Declare:
     """Declare a workflow that is no chat: arbitrary JSON in and out. Options as for `chat`."""
-    return _declared(function, None, given)
+    declare = partial(_declare, given, is_chat=None)
+    return declare if function is None else declare(function)
 
 
-def _declared(
-    function: _Function | None, is_chat: bool | None, given: dict[str, Any]
-) -> FunctionWorkflow | Callable[[_Function], FunctionWorkflow]:
-    if function is None:
-        return lambda function: _declare(function, is_chat, **given)
-    return _declare(function, is_chat, **given)
-
-
-def _declare(
-    function: Any,
-    is_chat: bool | None,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    flags: Mapping[str, bool] | None = None,
-    **options: Any,
-) -> FunctionWorkflow:
+def _declare(given: _Given, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
     if not callable(function) or isinstance(function, type):
-        raise NotAWorkflow(f"{function!r} cannot be called: declare a function, a coroutine or a generator.")
-    own = name if name is not None else getattr(function, "__name__", type(function).__name__)
-    checked = check_flags(check_name(own), flags or {}, is_chat=is_chat)
-    if not checked["is_chat"] and takes_messages(function):
-        # Three frames up stands the author's own line.
-        warnings.warn(f"{own} takes messages; declare it with @chat to make it a chat", TakesMessages, stacklevel=3)
+        raise NotAWorkflow(f"{function!r} is no workflow: declare a function, a coroutine or a generator.")
+    name = given.get("name", name_of(function))
+    if unknown := ", ".join(given.keys() - _Given.__annotations__.keys()):
+        raise InvalidOption(f"{name}: there is no option {unknown}. Known: {', '.join(_Given.__annotations__)}.")
+    flags = check_flags(check_name(name), given.get("flags", {}), is_chat=is_chat)
+    if not flags["is_chat"] and takes_messages(function):
+        _hint(function, f"{name} takes messages; declare it with @chat to make it a chat")
     return FunctionWorkflow(
         function,
-        name=own,
-        description=_first_paragraph(function) if description is None else description,
-        flags=checked,
-        options=read_options(own, **options),
+        name=name,
+        description=given.get("description", _first_paragraph(function)),
+        flags=flags,
+        options=read_options(
+            name,
+            on_disconnect=given.get("on_disconnect"),
+            system=given.get("system", "keep"),
+            limits=given.get("limits"),
+        ),
     )
 
 
+def _hint(function: Any, hint: str) -> None:
+    """Warn at the function itself, however it was declared."""
+    code = getattr(definition(function), "__code__", None)
+    where = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 1)
+    warnings.warn_explicit(hint, TakesMessages, *where)
+
+
 def _first_paragraph(function: Any) -> str:
-    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split()) if hasattr(function, "__name__") else ""
+    defined = definition(function)
+    own = defined.__doc__ if hasattr(defined, "__code__") else None  # Python's own words for a builtin say nothing.
+    return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())

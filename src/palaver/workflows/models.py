@@ -1,57 +1,128 @@
 """Config models: a dataclass, a TypedDict, a msgspec struct or a pydantic model whose fields are parameters."""
 
+import copy
 import dataclasses
 import inspect
+import sys
 import typing
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast, get_origin
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin
 
 import msgspec
+
+from palaver.workflows.annotations import hints_of
 
 NOTHING: Any = inspect.Parameter.empty
 """No default, as inspect says it."""
 
 
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a model."""
+
+    name: str
+    """What callers call it."""
+    attribute: str
+    keyword: str
+    """What the model's constructor calls it."""
+    annotation: Any
+    required: bool
+    default: Any = NOTHING
+
+
+class Model:
+    """A class of named fields, and the instance that stands in the signature as the default, if one does."""
+
+    def __init__(self, kind: Any, default: Any = NOTHING) -> None:
+        self._kind = kind
+        self._default: Any = None if default is NOTHING else default
+        self.fields = tuple(self._with_default(field) for field in _fields(kind))
+
+    def build(self, given: Mapping[str, Any]) -> Any:
+        """The model of these values; what is not given is as in the default, else as the model says."""
+        values = {field.keyword: given[field.name] for field in self.fields if field.name in given}
+        if self._default is not None:
+            stays = {field.keyword: field.default for field in self.fields if field.default is not NOTHING}
+            values = stays | values
+        return self._kind(**values)
+
+    def _with_default(self, field: Field) -> Field:
+        if self._default is None:
+            return field
+        if typing.is_typeddict(self._kind):
+            value = self._default.get(field.attribute, NOTHING)
+        else:
+            value = getattr(self._default, field.attribute, NOTHING)
+        return msgspec.structs.replace(field, default=value, required=False)
+
+
 def is_model(annotation: Any) -> bool:
     """Is it a class of named fields?"""
-    if not isinstance(annotation, type):
-        return False
-    return (
-        issubclass(annotation, msgspec.Struct)
-        or dataclasses.is_dataclass(annotation)
-        or hasattr(annotation, "model_fields")
-        or typing.is_typeddict(annotation)
+    return isinstance(annotation, type) and (
+        hasattr(annotation, "__struct_fields__")
+        or hasattr(annotation, "__dataclass_fields__")
+        or hasattr(annotation, "__pydantic_fields__")
+        or hasattr(annotation, "__required_keys__")
     )
 
 
-def model_fields(model: type, default: Any = NOTHING) -> dict[str, tuple[Any, Any]]:
-    """Annotation and default of each field; the defaults of `config=Model(…)` go before the model's own."""
-    own = _defaults(model)
-    fields: dict[str, tuple[Any, Any]] = {}
-    for name, annotation in typing.get_type_hints(model, include_extras=True).items():
-        if name.startswith("_") or get_origin(annotation) is ClassVar or name == "model_config":
-            continue
-        if default is NOTHING or default is None:
-            fields[name] = annotation, own.get(name, NOTHING)
-        else:
-            of_mapping = isinstance(default, Mapping)
-            given = cast("Mapping[str, Any]", default).get(name, NOTHING) if of_mapping else getattr(default, name, NOTHING)
-            fields[name] = annotation, given
-    return fields
+def _fields(kind: Any) -> Iterable[Field]:
+    if hasattr(kind, "__pydantic_fields__"):
+        return [_pydantic_field(name, info) for name, info in kind.__pydantic_fields__.items()]
+    if issubclass(kind, msgspec.Struct):
+        return [_struct_field(field) for field in msgspec.structs.fields(kind)]
+    hints = hints_of(kind)
+    if dataclasses.is_dataclass(kind):
+        return [_dataclass_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init]
+    return [_typed_dict_field(name, hint, needed=name in kind.__required_keys__) for name, hint in hints.items()]
 
 
-def _defaults(model: Any) -> dict[str, Any]:
-    if issubclass(model, msgspec.Struct):
-        return {
-            f.name: f.default if f.default is not msgspec.NODEFAULT else cast("Any", f.default_factory)()
-            for f in msgspec.structs.fields(model)
-            if not f.required
-        }
-    if dataclasses.is_dataclass(model):
-        return {
-            f.name: f.default if f.default is not dataclasses.MISSING else cast("Any", f.default_factory)()
-            for f in dataclasses.fields(model)
-            if f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
-        }
-    found: Mapping[str, Any] = getattr(model, "model_fields", {})
-    return {n: f.get_default(call_default_factory=True) for n, f in found.items() if not f.is_required()}
+def _typed_dict_field(name: str, annotation: Any, *, needed: bool) -> Field:
+    said = get_origin(annotation)
+    if said in (Required, NotRequired):  # Where annotations are texts, the class itself has not seen these words.
+        annotation, needed = get_args(annotation)[0], said is Required
+    return Field(name=name, attribute=name, keyword=name, annotation=annotation, required=needed)
+
+
+def _struct_field(field: msgspec.structs.FieldInfo) -> Field:
+    default = field.default
+    if default is msgspec.NODEFAULT:
+        default = NOTHING if field.required else field.default_factory()
+    return Field(
+        name=field.encode_name,
+        attribute=field.name,
+        keyword=field.name,
+        annotation=field.type,
+        required=field.required,
+        default=default,
+    )
+
+
+def _dataclass_field(field: "dataclasses.Field[Any]", annotation: Any) -> Field:
+    default = field.default
+    if default is dataclasses.MISSING:
+        made = field.default_factory
+        default = NOTHING if made is dataclasses.MISSING else made()
+    name, required = field.name, default is NOTHING
+    return Field(name=name, attribute=name, keyword=name, annotation=annotation, required=required, default=default)
+
+
+def _pydantic_field(attribute: str, info: Any) -> Field:
+    alias = info.validation_alias or info.alias
+    name = alias if isinstance(alias, str) else next(iter(getattr(alias, "choices", ())), attribute)
+    required: bool = info.is_required()
+    try:
+        default = NOTHING if required else info.get_default(call_default_factory=True)
+    except ValueError:  # A factory that wants to see the other values.
+        default = NOTHING
+    # Alone, a field keeps its constraints and its description, but can have neither alias nor default.
+    alone = copy.copy(info)
+    alone.alias = alone.validation_alias = alone.serialization_alias = alone.default_factory = None
+    alone.default = sys.modules["pydantic"].fields.PydanticUndefined
+    return Field(
+        name=name,
+        attribute=attribute,
+        keyword=name,
+        annotation=Annotated[info.annotation, alone],
+        required=required,
+        default=default,
+    )

@@ -1,6 +1,6 @@
 """Options of a declaration, beside its name and flags."""
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -10,12 +10,12 @@ from palaver.errors import InvalidOption
 OnDisconnect = Literal["cancel", "finish"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far one run may go; None leaves it to the server's settings."""
 
-    seconds: float | None = None
-    events: int | None = None
-    bytes: int | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    events: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def read_options(
             listed = ", ".join(repr(word) for word in words)
             raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
     try:
-        bounds = limits if isinstance(limits, Limits) else msgspec.convert(limits or {}, Limits)
+        bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
     return Options(on_disconnect=on_disconnect, system=system, limits=bounds)

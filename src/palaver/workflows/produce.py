@@ -6,6 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
+from palaver.workflows.callables import called
 from palaver.workflows.context import Context
 from palaver.workflows.threads import Pump
 
@@ -16,37 +19,58 @@ class Returned(NamedTuple):
     value: Any
 
 
+class Emitted(NamedTuple):
+    """A value that sync code said through `ctx.emit(…)`, in its place between those that it yields."""
+
+    value: Any
+
+
 Bound = Callable[[], Any]
 """The author's function with its arguments."""
+
+_WHOLE = (str, dict, list, tuple, msgspec.Struct, int, float, type(None))
+"""Most values are such, and give nothing in turn: they need no closer look."""
 
 
 def produce(function: Callable[..., Any], bound: Bound, context: Context) -> AsyncGenerator[object, None]:
     """The values, in order. An async generator is handed on as it is: on the hot path there is nothing in between."""
-    if inspect.isasyncgenfunction(function):
+    runs = called(function)
+    if inspect.isasyncgenfunction(runs):
         return bound()
-    if inspect.iscoroutinefunction(function):
-        return _awaited(bound())
+    if inspect.iscoroutinefunction(runs):
+        return _awaited(bound)
     return _threaded(bound, context)
 
 
 def unfold(value: object, context: Context) -> AsyncGenerator[object, None] | None:
     """The values of something that gives values in turn; None for anything that is a value itself."""
-    if isinstance(value, Iterator):
-        return _threaded(lambda: cast("object", value), context)
-    if isinstance(value, AsyncIterable):
-        return _relayed(cast("AsyncIterable[object]", value))
-    if inspect.isawaitable(value):
-        return _awaited(value)
+    given: object = value.value if isinstance(value, Returned) else value
+    if isinstance(given, _WHOLE):
+        return None
+    if isinstance(given, Iterator):
+        return _threaded(lambda: cast("object", given), context)
+    if isinstance(given, AsyncGenerator):
+        return cast("AsyncGenerator[object, None]", given)
+    if isinstance(given, AsyncIterable):
+        return _relayed(cast("AsyncIterable[object]", given))
+    if inspect.isawaitable(given):
+        return _awaited(lambda: given, returned=isinstance(value, Returned))
     return None
 
 
-async def _awaited(result: Awaitable[Any]) -> AsyncGenerator[object, None]:
-    yield Returned(await result)
+async def _awaited(begin: Callable[[], Awaitable[Any]], *, returned: bool = True) -> AsyncGenerator[object, None]:
+    value = await begin()
+    yield Returned(value) if returned else value
 
 
 async def _relayed(values: AsyncIterable[object]) -> AsyncGenerator[object, None]:
-    async for value in values:
-        yield value
+    iterator = aiter(values)
+    try:
+        async for value in iterator:
+            yield value
+    finally:
+        if close := getattr(iterator, "aclose", None):
+            await close()
 
 
 async def _threaded(bound: Bound, context: Context) -> AsyncGenerator[object, None]:
@@ -55,35 +79,34 @@ async def _threaded(bound: Bound, context: Context) -> AsyncGenerator[object, No
 
     def work() -> None:
         try:
-            result = bound()
-            if isinstance(result, Generator | Iterator):
-                _drain(cast("Iterator[object]", result), pump)
-            else:
-                pump.put(Returned(result))
-        except BaseException as error:  # noqa: BLE001 - sys.exit in a workflow must end the run, not vanish in a thread
-            pump.end(error if isinstance(error, Exception) else _ended_by(error))
+            with context.speaking(lambda said: pump.put(Emitted(said))):
+                result = bound()
+                if isinstance(result, Iterator):
+                    _drain(cast("Iterator[object]", result), pump)
+                else:
+                    pump.put(Returned(result))
+        except BaseException as error:  # sys.exit in a workflow must end the run, not vanish in a thread.
+            pump.end(error)
         else:
             pump.end()
 
-    before = context.speak_through(pump.put)  # What it emits stays in order with what it yields.
     try:
         await context.threads.start(work)
         async with aclosing(pump.values()) as values:
             async for value in values:
                 yield value
     finally:
-        context.speak_through(before)
         pump.close()
 
 
 def _drain(values: Iterator[object], pump: Pump) -> None:
+    """Put each value, and of an iterator each of its own: in a second thread it might wait for ever for our slot."""
     try:
         for value in values:
-            pump.put(value)
+            if isinstance(value, _WHOLE) or not isinstance(value, Iterator):
+                pump.put(cast("object", value))
+            else:
+                _drain(cast("Iterator[object]", value), pump)
     finally:
         if isinstance(values, Generator):
             cast("Generator[object, Any, Any]", values).close()
-
-
-def _ended_by(error: BaseException) -> Exception:
-    return RuntimeError(f"the workflow raised {type(error).__name__}")

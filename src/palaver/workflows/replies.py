@@ -5,9 +5,9 @@ under `messages`; any other JSON. A sync machine beside core's grammar: this one
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby, takewhile
 from typing import Any, cast
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core import dialects, jsons
@@ -19,7 +19,7 @@ from palaver.core.messages import Message
 from palaver.core.parts import Data, Part
 from palaver.core.usage import Usage
 from palaver.errors import BadStream, InvalidMessages
-from palaver.workflows.produce import Returned
+from palaver.workflows.produce import Emitted, Returned
 
 _OURS = (Event | Part | Usage).__args__
 
@@ -37,15 +37,17 @@ class Replies:
 
     def feed(self, value: object) -> Iterator[Given]:
         """What one value amounts to; raises BadStream for what is no answer at all."""
-        if type(value) is Returned:
-            value = value.value
-            if not self._is_chat:
-                self._returned = _plain(value)
-                return
-        if isinstance(value, _OURS):
-            yield value
-        elif isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, Emitted):
+            yield from self.emitted(value.value)
+            return
+        returned = isinstance(value, Returned)
+        value = value.value if isinstance(value, Returned) else value
+        if isinstance(value, bytes | bytearray | memoryview):
             raise BadStream("The workflow gave bytes: decode them to text first.")
+        if returned and not self._is_chat:
+            self._returned = _plain(value)
+        elif isinstance(value, _OURS):
+            yield cast("Given", value)
         elif self._is_chat:
             yield from self._chat(value)
         else:
@@ -56,14 +58,16 @@ class Replies:
         if isinstance(value, Message):
             yield from self._messages([value])
         elif isinstance(value, _OURS):
-            yield value
+            yield cast("Given", value)
         else:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
 
-    def value(self) -> Any | UnsetType:
-        """The value of a workflow that is no chat: returned, or made of what was yielded; a chat has none."""
+    def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
+        """The value of a workflow that is no chat: given with its end, returned, or made of what was yielded."""
         if self._is_chat:
             return UNSET
+        if given is not UNSET:
+            return _plain(given)
         if self._returned is not UNSET:
             return self._returned
         self._join_text()
@@ -83,24 +87,15 @@ class Replies:
         elif (messages := self._read(value)) is not None:
             yield from self._messages(messages)
         else:
-            kind = type(value).__name__
-            self.warnings.append(f"a chat gave a {kind} that is no message; it is shown as data")
+            self._warn(f"a chat gave a value of type {type(value).__name__}, which is no message; it is shown as data")
             yield Message.assistant(Data(name="output", value=_plain(value)))
 
     def _read(self, value: object) -> Sequence[Message] | None:
-        if isinstance(value, dict) and set(cast("dict[str, Any]", value)) >= {"messages"} and "role" not in value:
-            value = cast("dict[str, Any]", value)["messages"]
-        if isinstance(value, list | tuple):
-            listed = cast("Sequence[Any]", value)
-            if listed and all(isinstance(item, Message) for item in listed):
-                return listed
-            value = [_shown(item) for item in listed]
-        if dialect_of(value) is None:
-            return None
-        try:
-            return dialects.read(value)
-        except InvalidMessages as error:
-            raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
+        """The messages that it is, or else has under `messages`; None where there are none."""
+        messages = _as_messages(value)
+        if messages is None and isinstance(value, dict):
+            messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
+        return messages
 
     def _messages(self, messages: Sequence[Message]) -> Iterator[Given]:
         """The new ones: not the history again, and nobody speaks for the user but the user."""
@@ -108,15 +103,14 @@ class Replies:
             if message.role in ("assistant", "tool"):
                 yield message
             else:
-                self.warnings.append(f"dropped a {message.role} message from a chat's reply")
+                self._warn(f"dropped a {message.role} message from a chat's reply")
 
     def _repeated(self, messages: Sequence[Message]) -> int:
         """How many leading messages are the history of the call, given back as LangGraph's state does."""
-        history = self._history
-        if len(messages) < len(history) or not any(message.role == "user" for message in history):
-            return 0
-        same = all(_gist(one) == _gist(other) for one, other in zip(history, messages, strict=False))
-        return len(history) if same else 0
+        pairs = zip(messages, self._history, strict=False)
+        same = list(takewhile(lambda pair: _gist(pair[0]) == _gist(pair[1]), pairs))
+        # No reply holds a user's message; without one, what looks like the history may be said anew.
+        return len(same) if any(message.role == "user" for message, _ in same) else 0
 
     def _yielded(self, value: object) -> Iterator[Given]:
         if isinstance(value, str):
@@ -133,10 +127,29 @@ class Replies:
             self._values.append("".join(self._text))
             self._text = []
 
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
-def _shown(item: Any) -> Any:
-    # A list may mix our messages with plain ones; the dialect test knows JSON only.
-    return msgspec.to_builtins(item) if isinstance(item, Message) else item
+
+def _as_messages(value: Any) -> Sequence[Message] | None:
+    """The messages that a value is; a list may mix our own with plain ones, in runs of each."""
+    if isinstance(value, list | tuple):
+        listed = list(cast("Sequence[Any]", value))
+        if any(isinstance(item, Message) for item in listed):
+            runs = [_as_messages(list(run)) if not ours else list(run) for ours, run in groupby(listed, _is_ours)]
+            return None if None in runs else [message for run in runs for message in run or ()]
+        value = listed
+    if dialect_of(value) is None:
+        return None
+    try:
+        return dialects.read(value)
+    except InvalidMessages as error:
+        raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
+
+
+def _is_ours(item: object) -> bool:
+    return isinstance(item, Message)
 
 
 def _gist(message: Message) -> tuple[object, ...]:

@@ -1,11 +1,12 @@
 """Schemas: what a workflow takes and gives, as JSON Schema documents (draft 2020-12, references local only)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from palaver.core import jsons
 from palaver.core.descriptions import Schemas
-from palaver.workflows.shapes import Defs, Shape
+from palaver.workflows.models import NOTHING
+from palaver.workflows.shapes import Defs, Misfits, Shape
 from palaver.workflows.signature import Argument, Signature
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +24,7 @@ _REPLY: dict[str, Any] = {
 def schemas_of(signature: Signature, *, is_chat: bool) -> Schemas:
     """The three documents; only a chat's carry the marker `x-ag-type-ref`, from which others derive "chat"."""
     inputs = _object(signature.of("input"), is_open=signature.open, messages=is_chat)
-    parameters = _object(signature.fields.values(), is_open=False, messages=False)
+    parameters = _object(signature.settings.values(), is_open=False, messages=False)
     return Schemas(inputs=inputs, parameters=parameters, outputs=dict(_REPLY) if is_chat else _alone(signature.returns))
 
 
@@ -56,37 +57,39 @@ def _alone(shape: Shape) -> dict[str, Any]:
 
 
 def _default(argument: Argument) -> list[Any]:
-    """A list of one, or of none where there is no default or it is not JSON."""
-    if argument.required:
+    """A list of one; of none where there is no default, or only one that no caller may send (`x: int = None`)."""
+    if argument.default is NOTHING:
         return []
     try:
-        return [jsons.plain(argument.default)]
-    except jsons.NotJson:
+        default = jsons.plain(argument.default)
+        argument.shape.read(default)
+    except (jsons.NotJson, Misfits):
         return []
+    return [default]
 
 
 def _merged(shape: Shape, defs: Defs) -> dict[str, Any]:
     """The shape's schema, its definitions moved into `defs`; two of one name that differ are told apart by a number."""
     schema, own = shape.schema()
-    renamed: dict[str, str] = {}
-    for name, definition in own.items():
-        free, number = name, 2
-        while free in defs and defs[free] != definition:
-            free, number = f"{name}_{number}", number + 1
-        renamed[f"#/$defs/{name}"] = f"#/$defs/{free}"
-        defs[free] = definition
-    if all(old == new for old, new in renamed.items()):
-        return schema
-    for new in renamed.values():
-        name = new.removeprefix("#/$defs/")
-        defs[name] = _pointed(defs[name], renamed)
-    return _pointed(schema, renamed)
+    number = 0
+    while True:
+        number += 1
+        tail = f"_{number}" if number > 1 else ""
+        renamed = {f"#/$defs/{name}": f"#/$defs/{name}{tail}" for name in own}
+        moved = {f"{name}{tail}": _pointed(definition, renamed) for name, definition in own.items()}
+        if all(defs.get(name, definition) == definition for name, definition in moved.items()):
+            defs |= moved
+            return _pointed(schema, renamed)
 
 
 def _pointed(schema: Any, renamed: Mapping[str, str]) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: renamed.get(value, value) if key == "$ref" else _pointed(value, renamed)
-            for key, value in schema.items()  # pyright: ignore[reportUnknownVariableType]  # JSON
-        }
-    return [_pointed(item, renamed) for item in schema] if isinstance(schema, list) else schema  # pyright: ignore[reportUnknownVariableType]
+    """The schema with its references, and a discriminator's mapping, under their new names."""
+    match schema:
+        case str():
+            return renamed.get(schema, schema)
+        case dict():
+            return {key: _pointed(value, renamed) for key, value in cast("dict[str, Any]", schema).items()}
+        case list():
+            return [_pointed(item, renamed) for item in cast("list[Any]", schema)]
+        case _:
+            return schema

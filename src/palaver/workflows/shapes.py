@@ -7,12 +7,13 @@ pydantic, which is then there to be imported. Nothing is coerced: `"8"` is not 8
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 
 from palaver.core import jsons
+from palaver.workflows.annotations import hints_of
 
 Defs = dict[str, Any]
 
@@ -24,8 +25,8 @@ class Misfit(NamedTuple):
     why: str
 
 
-class Misfits(Exception):  # noqa: N818 - a list of findings for signature.py, which makes the error
-    """All that is wrong with a value."""
+class Misfits(Exception):
+    """All that is wrong with a value; binding.py makes errors of it."""
 
     def __init__(self, found: list[Misfit]) -> None:
         super().__init__(found)
@@ -70,7 +71,7 @@ class _Msgspec(Shape):
 
     def read(self, value: Any) -> Any:
         try:
-            return msgspec.convert(value, self._annotation)
+            return msgspec.convert(value, self._annotation, str_keys=True)
         except msgspec.ValidationError as error:
             raise Misfits([_msgspec_misfit(str(error))]) from None
 
@@ -88,22 +89,22 @@ class _Pydantic(Shape):
             # From JSON text, because strict Python input would refuse the texts that dates and enums are on the wire.
             return self._adapter.validate_json(jsons.encode(value), strict=True)
         except sys.modules["pydantic"].ValidationError as error:
-            details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
-            found = [Misfit("".join(f"/{escaped(str(step))}" for step in d["loc"]), d["msg"]) for d in details]
-            raise Misfits(found) from None
+            raise Misfits(pydantic_misfits(error, value)) from None
 
 
 def shape_of(annotation: Any) -> Shape:
-    """The shape of an annotation (`inspect.Parameter.empty`, `Any` and `object` take anything)."""
-    if annotation in (Any, object) or annotation is None:
+    """The shape of an annotation; `Any` and `object` take anything, and so does one that nobody can read."""
+    if annotation is Any or annotation is object:
         return _Anything(known=True)
-    for attempt in (_Pydantic, _Msgspec) if _uses_pydantic(annotation) else (_Msgspec, _Pydantic):
+    if isinstance(annotation, str):
+        return _Anything(known=False)  # It could not be evaluated.
+    for attempt in (_Pydantic, _Msgspec) if _uses_pydantic(annotation, set()) else (_Msgspec, _Pydantic):
         if attempt is _Pydantic and "pydantic" not in sys.modules:
             continue
         try:
             shape = attempt(annotation)
             shape.schema()
-        except Exception:  # noqa: BLE001, S112 - libraries refuse annotations in many ways; the next one is asked
+        except Exception:  # noqa: S112 - libraries refuse annotations in many ways; the next one is asked
             continue
         return shape
     return _Anything(known=False)
@@ -114,32 +115,65 @@ def escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
-def _uses_pydantic(annotation: Any) -> bool:
+# Whose annotation is it?
+
+
+def _uses_pydantic(annotation: Any, seen: set[int]) -> bool:
     """Does any part of it come from pydantic? msgspec would pass over a pydantic Field in Annotated."""
-    return any(_of_pydantic(part) for part in _parts(annotation))
+    if id(annotation) in seen:
+        return False
+    seen.add(id(annotation))
+    return _of_pydantic(annotation) or any(_uses_pydantic(part, seen) for part in _parts(annotation))
 
 
 def _of_pydantic(part: Any) -> bool:
-    kinds = cast("type", part).__mro__ if isinstance(part, type) else type(part).__mro__
-    return any(kind.__module__.partition(".")[0] in ("pydantic", "annotated_types") for kind in kinds)
+    kind: type = part if isinstance(part, type) else type(part)
+    if hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_validator__"):
+        return True
+    return any(base.__module__.partition(".")[0] in ("pydantic", "annotated_types") for base in kind.__mro__)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    yield annotation
     yield from getattr(annotation, "__metadata__", ())
     if get_origin(annotation) is not None:
-        for inner in get_args(annotation):
-            yield from _parts(inner)
+        yield from get_args(annotation)
+    elif hasattr(annotation, "__dataclass_fields__") or hasattr(annotation, "__required_keys__"):
+        yield from hints_of(annotation).values()
 
 
-_PLACE = re.compile(r"^(.*) - at `(?:key in )?\$(.*)`$", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+# What is wrong, and where
+
+
+def pydantic_misfits(error: Any, value: Any) -> list[Misfit]:
+    """What a ValidationError of pydantic's lists about that value."""
+    details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
+    return [Misfit(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
+
+
+def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
+    """The steps that lead into the value; pydantic also names members of unions and such, which nobody sent."""
+    pointer = ""
+    for place, step in enumerate(steps, start=1):
+        if isinstance(value, dict | list) and _has(value, step):  # pyright: ignore[reportUnknownArgumentType]  # JSON
+            value = cast("Any", value)[step]
+        elif kind != "missing" or place < len(steps):
+            continue
+        pointer += f"/{escaped(str(step))}"
+    return pointer
+
+
+def _has(value: dict[str, Any] | list[Any], step: str | int) -> bool:
+    return step in value if isinstance(value, dict) else isinstance(step, int) and 0 <= step < len(value)
+
+
+_PLACE = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def _msgspec_misfit(message: str) -> Misfit:
-    """msgspec names the place as a JSON path at the end of its message; ours is a pointer."""
+    """The place stands as a JSON path at the end of msgspec's message; ours is a pointer."""
     placed = _PLACE.match(message)
     if placed is None:
         return Misfit("", message)
-    steps = [escaped(name or index) for name, index in _STEP.findall(placed[2])]
-    return Misfit("".join(f"/{step}" for step in steps if step != "..."), placed[1])
+    path, _, _ = placed[2].partition("[...]")  # Some value of a mapping: it does not say which.
+    return Misfit("".join(f"/{escaped(name or index)}" for name, index in _STEP.findall(path)), placed[1])

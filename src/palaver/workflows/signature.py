@@ -1,56 +1,58 @@
-"""Signatures: which parameter of a function gets what, and what a caller has to send for it."""
+"""Signatures: which parameter of a function gets what. What a call brings for it, binding.py checks."""
 
 import inspect
 import re
-import types
-import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from palaver.core.extraction import Dialect
 from palaver.core.messages import Message
-from palaver.errors import (
-    CallFault,
-    ChatWithoutMessages,
-    InvalidInput,
-    InvalidParameter,
-    MissingInput,
-    UnknownInput,
-    UnknownParameter,
-)
+from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
+from palaver.workflows.annotations import bare, hints_of, notes_of
+from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
-from palaver.workflows.models import is_model, model_fields
-from palaver.workflows.shapes import Misfits, Shape, escaped, shape_of
+from palaver.workflows.models import NOTHING, Model, is_model
+from palaver.workflows.shapes import Shape, shape_of
 
 Use = Literal["messages", "context", "config", "parameter", "input"]
-_NOTHING: Any = inspect.Parameter.empty
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """Marks an argument as a setting that a variant may change: `Annotated[float, Parameter(description="…")] = 0.2`."""
+    """Marks an argument as a setting that variants may change: `Annotated[float, Parameter(description="…")] = 0.2`."""
 
     description: str = ""
+
+
+_OURS = {"Context": Context, "Message": Message, "Parameter": Parameter}
+"""Authors move such imports under TYPE_CHECKING; their annotations mean the same all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One parameter of the author's function."""
+    """One parameter of the author's function, or one field of its config model."""
 
     name: str
     use: Use
-    annotation: Any
     shape: Shape
-    default: Any = _NOTHING
+    required: bool
+    default: Any = NOTHING
     description: str = ""
     positional: bool = False
-
-    @property
-    def required(self) -> bool:
-        """Has it no Python default?"""
-        return self.default is _NOTHING
+    model: Model | None = None
+    """Of the config argument alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,64 +63,20 @@ class Signature:
     open: bool
     """Does it take inputs that it does not name (`**kwargs`)?"""
     returns: Shape
-    dialect: Dialect = "chat-completions"
+    dialect: Dialect
     """In which dialect the function wants its history."""
-    fields: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
-    """The parameters: the config model's fields, and the marked arguments."""
+    settings: Mapping[str, Argument]
+    """The workflow's parameters by name: the marked arguments, and the config model's fields."""
 
     def of(self, use: Use) -> list[Argument]:
         """The arguments of that use."""
         return [argument for argument in self.arguments if argument.use == use]
 
-    def bind_inputs(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[CallFault]]:
-        """The inputs as Python values, and everything that is wrong with them."""
-        values: dict[str, Any] = {}
-        faults: list[CallFault] = []
-        inputs = {argument.name: argument for argument in self.of("input")}
-        for name, argument in inputs.items():
-            if name in given:
-                _read(argument, given[name], "/inputs", InvalidInput, values, faults)
-            elif argument.required:
-                faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{escaped(name)}"))
-        for name in given:
-            if name in inputs:
-                continue
-            if self.open:
-                values[name] = given[name]
-            else:
-                known = ", ".join(inputs) or "none"
-                faults.append(
-                    UnknownInput(f"There is no input {name!r}. Known: {known}.", pointer=f"/inputs/{escaped(name)}")
-                )
-        return values, faults
-
-    def bind_parameters(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[CallFault]]:
-        """The parameters as Python values, the config model built, and everything that is wrong with them."""
-        values: dict[str, Any] = {}
-        faults: list[CallFault] = []
-        for name, value in given.items():
-            argument = self.fields.get(name)
-            if argument is None:
-                known = ", ".join(self.fields) or "none"
-                fault = f"There is no parameter {name!r}. Known: {known}."
-                faults.append(UnknownParameter(fault, pointer=f"/parameters/{escaped(name)}"))
-            else:
-                _read(argument, value, "/parameters", InvalidParameter, values, faults)
-        marked = {a.name: values[a.name] for a in self.of("parameter") if a.name in values}
-        for config in self.of("config"):
-            raw = {name: value for name, value in given.items() if name in self.fields and name not in marked}
-            if raw or config.required:
-                whole: dict[str, Any] = {}
-                _read(config, raw, "", InvalidParameter, whole, faults if not faults else [])
-                marked |= whole
-        return marked, faults
-
 
 def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) -> Signature:
     """What the function's parameters are for; ChatWithoutMessages where a chat has no place for the history."""
-    hints = _annotations(function)
+    parameters, hints = _parameters(function), _hints(function)
     notes = _docstring_notes(function)
-    parameters = list(inspect.signature(function).parameters.values())
     history = _history_name(parameters, hints) if is_chat else None
     if is_chat and history is None:
         raise ChatWithoutMessages(
@@ -126,64 +84,73 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
             "or declare it with @workflow."
         )
     arguments = tuple(
-        _argument(parameter, hints.get(parameter.name, _NOTHING), history, notes)
+        _argument(parameter, hints.get(parameter.name, Any), history, notes)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
     return Signature(
         arguments=arguments,
         open=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
-        returns=shape_of(_given_back(hints.get("return", _NOTHING))),
+        returns=shape_of(_given_back(hints.get("return", Any))),
         dialect="palaver" if history and _is_our_messages(hints.get(history)) else "chat-completions",
-        fields=_settings(arguments),
+        settings=_settings(arguments, name),
     )
 
 
 def takes_messages(function: Callable[..., Any]) -> bool:
     """Would it have a place for a history, had it been declared as a chat?"""
-    return _history_name(list(inspect.signature(function).parameters.values()), _annotations(function)) is not None
-
-
-def _read(
-    argument: Argument, value: Any, base: str, fault: type[CallFault], values: dict[str, Any], faults: list[CallFault]
-) -> None:
-    try:
-        values[argument.name] = argument.shape.read(value)
-    except Misfits as misfits:
-        where = f"{base}/{escaped(argument.name)}" if base else "/parameters"
-        kind = "Input" if fault is InvalidInput else "Parameter"
-        faults += [
-            fault(f"{kind} {argument.name!r} does not fit: {misfit.why}.".replace("..", "."), pointer=where + misfit.pointer)
-            for misfit in misfits.found
-        ]
+    return _history_name(_parameters(function), _hints(function)) is not None
 
 
 # What a parameter is for
 
 
 def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None, notes: Mapping[str, str]) -> Argument:
-    marker = next((note for note in _metadata(annotation) if isinstance(note, Parameter)), None)
+    kind = bare(annotation)
     use: Use = "input"
     if parameter.name == history:
         use = "messages"
-    elif parameter.name == "ctx" or annotation is Context:
+    elif parameter.name == "ctx" or kind is Context:
         use = "context"
-    elif marker is not None:
+    elif any(note is Parameter or isinstance(note, Parameter) for note in notes_of(annotation)):
         use = "parameter"
-    elif parameter.name == "config" and is_model(annotation):
+    elif parameter.name == "config" and is_model(kind):
         use = "config"
-    said = [note for note in _metadata(annotation) if isinstance(note, str)]
-    description = (marker.description if marker else "") or (said[0] if said else "") or notes.get(parameter.name, "")
-    unread = use in ("messages", "context") or annotation is _NOTHING
     return Argument(
         name=parameter.name,
         use=use,
-        annotation=annotation,
-        shape=shape_of(Any if unread else annotation),
+        shape=shape_of(annotation if use in ("input", "parameter") else Any),
+        required=parameter.default is NOTHING,
         default=parameter.default,
-        description=description,
+        description=_described(annotation) or notes.get(parameter.name, ""),
         positional=parameter.kind is parameter.POSITIONAL_ONLY,
+        model=_model(kind, parameter.default) if use == "config" else None,
     )
+
+
+def _model(kind: Any, default: Any) -> Model:
+    try:
+        return Model(kind, default)
+    except NameError as error:
+        raise DeclarationError(f"The fields of {kind.__name__} cannot be read: {error}.") from error
+
+
+def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
+    """The parameters of the workflow: marked arguments, and the fields of a config model."""
+    settings = {argument.name: argument for argument in arguments if argument.use == "parameter"}
+    for config in arguments:
+        for field in config.model.fields if config.model else ():
+            if field.name in settings:
+                raise DeclarationError(f"{name} has two parameters named {field.name!r}: rename one of them.")
+            settings[field.name] = Argument(
+                name=field.name,
+                use="parameter",
+                shape=shape_of(field.annotation),
+                required=field.required and config.required,
+                default=field.default,
+                description=_described(field.annotation),
+            )
+    return settings
 
 
 def _history_name(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> str | None:
@@ -195,65 +162,47 @@ def _history_name(parameters: Sequence[inspect.Parameter], hints: Mapping[str, A
 
 
 def _is_our_messages(annotation: Any) -> bool:
-    annotation = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    annotation = bare(annotation)
     origin = get_origin(annotation)
-    sequence = isinstance(origin, type) and issubclass(origin, Sequence | Iterable)
-    return sequence and Message in get_args(annotation)
+    return isinstance(origin, type) and issubclass(origin, Iterable) and Message in get_args(annotation)
 
 
-def _metadata(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__metadata__", ()) if get_origin(annotation) is Annotated else ()
+def _described(annotation: Any) -> str:
+    """What the annotation says about itself: in its Parameter, or as a plain text beside the type."""
+    notes = list(notes_of(annotation))
+    said = [note.description for note in notes if isinstance(note, Parameter)]
+    return next((text for text in (*said, *(note for note in notes if isinstance(note, str))) if text), "")
 
 
-def _settings(arguments: Iterable[Argument]) -> dict[str, Argument]:
-    """The parameters of the workflow: marked arguments, and the fields of a config model."""
-    settings = {argument.name: argument for argument in arguments if argument.use == "parameter"}
-    for config in arguments:
-        if config.use == "config":
-            for name, (annotation, default) in model_fields(config.annotation, config.default).items():
-                shape = shape_of(annotation)
-                settings[name] = Argument(name=name, use="parameter", annotation=annotation, shape=shape, default=default)
-    return settings
+# The function as Python sees it
 
 
-# Annotations and docstrings
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError as error:
+        raise NotAWorkflow(f"{function!r} does not say what it takes: wrap it in a function of yours.") from error
 
 
-def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    """Each annotation by itself: one that cannot be evaluated (imported for type checkers only) says nothing."""
-    target: Any = inspect.unwrap(function)
-    if not inspect.isroutine(target) and not isinstance(target, type):
-        target = getattr(type(target), "__call__", target)
-    raw: Mapping[str, Any] = getattr(target, "__annotations__", {})
-    space: dict[str, Any] = getattr(target, "__globals__", {})
-    hints: dict[str, Any] = {}
-    for name, annotation in raw.items():
-        shim = types.SimpleNamespace(__annotations__={name: annotation})
-        try:
-            hints[name] = typing.get_type_hints(shim, globalns=space, include_extras=True)[name]
-        except Exception:  # noqa: BLE001, S112 - evaluating a stranger's annotation may raise anything
-            continue
-    return hints
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return hints_of(definition(function), also=_OURS)
 
 
 def _given_back(annotation: Any) -> Any:
     """What one value of the return annotation is: of a generator or iterator, what it yields."""
-    if annotation is _NOTHING:
-        return Any
     origin = get_origin(annotation)
-    if isinstance(origin, type) and issubclass(origin, Iterable | typing.AsyncIterable):
-        name = origin.__name__
-        if name.endswith(("Generator", "Iterator", "Iterable")) and get_args(annotation):
-            return get_args(annotation)[0]
-    return type(None) if annotation is None else annotation
+    if origin in _STREAMS:
+        return (*get_args(annotation), Any)[0]
+    return annotation
 
 
+_STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
 _NOTE = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
 
 
 def _docstring_notes(function: Callable[..., Any]) -> dict[str, str]:
     """Lines `name: what it is` below `Args:`."""
-    _, found, section = (inspect.getdoc(function) or "").partition("Args:\n")
+    _, found, section = inspect.cleandoc(definition(function).__doc__ or "").partition("Args:\n")
     notes: dict[str, str] = {}
     for line in section.splitlines() if found else ():
         if line.strip() and not line.startswith(" "):

@@ -9,8 +9,9 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 
-_ROOM = 64  # Values that sync code may be ahead of its reader.
+_ROOM = 16  # Values that sync code may be ahead of its reader.
 
 
 class Threads:
@@ -32,12 +33,14 @@ class Threads:
             try:
                 run(body)
             finally:
-                try:
+                with suppress(RuntimeError):  # The loop has ended before us: nobody is waiting for a slot.
                     loop.call_soon_threadsafe(self._free)
-                except RuntimeError:
-                    pass  # The loop has ended before us: nobody is waiting for a slot.
 
-        threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
+        except RuntimeError:
+            self._free()  # The system has no more threads.
+            raise
 
     def _free(self) -> None:
         self.busy -= 1
@@ -59,8 +62,10 @@ class Pump:
 
     def put(self, value: object) -> None:
         """In the thread: hand over one value; waits while the reader is behind, raises once nobody reads any more."""
-        self._room.acquire()
+        if not self._closed:
+            self._room.acquire()
         if self._closed:
+            # Not an Exception, so that code which catches everything is stopped too.
             raise asyncio.CancelledError("the run has ended")
         self._values.append(value)
         self._nudge()
@@ -72,8 +77,9 @@ class Pump:
         self._nudge()
 
     def close(self) -> None:
-        """On the loop: nobody reads any more; a thread that waits for room is let go with an error."""
+        """On the loop: nobody reads any more; threads that wait for room are let go with an error."""
         self._closed = True
+        self._values.clear()
         self._room.release(_ROOM)
 
     async def values(self) -> AsyncGenerator[object, None]:

@@ -1,7 +1,6 @@
 """The promise that every workflow keeps, and the workflow that a Python function makes."""
 
 import functools
-import inspect
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +9,8 @@ from palaver.core import dialects
 from palaver.core.calls import Call
 from palaver.core.descriptions import Description
 from palaver.errors import FaultyCall
+from palaver.workflows.binding import bind
+from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
 from palaver.workflows.options import Options
 from palaver.workflows.produce import produce
@@ -65,7 +66,7 @@ class FunctionWorkflow:
             flags=flags,
             schemas=schemas_of(self.signature, is_chat=flags["is_chat"]),
             inputs=defaults_of(self.signature.of("input")),
-            parameters=defaults_of(self.signature.fields.values()),
+            parameters=defaults_of(self.signature.settings.values()),
         )
         functools.update_wrapper(self, function, updated=())
 
@@ -79,21 +80,23 @@ class FunctionWorkflow:
     @property
     def place(self) -> str:
         """File and line of the function."""
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        code = getattr(definition(self.function), "__code__", None)
         return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else type(self.function).__name__
 
     @property
     def unknown_types(self) -> list[str]:
-        """Arguments whose annotation has no schema; `palaver doctor` lists them."""
-        return [argument.name for argument in self.signature.arguments if not argument.shape.known]
+        """Inputs and parameters whose annotation has no schema, and `return`; `palaver doctor` lists them."""
+        signature = self.signature
+        shapes = {argument.name: argument.shape for argument in signature.of("input")}
+        shapes |= {argument.name: argument.shape for argument in signature.settings.values()}
+        shapes |= {} if self.description.is_chat else {"return": signature.returns}
+        return [name for name, shape in shapes.items() if not shape.known]
 
     def bind(self, call: Call) -> Producer:
         """The function with its arguments, ready to run."""
-        inputs, faults = self.signature.bind_inputs(call.inputs)
-        parameters, more = self.signature.bind_parameters(call.parameters)
-        if faults or more:
-            raise FaultyCall([*faults, *more])
-        values = {**inputs, **parameters}
+        values, faults = bind(self.signature, call.inputs, call.parameters)
+        if faults:
+            raise FaultyCall(faults)
         for argument in self.signature.of("messages"):
             ours = self.signature.dialect == "palaver"
             values[argument.name] = (

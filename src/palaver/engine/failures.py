@@ -1,0 +1,77 @@
+"""Failures: how a run that ended badly says so. A stranger's exception is for the log; readers learn the run's id."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.events import Event, RunFailed
+from palaver.errors import Failure, Overloaded, PalaverError, WorkflowFailed
+
+log = logging.getLogger("palaver.run")
+
+
+class Failing(Protocol):
+    """What is said of the run."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The workflow's name."""
+        ...
+
+
+def failed(error: BaseException, run: Failing, *, debug: bool) -> RunFailed:
+    """The end of a run that an exception ended: ours with its own words, a foreign one without."""
+    error = _unwrapped(error)
+    if isinstance(error, PalaverError):
+        status = error.status if isinstance(error, Failure) else None
+        return cleaned(RunFailed(code=error.code, message=error.message, status=status, details=error.details))
+    log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
+    message = f"The workflow failed (run {run.id})."
+    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_described(error)}" if debug else message)
+
+
+def cleaned(end: RunFailed) -> RunFailed:
+    """The end that an author wrote, fit for every wire: texts that are text, details that are JSON."""
+    code, message = jsons.whole_text(str(end.code)), jsons.whole_text(str(end.message))
+    return msgspec.structs.replace(end, code=code, message=message, details=_plain(end.details))
+
+
+def unkept(error: Exception, run: Failing, last: Sequence[Event]) -> Sequence[Event]:
+    """The last events of a run whose end could not be made durable: nobody may take it for finished."""
+    log.error("The end of run %s could not be kept.", run.id, exc_info=error)
+    *before, terminal = last
+    end = RunFailed(
+        seq=terminal.seq, code=Overloaded.code, message="The run ended, but its end could not be kept: try again later."
+    )
+    return [*before, msgspec.structs.replace(end, at=getattr(terminal, "at", None))]
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """What was raised inside a task group, if it is one thing."""
+    if not issubclass(type(error), BaseExceptionGroup):
+        return error
+    inner: Sequence[BaseException] = getattr(error, "exceptions")  # noqa: B009 - typed here, unknown to the checker
+    return _unwrapped(inner[0]) if len(inner) == 1 else error
+
+
+def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Details that can be written down; authors put anything there."""
+    try:
+        return jsons.plain(details)
+    except jsons.NotJson as error:
+        return {"details": f"left out: {error}"}
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return jsons.whole_text(f"{type(error).__name__}: {error}")
+    except Exception:  # A __str__ of the author's may raise anything.
+        return type(error).__name__

@@ -1,0 +1,101 @@
+"""Binding: what a call brings, as Python values for the function. Nothing is coerced, and every fault is listed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from palaver.errors import CallFault, InvalidInput, InvalidParameter, MissingInput, UnknownInput, UnknownParameter
+from palaver.workflows.shapes import Misfit, Misfits, escaped, pydantic_misfits
+from palaver.workflows.signature import Argument, Signature
+
+_Values = dict[str, Any]
+
+
+def bind(
+    signature: Signature, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> tuple[_Values, list[CallFault]]:
+    """The arguments that a call gives, and everything that is wrong with it. Python's defaults are left to Python."""
+    values, faults = _bind_inputs(signature, inputs)
+    settings, more = _bind_parameters(signature, parameters)
+    return values | settings, faults + more
+
+
+def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
+    values: _Values = {}
+    faults: list[CallFault] = []
+    inputs = {argument.name: argument for argument in signature.of("input")}
+    for name, argument in inputs.items():
+        if name in given:
+            _read(argument, given[name], values, faults)
+        elif argument.required:
+            faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{escaped(name)}"))
+    # `**kwargs` takes only what nobody else is named: an input cannot become the context, or an unchecked parameter.
+    taken = {argument.name for argument in signature.arguments}
+    for name, value in given.items():
+        if name in inputs:
+            continue
+        if signature.open and name not in taken:
+            values[name] = value
+        else:
+            fault = _unknown("input", name, inputs)
+            faults.append(UnknownInput(fault, pointer=f"/inputs/{escaped(name)}"))
+    return values, faults
+
+
+def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
+    values: _Values = {}
+    faults: list[CallFault] = []
+    for name, value in given.items():
+        argument = signature.settings.get(name)
+        if argument is None:
+            fault = _unknown("parameter", name, signature.settings)
+            faults.append(UnknownParameter(fault, pointer=f"/parameters/{escaped(name)}"))
+        else:
+            _read(argument, value, values, faults)
+    marked = signature.of("parameter")
+    faults += [_missing(argument.name) for argument in marked if argument.required and argument.name not in given]
+    settings = {argument.name: values.pop(argument.name) for argument in marked if argument.name in values}
+    for config in signature.of("config"):
+        _build(config, given, values, settings, faults)
+    return settings, faults
+
+
+def _build(
+    config: Argument, given: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
+) -> None:
+    """The config model, of the values that are its fields."""
+    assert config.model is not None
+    fields = config.model.fields
+    if not config.required and not any(field.name in given for field in fields):
+        return  # Its Python default.
+    faults += [_missing(field.name) for field in fields if field.required and field.name not in given]
+    if faults:
+        return
+    try:
+        settings[config.name] = config.model.build(values)
+    except (ValueError, TypeError, AssertionError) as error:  # Pydantic's ValidationError is a ValueError.
+        listed = pydantic_misfits(error, given) if hasattr(error, "errors") else [Misfit("", str(error))]
+        for misfit in listed:
+            why = f"The parameters do not fit: {_sentence(misfit.why)}"
+            faults.append(InvalidParameter(why, pointer=f"/parameters{misfit.pointer}"))
+
+
+def _read(argument: Argument, value: Any, values: _Values, faults: list[CallFault]) -> None:
+    try:
+        values[argument.name] = argument.shape.read(value)
+    except Misfits as misfits:
+        kind, fault = ("input", InvalidInput) if argument.use == "input" else ("parameter", InvalidParameter)
+        for misfit in misfits.found:
+            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(misfit.why)}"
+            faults.append(fault(why, pointer=f"/{kind}s/{escaped(argument.name)}{misfit.pointer}"))
+
+
+def _missing(name: str) -> CallFault:
+    return InvalidParameter(f"Parameter {name!r} is required.", pointer=f"/parameters/{escaped(name)}")
+
+
+def _unknown(kind: str, name: str, known: Mapping[str, Argument]) -> str:
+    return f"There is no {kind} {name[:80]!r}. Known: {', '.join(known) or 'none'}."
+
+
+def _sentence(why: str) -> str:
+    return why if why.endswith((".", "!", "?")) else f"{why}."

@@ -1,0 +1,396 @@
+"""The engine: what it starts, remembers and ends."""
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted
+from palaver.core.messages import Message
+from palaver.engine.engine import Engine, new_run_id, utc_now
+from palaver.engine.run import Bounds, Run
+from palaver.engine.store import Kept
+from palaver.errors import FaultyCall, InvalidValue, RunNotFound, ShuttingDown
+from palaver.workflows.declare import chat, workflow
+from palaver.workflows.options import Limits
+from palaver.workflows.threads import Threads
+from tests.engine.running import (
+    ASKED,
+    NOW,
+    call,
+    came_to,
+    end_of,
+    eventually,
+    new_engine,
+    over,
+    ran,
+    reply,
+    said,
+    until,
+)
+
+
+@workflow
+async def answer() -> int:
+    return 42
+
+
+@chat
+async def endless(messages: Any) -> AsyncIterator[str]:
+    yield "Hel"
+    await asyncio.Event().wait()
+
+
+# Starting
+
+
+async def test_ids_clock_session_and_trace_are_made_where_none_is_given() -> None:
+    run = await ran(answer, engine=Engine())
+
+    assert re.fullmatch(r"run_[0-9a-hjkmnp-tv-z]{26}", run.id)
+    assert re.fullmatch(r"[0-9a-f]{32}", run.session)
+    assert re.fullmatch(r"[0-9a-f]{32}", run.started.trace_id)
+    assert re.fullmatch(r"[0-9a-f]{16}", run.started.span_id)
+    assert run.started.at is not None
+    assert run.started.at <= utc_now()
+
+
+def test_run_ids_sort_by_time() -> None:
+    ids = [new_run_id() for _ in range(3)]
+
+    assert len(set(ids)) == 3
+    assert [run_id[:8] for run_id in ids] == [ids[0][:8]] * 3
+
+
+async def test_a_call_that_the_workflow_cannot_take_starts_nothing() -> None:
+    engine = new_engine()
+
+    with pytest.raises(FaultyCall) as refused:
+        engine.start(answer, call(inputs={"x": 1}))
+
+    assert refused.value.code == "unknown_input"
+    assert engine.alive == 0
+
+
+async def test_a_history_that_cannot_be_believed_starts_nothing() -> None:
+    @chat(system="reject")
+    async def strict(messages: Any) -> None: ...
+
+    engine = new_engine()
+
+    with pytest.raises(InvalidValue, match="takes none from clients"):
+        engine.start(strict, call(Message.system("Obey.")))
+    assert engine.alive == 0
+
+
+async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    got: list[Any] = []
+
+    @chat(system="drop")
+    async def deaf(messages: list[Message]) -> None:
+        got.extend(messages)
+
+    with caplog.at_level(logging.INFO, "palaver.run"):
+        run = await ran(deaf, Message.system("Obey."), ASKED)
+
+    assert got == [ASKED]
+    assert run.call.messages == (ASKED,)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"run {run.id}: dropped the client's system message 0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "bounds"),
+    [
+        (Limits(), Bounds(1, 2, 3)),
+        (Limits(seconds=9.5), Bounds(9.5, 2, 3)),
+        (Limits(events=9), Bounds(1, 9, 3)),
+        (Limits(bytes=9), Bounds(1, 2, 9)),
+    ],
+)
+async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: Bounds) -> None:
+    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(bounds=Bounds(1, 2, 3)))
+
+    assert run._bounds == bounds
+
+
+async def test_the_workflow_says_what_happens_when_nobody_reads() -> None:
+    run = await ran(workflow(lambda: 1, name="w", on_disconnect="finish"))
+
+    assert run.on_disconnect == "finish"
+
+
+# Knowing
+
+
+async def test_runs_are_known_while_they_are_alive_and_for_a_while_after() -> None:
+    engine, go_on = new_engine(), asyncio.Event()
+
+    @chat
+    async def waiting(messages: Any) -> None:
+        await go_on.wait()
+
+    run = engine.start(waiting, call())
+    alive, found = engine.alive, engine.get(run.id)
+    go_on.set()
+    await over(run)
+
+    assert (alive, found) == (1, run)
+    assert (engine.alive, engine.get(run.id)) == (0, run)
+
+
+async def test_a_run_that_nobody_knows_is_not_found() -> None:
+    with pytest.raises(RunNotFound, match="No run 'run_x' is known here"):
+        new_engine().get("run_x")
+
+
+async def test_an_ended_run_is_forgotten_after_its_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.engine.engine._REMEMBERED_SECONDS", 0.01)
+    engine = new_engine()
+    run = await ran(answer, engine=engine)
+    await eventually(lambda: not engine._ended)
+
+    with pytest.raises(RunNotFound):
+        engine.get(run.id)
+
+
+async def test_each_ended_run_has_a_minute_of_its_own() -> None:
+    engine = new_engine()
+    first, second = await ran(answer, engine=engine), await ran(answer, engine=engine)
+    engine._ended[first.id] = asyncio.get_running_loop().time() - 60, first
+    engine._forget()
+    next_look = engine._forgetting
+
+    assert list(engine._ended) == [second.id]
+    assert next_look is not None
+    assert next_look.when() == engine._ended[second.id][0] + 60
+
+
+async def test_of_many_ended_runs_the_oldest_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.engine.engine._REMEMBERED_RUNS", 2)
+    engine = new_engine()
+    runs = [await ran(answer, engine=engine) for _ in range(3)]
+
+    assert [run.id in engine._ended for run in runs] == [False, True, True]
+
+
+# Keeping
+
+
+class Notebook:
+    """A store that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+        self.run: Run | None = None
+
+    def opened(self, run: Kept) -> None:
+        self.notes.append(("opened", run.id, len(run.log)))
+
+    def grew(self, run: Kept) -> None:
+        self.notes.append(("grew", len(run.log)))
+
+    async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+        await asyncio.sleep(0)
+        self.notes.append(("closed", said(last), len(run.log)))
+
+
+async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else() -> None:
+    store = Notebook()
+
+    async def attend(events: Sequence[Event]) -> None:
+        store.notes.append(("told", said(events)))
+
+    @chat
+    async def short(messages: Any) -> AsyncIterator[str]:
+        yield "Hi."
+
+    run = await over(new_engine(store=store).start(short, call(), attend=attend))
+
+    assert store.notes == [
+        ("opened", run.id, 0),
+        ("grew", 1),
+        ("told", ["RunStarted"]),
+        ("grew", 3),
+        ("told", ["TextStarted", "TextDelta Hi."]),
+        ("closed", ["TextEnded", "RunFinished"], 3),
+        ("grew", 5),
+        ("told", ["TextEnded", "RunFinished"]),
+    ]
+
+
+async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Notebook):
+        async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+            raise OSError("disk full")
+
+    @chat
+    async def short(messages: Any) -> str:
+        return "Hi."
+
+    run = await ran(short, engine=new_engine(store=Broken()))
+
+    assert said(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
+    assert [event.seq for event in run.log] == [0, 1, 2, 3, 4]
+    assert end_of(run) == RunFailed(
+        code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
+    )
+    assert "disk full" in caplog.text
+
+
+async def test_a_run_that_cannot_be_opened_is_not_started() -> None:
+    class Broken(Notebook):
+        def opened(self, run: Kept) -> None:
+            raise OSError("disk full")
+
+    engine = new_engine(store=Broken())
+
+    with pytest.raises(OSError, match="disk full"):
+        engine.start(answer, call())
+    assert engine.alive == 0
+
+
+# Ending them all
+
+
+async def test_draining_lets_runs_end_and_takes_no_more() -> None:
+    engine, go_on = new_engine(), asyncio.Event()
+
+    @chat
+    async def waiting(messages: Any) -> str:
+        await go_on.wait()
+        return "Hi."
+
+    run = engine.start(waiting, call())
+    draining = asyncio.create_task(engine.drain(10))
+    await asyncio.sleep(0)
+    with pytest.raises(ShuttingDown):
+        engine.start(waiting, call())
+    go_on.set()
+    await asyncio.wait_for(draining, 10)
+
+    assert engine.draining
+    assert came_to(run) == reply(Message.assistant("Hi."))
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01])
+async def test_runs_that_outlast_the_drain_are_ended(seconds: float) -> None:
+    engine = new_engine()
+    runs = [engine.start(endless, call()) for _ in range(3)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(engine.drain(seconds), 10)
+
+    assert engine.alive == 0
+    for run in runs:
+        assert end_of(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
+        assert came_to(run) == reply(Message.assistant("Hel"), finish="error", run_id=run.id)
+
+
+async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
+    engine = new_engine()
+
+    await asyncio.wait_for(engine.drain(30), 5)
+    await asyncio.wait_for(engine.drain(0), 5)
+
+    assert engine.draining
+
+
+async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.engine.engine._LAST_SECONDS", 0.01)
+    release, waits = asyncio.Event(), asyncio.Event()
+
+    @chat
+    async def deaf(messages: Any) -> None:
+        waits.set()
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+
+    engine = new_engine()
+    run = engine.start(deaf, call())
+    await until(waits)
+    await asyncio.wait_for(engine.drain(0), 5)
+    alive = engine.alive
+    release.set()
+    await over(run)
+
+    assert alive == 1
+    assert end_of(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
+
+
+# Threads
+
+
+async def test_runs_wait_for_a_thread_and_all_of_them_get_one() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    @workflow
+    def work() -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.002)
+        with lock:
+            running -= 1
+        return 1
+
+    engine = new_engine(threads=Threads(3))
+    runs = [engine.start(work, call()) for _ in range(20)]
+    for run in runs:
+        await over(run)
+
+    assert [end_of(run) for run in runs] == [RunFinished(value=1, at=NOW)] * 20
+    assert most <= 3
+
+
+async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
+    loop, stuck, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    @workflow
+    def stick() -> None:
+        loop.call_soon_threadsafe(stuck.set)
+        release.wait(10)
+
+    @workflow
+    def quick() -> str:
+        return "here"
+
+    engine = new_engine(threads=Threads(1))
+    first = engine.start(stick, call())
+    await until(stuck)
+    first.cancel()
+    await over(first)
+    second = engine.start(quick, call())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    waited = not second.finished
+    release.set()
+    await over(second)
+
+    assert (end_of(first), waited) == (RunCancelled(at=NOW), True)
+    assert end_of(second) == RunFinished(value="here", at=NOW)
+
+
+async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
+    @chat
+    def nested(messages: Any) -> Iterator[Any]:
+        for _ in range(50):  # More than there is room for ahead of the reader.
+            yield (piece for piece in "ab")
+
+    run = await ran(nested, engine=new_engine(threads=Threads(1)))
+
+    assert came_to(run) == reply(Message.assistant("ab" * 50))
+
+
+async def test_a_run_starts_with_its_first_event() -> None:
+    run = await ran(answer)
+
+    assert isinstance(run.log[0], RunStarted)

@@ -1,0 +1,108 @@
+"""How a run that ended badly says so: ours with its own words, a foreign exception without."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.events import RunCancelled, RunFailed, TextEnded
+from palaver.engine.failures import cleaned, failed, unkept
+from palaver.errors import BadStream, Failure, InvalidMessages, PalaverError, RunTimeout
+from tests.engine.running import NOW
+
+
+class Run:
+    id = "run_1"
+    name = "tutor"
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
+FOREIGN = "The workflow failed (run run_1)."
+
+CASES: list[tuple[BaseException, RunFailed]] = [
+    (LookupError("secret"), RunFailed(code="workflow_failed", message=FOREIGN)),
+    (SystemExit("secret"), RunFailed(code="workflow_failed", message=FOREIGN)),
+    (BadStream("Bytes."), RunFailed(code="bad_stream", message="Bytes.")),
+    (RunTimeout("Too long."), RunFailed(code="timeout", message="Too long.")),
+    (PalaverError("Odd."), RunFailed(code="internal", message="Odd.")),
+    (InvalidMessages("None.", pointer="/messages"), RunFailed(code="invalid_messages", message="None.")),
+    (Failure("full", "No room at all."), RunFailed(code="full", message="No room at all.")),
+    (
+        Failure("full", "No room.", status=507, details={"left": 0}),
+        RunFailed(code="full", message="No room.", status=507, details={"left": 0}),
+    ),
+    (Failure("odd", "Odd.", status=99), RunFailed(code="odd", message="Odd.", status=500)),
+    (ExceptionGroup("one", [Failure("full", "No room.")]), RunFailed(code="full", message="No room.")),
+    (
+        ExceptionGroup("one", [ExceptionGroup("one", [Failure("full", "No room.")])]),
+        RunFailed(code="full", message="No room."),
+    ),
+    (
+        ExceptionGroup("two", [Failure("full", "No room."), LookupError("secret")]),
+        RunFailed(code="workflow_failed", message=FOREIGN),
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), CASES, ids=[repr(error)[:50] for error, _ in CASES])
+def test_an_exception_ends_a_run_as(error: BaseException, expected: RunFailed) -> None:
+    assert failed(error, Run(), debug=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (LookupError("secret"), f"{FOREIGN} LookupError: secret"),
+        (LookupError("lone \udcff"), f"{FOREIGN} LookupError: lone \ufffd"),
+        (Mute(), f"{FOREIGN} Mute"),
+        (Failure("full", "No room."), "No room."),
+    ],
+    ids=["text", "lone surrogate", "mute", "ours"],
+)
+def test_with_debug_it_tells(error: BaseException, message: str) -> None:
+    assert failed(error, Run(), debug=True).message == message
+
+
+def test_a_foreign_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise LookupError("secret")
+    except LookupError as error:
+        failed(error, Run(), debug=False)
+
+    assert "The workflow tutor failed (run run_1)." in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_our_own_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    failed(Failure("full", "No room."), Run(), debug=False)
+
+    assert caplog.text == ""
+
+
+def test_what_an_author_wrote_is_made_fit_for_every_wire() -> None:
+    odd: Any = Failure(507, "Lone \udcff", details={"lone": "\udcff", "at": NOW})  # type: ignore[arg-type]
+    opaque = Failure("full", "No room.", details={"it": object()})
+
+    assert failed(odd, Run(), debug=False) == RunFailed(
+        code="507", message="Lone \ufffd", details={"lone": "\ufffd", "at": "2026-01-02T03:04:05Z"}
+    )
+    assert failed(opaque, Run(), debug=False) == RunFailed(
+        code="full",
+        message="No room.",
+        details={"details": "left out: a dict that is not JSON (object has no JSON form)"},
+    )
+    assert cleaned(RunFailed(seq=4, code="a", message="b", at=NOW)) == RunFailed(seq=4, code="a", message="b", at=NOW)
+
+
+def test_an_end_that_could_not_be_kept_takes_the_place_of_the_real_one() -> None:
+    last = [TextEnded(3, item="i", text="Hi."), RunCancelled(4, at=NOW)]
+
+    assert unkept(OSError("disk full"), Run(), last) == [
+        TextEnded(3, item="i", text="Hi."),
+        RunFailed(
+            4, code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
+        ),
+    ]

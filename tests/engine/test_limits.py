@@ -1,0 +1,273 @@
+"""How far a run may go: seconds, events, bytes, and the loop that it shares with others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from palaver.core.events import Event, RunFailed, RunFinished
+from palaver.core.messages import Message
+from palaver.core.parts import Data
+from palaver.engine.run import Bounds
+from palaver.errors import PalaverError
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat, workflow
+from tests.engine.running import NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+
+
+def failed(code: str, message: str) -> RunFailed:
+    return RunFailed(code=code, message=message, at=NOW)
+
+
+# Seconds
+
+
+async def test_a_run_that_takes_too_long_fails_and_keeps_what_it_said() -> None:
+    cancelled = []
+
+    @chat(limits={"seconds": 0.1})
+    async def slow(messages: Any, ctx: Context) -> AsyncIterator[str]:
+        yield "Hel"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(ctx.cancelled)
+            raise
+
+    run = await ran(slow)
+
+    assert end_of(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+    assert came_to(run) == reply(Message.assistant("Hel"), finish="error")
+    assert cancelled == [True]
+
+
+async def test_sync_code_that_takes_too_long_is_told() -> None:
+    left = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @workflow(limits={"seconds": 0.1})
+    def slow(ctx: Context) -> None:
+        while not ctx.cancelled:
+            pass
+        loop.call_soon_threadsafe(left.set)
+
+    run = await ran(slow)
+    await until(left)
+
+    assert end_of(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+
+
+async def test_a_timeout_of_the_authors_own_is_a_failure_like_any_other() -> None:
+    @chat
+    async def impatient(messages: Any) -> None:
+        async with asyncio.timeout(0.001):
+            await asyncio.Event().wait()
+
+    run = await ran(impatient)
+
+    assert end_of(run) == failed("workflow_failed", f"The workflow failed (run {RUN}).")
+
+
+async def test_a_timeout_that_the_author_handles_is_none() -> None:
+    @chat
+    async def prudent(messages: Any) -> str:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            pass
+        return "Never mind."
+
+    assert came_to(await ran(prudent)) == reply(Message.assistant("Never mind."))
+
+
+async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None:
+    @chat
+    async def slow(messages: Any) -> None:
+        await asyncio.Event().wait()
+
+    run = await ran(slow, engine=new_engine(bounds=Bounds(seconds=0.01)))
+
+    assert end_of(run) == failed("timeout", "The run took longer than 0.01 seconds.")
+
+
+# Events
+
+
+MANY = "The run gave more than 10 events."
+
+
+async def test_events_are_counted_whoever_gives_them() -> None:
+    @chat
+    async def texts(messages: Any) -> AsyncIterator[str]:
+        while True:
+            yield "x"
+
+    @chat
+    def texts_in_a_thread(messages: Any) -> Iterator[str]:
+        while True:
+            yield "x"
+
+    @chat
+    async def parts(messages: Any) -> AsyncIterator[Any]:
+        while True:
+            yield Data(name="n")
+
+    @workflow
+    async def values() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    @chat
+    async def one_list(messages: Any) -> list[Message]:
+        return [Message.assistant("x") for _ in range(1000)]
+
+    @chat
+    async def nested(messages: Any) -> AsyncIterator[Any]:
+        def inner() -> Iterator[str]:
+            while True:
+                yield "x"
+
+        yield inner()
+
+    @chat
+    async def emitted(messages: Any, ctx: Context) -> None:
+        while True:
+            ctx.log("x")
+
+    @chat
+    def emitted_in_a_thread(messages: Any, ctx: Context) -> None:
+        while True:
+            ctx.log("x")
+
+    engine = new_engine(bounds=Bounds(events=10))
+    for each in (texts, texts_in_a_thread, parts, values, one_list, nested, emitted, emitted_in_a_thread):
+        run = await ran(each, engine=engine)
+
+        assert end_of(run) == failed("too_many_events", MANY), each
+        assert len(run.log) <= 10 + 5, each
+
+
+async def test_a_run_of_as_many_events_as_it_may_give_ends_well() -> None:
+    @chat(limits={"events": 10})
+    async def exact(messages: Any) -> AsyncIterator[str]:
+        for _ in range(8):
+            yield "x"
+
+    run = await ran(exact)
+
+    assert end_of(run) == RunFinished(at=NOW)
+    assert len(run.log) == 12  # The closing events are not counted.
+
+
+async def test_code_that_emits_without_end_and_hears_nothing_adds_nothing() -> None:
+    refused: list[type[Exception]] = []
+
+    @chat(limits={"events": 10})
+    async def deaf(messages: Any, ctx: Context) -> str:
+        for _ in range(1000):
+            try:
+                ctx.log("x")
+            except PalaverError as error:
+                refused.append(type(error))
+        return "Did it."
+
+    run = await ran(deaf)
+
+    assert end_of(run) == failed("too_many_events", MANY)
+    assert len(refused) == 1000 - 9
+    assert len(run.log) <= 10 + 6
+
+
+# Bytes
+
+
+MUCH = "The run said more than 100 bytes."
+
+
+@pytest.mark.parametrize("size", [101, 10_000])
+async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
+    piece = "é" * (size // 2 + 1)
+
+    @chat
+    async def text(messages: Any) -> AsyncIterator[str]:
+        yield piece
+        yield "never said"
+
+    @chat
+    async def message(messages: Any) -> AsyncIterator[Any]:
+        yield Message.assistant(piece)
+        yield "never said"
+
+    @chat
+    async def data(messages: Any) -> AsyncIterator[Any]:
+        yield Data(name="n", value=piece)
+        yield "never said"
+
+    @chat
+    def in_a_thread(messages: Any) -> Iterator[Any]:
+        yield piece
+        yield "never said"
+
+    @chat
+    async def emitted(messages: Any, ctx: Context) -> str:
+        ctx.emit(Data(name="n", value=piece))
+        return "never said"
+
+    @workflow
+    async def value() -> AsyncIterator[Any]:
+        yield {"text": piece}
+        yield "never said"
+
+    engine = new_engine(bounds=Bounds(bytes=100))
+    for each in (text, message, data, in_a_thread, emitted, value):
+        run = await ran(each, engine=engine)
+
+        assert end_of(run) == failed("too_large", MUCH), each
+        assert "TextDelta never said" not in said(run.log), each
+
+
+async def test_a_value_that_is_too_large_is_no_value() -> None:
+    @workflow(limits={"bytes": 100})
+    async def large() -> str:
+        return "x" * 100
+
+    run = await ran(large)
+
+    assert end_of(run) == failed("too_large", "The run's value is larger than 100 bytes.")
+
+
+async def test_small_pieces_add_up() -> None:
+    @chat(limits={"bytes": 100})
+    async def text(messages: Any) -> AsyncIterator[str]:
+        while True:
+            yield "0123456789"
+
+    run = await ran(text)
+
+    assert end_of(run) == failed("too_large", MUCH)
+    assert came_to(run) == reply(Message.assistant("0123456789" * 11), finish="error")
+
+
+# The loop
+
+
+@pytest.mark.parametrize("given", ["", None, "x"])
+async def test_a_workflow_that_never_waits_leaves_room_for_others(given: str | None) -> None:
+    stop = False
+
+    @chat
+    async def busy(messages: Any) -> AsyncIterator[Any]:
+        while not stop:
+            yield given
+
+    async def attend(events: Sequence[Event]) -> None: ...
+
+    run = new_engine().start(busy, call(), attend=attend)
+    for _ in range(5):
+        await asyncio.sleep(0)  # It would never come back.
+    stop = True
+    await over(run)
+
+    assert end_of(run) == RunFinished(at=NOW)

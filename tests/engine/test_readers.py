@@ -1,0 +1,298 @@
+"""Reading a run: one reader sets the pace, any number may follow, and all see the same events in the same order."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from palaver.core.events import Event
+from palaver.core.messages import Message
+from palaver.engine.run import Run
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat, workflow
+from tests.engine.running import call, new_engine, over, ran, said, until
+
+
+@chat
+async def counting(messages: Any) -> AsyncIterator[str]:
+    for number in range(3):
+        yield str(number)
+
+
+async def follow(run: Run, after: int = -1) -> list[Event]:
+    async with asyncio.timeout(10):
+        return [event async for batch in run.follow(after) for event in batch]
+
+
+# The reader that started it
+
+
+async def test_the_first_reader_is_told_every_event_once_and_in_order() -> None:
+    batches: list[Sequence[Event]] = []
+
+    async def attend(events: Sequence[Event]) -> None:
+        batches.append(events)
+
+    run = await over(new_engine().start(counting, call(), attend=attend))
+
+    assert [event for batch in batches for event in batch] == run.log
+    assert [said(batch) for batch in batches] == [
+        ["RunStarted"],
+        ["TextStarted", "TextDelta 0"],
+        ["TextDelta 1"],
+        ["TextDelta 2"],
+        ["TextEnded", "RunFinished"],
+    ]
+
+
+async def test_the_run_is_finished_when_its_last_events_are_told_and_not_before() -> None:
+    runs: list[Run] = []
+    seen: list[tuple[bool, str]] = []
+
+    async def attend(events: Sequence[Event]) -> None:
+        seen.append((runs[0].finished, said(events)[-1]))
+
+    runs.append(new_engine().start(counting, call(), attend=attend))
+    await over(runs[0])
+
+    assert seen == [
+        (False, "RunStarted"),
+        (False, "TextDelta 0"),
+        (False, "TextDelta 1"),
+        (False, "TextDelta 2"),
+        (True, "RunFinished"),
+    ]
+
+
+async def test_an_async_workflow_goes_at_the_pace_of_its_first_reader() -> None:
+    steps = asyncio.Semaphore(0)
+    made: list[int] = []
+
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        for number in range(10):
+            made.append(number)
+            yield str(number)
+
+    told = asyncio.Event()
+
+    async def attend(events: Sequence[Event]) -> None:
+        told.set()
+        await steps.acquire()
+
+    run = new_engine().start(endless, call(), attend=attend)
+    ahead: list[int] = []
+    for _ in range(6):
+        await until(told)
+        told.clear()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        ahead.append(len(made))
+        steps.release()
+    for _ in range(20):
+        steps.release()
+    await over(run)
+
+    assert ahead == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
+    gate, stuck = asyncio.Event(), threading.Event()
+    made = 0
+
+    @chat
+    def endless(messages: Any) -> Iterator[str]:
+        nonlocal made
+        for _ in range(200):
+            made += 1
+            if made > 50:
+                stuck.set()
+            yield "x"
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "TextDelta x" in said(events):
+            await gate.wait()
+
+    run = new_engine().start(endless, call(), attend=attend)
+    got_ahead = await asyncio.to_thread(stuck.wait, 0.2)
+    before = made
+    gate.set()
+    await over(run)
+
+    assert (got_ahead, made) == (False, 200)
+    assert before <= 20
+
+
+async def test_a_message_of_many_parts_is_told_in_one_go() -> None:
+    batches: list[list[str]] = []
+
+    @chat
+    async def one(messages: Any) -> Message:
+        return Message.assistant("a", "b")
+
+    async def attend(events: Sequence[Event]) -> None:
+        batches.append(said(events))
+
+    await over(new_engine().start(one, call(), attend=attend))
+
+    assert batches == [
+        ["RunStarted"],
+        ["TextStarted", "TextDelta a", "TextEnded", "TextStarted", "TextDelta b", "TextEnded"],
+        ["RunFinished"],
+    ]
+
+
+async def test_what_is_emitted_is_told_while_the_workflow_goes_on() -> None:
+    told, go_on = asyncio.Event(), asyncio.Event()
+
+    @workflow
+    async def working(ctx: Context) -> str:
+        ctx.log("Working.")
+        await go_on.wait()
+        return "done"
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "PartAdded" in said(events):
+            told.set()
+
+    run = new_engine().start(working, call(), attend=attend)
+    await until(told)
+    go_on.set()
+    await over(run)
+
+    assert said(run.log) == ["RunStarted", "PartAdded", "RunFinished"]
+
+
+class OneAtATime:
+    """A reader that notices when it is called while it is still being told something."""
+
+    def __init__(self) -> None:
+        self.told: list[Event] = []
+        self.overlaps = 0
+        self._busy = False
+
+    async def attend(self, events: Sequence[Event]) -> None:
+        self.overlaps += self._busy
+        self._busy = True
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.told += events
+        self._busy = False
+
+
+@pytest.mark.parametrize("pause", [0, 1, 2, 5])
+async def test_a_task_that_emits_while_others_are_told_is_told_in_its_turn(pause: int) -> None:
+    @chat
+    async def two_voices(messages: Any, ctx: Context) -> AsyncIterator[str]:
+        async def chatter() -> None:
+            for number in range(20):
+                ctx.log(str(number))
+                for _ in range(pause):
+                    await asyncio.sleep(0)
+
+        task = asyncio.create_task(chatter())
+        for number in range(20):
+            yield str(number)
+            if number % 3 == 0:
+                await asyncio.sleep(0)
+        await task
+
+    reader = OneAtATime()
+    run = await over(new_engine().start(two_voices, call(), attend=reader.attend))
+
+    assert reader.told == run.log
+    assert reader.overlaps == 0
+    assert len(run.log) == 20 + 20 + 2 + 2
+
+
+# Those who follow
+
+
+async def test_any_number_may_follow_from_any_place() -> None:
+    go_on = asyncio.Event()
+
+    @chat
+    async def paced(messages: Any) -> AsyncIterator[str]:
+        yield "0"
+        await go_on.wait()
+        yield "1"
+
+    run = new_engine().start(paced, call())
+    readers = [asyncio.create_task(follow(run, after)) for after in (-1, 0, 2, 99, -7)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    go_on.set()
+    followed = await asyncio.gather(*readers)
+
+    assert followed == [run.log, run.log[1:], run.log[3:], [], run.log]
+
+
+async def test_a_reader_that_comes_after_the_end_reads_it_all() -> None:
+    run = await ran(counting)
+
+    assert await follow(run) == run.log
+    assert await follow(run, after=3) == run.log[4:]
+    assert await follow(run, after=len(run.log) - 1) == []
+
+
+async def test_a_follower_is_never_waited_for() -> None:
+    go_on = asyncio.Event()
+
+    @chat
+    async def paced(messages: Any) -> AsyncIterator[str]:
+        yield "0"
+        await go_on.wait()
+        yield "1"
+
+    run = new_engine().start(paced, call())
+    followed = run.follow()
+    async with asyncio.timeout(10):
+        first = await anext(followed)
+    go_on.set()
+    await over(run)
+
+    assert said(first) == ["RunStarted", "TextStarted", "TextDelta 0"]
+    assert [said(batch) async for batch in followed] == [["TextDelta 1", "TextEnded", "RunFinished"]]
+
+
+async def test_a_follower_that_leaves_is_forgotten() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def silent(messages: Any) -> None:
+        await waits.wait()
+
+    run = new_engine().start(silent, call())
+    reader = asyncio.create_task(follow(run, after=0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    waiting = len(run._waiters)
+    reader.cancel()
+    await asyncio.wait([reader])
+    left = len(run._waiters)
+    waits.set()
+    await over(run)
+
+    assert (waiting, left) == (1, 0)
+
+
+async def test_followers_see_what_is_emitted_at_once() -> None:
+    emitted, go_on = asyncio.Event(), asyncio.Event()
+
+    @workflow
+    async def working(ctx: Context) -> None:
+        ctx.log("Working.")
+        emitted.set()
+        await go_on.wait()
+
+    run = new_engine().start(working, call())
+    followed = run.follow(after=0)
+    async with asyncio.timeout(10):
+        batch = await anext(followed)
+    go_on.set()
+    await over(run)
+    await followed.aclose()  # type: ignore[attr-defined]
+
+    assert said(batch) == ["PartAdded"]

@@ -1,0 +1,569 @@
+"""One run, from its first event to its last."""
+
+import asyncio
+import contextvars
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.events import (
+    PartAdded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    UsageAdded,
+)
+from palaver.core.messages import Message
+from palaver.core.parts import Data, Text
+from palaver.core.usage import Usage
+from palaver.errors import Failure
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat, workflow
+from tests.engine.running import (
+    ASKED,
+    MSG,
+    NOW,
+    RUN,
+    call,
+    came_to,
+    end_of,
+    new_engine,
+    over,
+    ran,
+    reply,
+    said,
+    until,
+)
+
+assistant = Message.assistant
+
+
+async def test_a_run_starts_says_and_ends() -> None:
+    @chat
+    async def tutor(messages: list[Message]) -> AsyncIterator[str]:
+        yield "Hel"
+        yield "lo"
+
+    run = await ran(tutor, ASKED, session="s-1", trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
+
+    started = run.log[0]
+    assert isinstance(started, RunStarted)
+    assert run.log == [
+        RunStarted(0, run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id),
+        TextStarted(1, item=MSG, message=MSG),
+        TextDelta(2, item=MSG, delta="Hel"),
+        TextDelta(3, item=MSG, delta="lo"),
+        TextEnded(4, item=MSG, text="Hello"),
+        RunFinished(5, at=NOW),
+    ]
+    assert (run.id, run.name, run.session, run.finished, run.on_disconnect) == (RUN, "tutor", "s-1", True, None)
+    assert run.started == RunStarted(run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id)
+
+
+async def test_the_value_of_a_workflow_stands_at_its_end() -> None:
+    @workflow
+    async def double(x: int) -> int:
+        return 2 * x
+
+    run = await ran(double, inputs={"x": 4})
+
+    assert [type(event) for event in run.log] == [RunStarted, RunFinished]
+    assert end_of(run) == RunFinished(value=8, at=NOW)
+
+
+async def test_a_chat_has_no_value() -> None:
+    @chat
+    async def silent(messages: Any) -> None: ...
+
+    run = await ran(silent)
+
+    assert end_of(run) == RunFinished(value=UNSET, at=NOW)
+
+
+# What a workflow is given
+
+
+async def test_a_chat_gets_its_history_in_the_dialect_of_its_annotation() -> None:
+    got: list[Any] = []
+
+    @chat
+    async def ours(messages: list[Message]) -> None:
+        got.append(messages)
+
+    @chat
+    async def plain(messages: list[dict[str, Any]]) -> None:
+        got.append(messages)
+
+    @chat
+    async def unsaid(messages) -> None:
+        got.append(messages)
+
+    for each in (ours, plain, unsaid):
+        await ran(each, ASKED)
+
+    assert got == [[ASKED], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
+
+
+async def test_a_workflow_that_asks_for_it_gets_its_context() -> None:
+    seen: dict[str, Any] = {}
+
+    @chat(flags={"is_beta": True})
+    async def curious(messages: Any, ctx: Context) -> None:
+        seen.update(vars(ctx))
+
+    run = await ran(curious, ASKED, session="s-1", options={"temperature": 1}, client_tools=frozenset({"f"}))
+
+    known = ("run_id", "session", "messages", "options", "client_tools", "secrets", "flags", "cancelled")
+    assert {key: seen[key] for key in known} == {
+        "run_id": run.id,
+        "session": "s-1",
+        "messages": (ASKED,),
+        "options": {"temperature": 1},
+        "client_tools": frozenset({"f"}),
+        "secrets": {},
+        "flags": {"is_beta": True, "is_chat": True},
+        "cancelled": False,
+    }
+
+
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
+
+
+@chat
+def seen_by_a_function(messages: Any) -> str:
+    return WHO.get()
+
+
+@chat
+def seen_by_a_generator(messages: Any) -> Iterator[str]:
+    yield WHO.get()
+
+
+@chat
+async def seen_by_a_coroutine(messages: Any) -> str:
+    return WHO.get()
+
+
+@chat
+async def seen_by_an_async_generator(messages: Any) -> AsyncIterator[Any]:
+    yield WHO.get()[:1]
+    yield (WHO.get()[1:] for _ in range(1))
+
+
+KINDS = [seen_by_a_function, seen_by_a_generator, seen_by_a_coroutine, seen_by_an_async_generator]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.description.name)
+async def test_the_callers_context_variables_are(kind: Any) -> None:
+    WHO.set("me")
+
+    assert came_to(await ran(kind)) == reply(assistant("me"))
+
+
+async def test_sync_code_stays_in_one_thread_and_off_the_loop() -> None:
+    @workflow
+    def threads() -> Iterator[int]:
+        for _ in range(3):
+            yield threading.get_ident()
+
+    run = await ran(threads)
+
+    value: Any = came_to(run).value
+    assert len(set(value)) == 1
+    assert value[0] != threading.get_ident()
+
+
+async def test_a_blocked_workflow_does_not_delay_another() -> None:
+    release = threading.Event()
+
+    @workflow
+    def blocked() -> bool:
+        return release.wait(10)
+
+    @workflow
+    async def quick() -> str:
+        return "here"
+
+    engine = new_engine()
+    slow = engine.start(blocked, call())
+    fast = await ran(quick, engine=engine)
+    still = slow.finished
+    release.set()
+    await over(slow)
+
+    assert (end_of(fast), still) == (RunFinished(value="here", at=NOW), False)
+    assert end_of(slow) == RunFinished(value=True, at=NOW)
+
+
+# Order
+
+
+def described(run: Any) -> list[str]:
+    """What was said, in order: deltas by their text, parts by their value."""
+    steps = [event for event in run.log if isinstance(event, TextDelta | PartAdded)]
+    return [str(step.delta if isinstance(step, TextDelta) else getattr(step.part, "value", "")) for step in steps]
+
+
+@chat
+def emitting_function(messages: Any, ctx: Context) -> str:
+    ctx.log("1")
+    ctx.emit(Data(name="n", value="2"))
+    return "3"
+
+
+@chat
+def emitting_generator(messages: Any, ctx: Context) -> Iterator[str]:
+    ctx.log("1")
+    yield "2"
+    ctx.emit(Data(name="n", value="3"))
+    yield "4"
+    ctx.log("5")
+
+
+@chat
+async def emitting_coroutine(messages: Any, ctx: Context) -> str:
+    ctx.log("1")
+    await asyncio.sleep(0)
+    ctx.emit(Data(name="n", value="2"))
+    return "3"
+
+
+@chat
+async def emitting_async_generator(messages: Any, ctx: Context) -> AsyncIterator[str]:
+    ctx.log("1")
+    yield "2"
+    ctx.emit(Data(name="n", value="3"))
+    yield "4"
+    await asyncio.sleep(0)
+    ctx.log("5")
+
+
+@chat
+async def emitting_nested(messages: Any, ctx: Context) -> AsyncIterator[Any]:
+    def inner() -> Iterator[str]:
+        ctx.log("2")
+        yield "3"
+        ctx.log("4")
+
+    yield "1"
+    yield inner()
+    ctx.log("5")
+
+
+@chat
+def emitting_through_a_thread_of_its_own(messages: Any, ctx: Context) -> Iterator[str]:
+    for number in range(1, 6):
+        if number % 2:
+            yield str(number)
+        else:
+            helper = threading.Thread(target=ctx.log, args=(str(number),))
+            helper.start()
+            helper.join(10)
+
+
+@chat
+async def emitting_from_a_foreign_thread(messages: Any, ctx: Context) -> AsyncIterator[str]:
+    yield "1"
+    await asyncio.to_thread(ctx.log, "2")
+    yield "3"
+
+
+EMITTING = [
+    (emitting_function, 3),
+    (emitting_generator, 5),
+    (emitting_coroutine, 3),
+    (emitting_async_generator, 5),
+    (emitting_nested, 5),
+    (emitting_through_a_thread_of_its_own, 5),
+    (emitting_from_a_foreign_thread, 3),
+]
+
+
+@pytest.mark.parametrize("attended", [False, True])
+@pytest.mark.parametrize(("kind", "steps"), EMITTING, ids=[kind.description.name for kind, _ in EMITTING])
+async def test_what_is_emitted_stays_in_order_with_what_is_yielded(kind: Any, steps: int, attended: bool) -> None:
+    told: list[Any] = []
+
+    async def attend(events: Any) -> None:
+        await asyncio.sleep(0)
+        told.extend(events)
+
+    run = await over(new_engine().start(kind, call(), attend=attend if attended else None))
+
+    assert described(run) == [str(number) for number in range(1, steps + 1)]
+    assert [event.seq for event in run.log] == list(range(len(run.log)))
+    assert told == (run.log if attended else [])
+
+
+# What may be emitted
+
+
+async def test_an_emitted_message_part_or_usage_is_said_and_is_no_part_of_the_value() -> None:
+    @workflow
+    async def busy(ctx: Context) -> int:
+        ctx.emit(assistant("Working."))
+        ctx.emit(Text(text="Still."))
+        ctx.emit(Usage(1, 2))
+        ctx.emit(Message.user("I am you."))
+        return 5
+
+    @workflow
+    def busy_in_a_thread(ctx: Context) -> int:
+        ctx.emit(assistant("Working."))
+        ctx.emit(Text(text="Still."))
+        ctx.emit(Usage(1, 2))
+        ctx.emit(Message.user("I am you."))
+        return 5
+
+    for each in (busy, busy_in_a_thread):
+        run = await ran(each)
+
+        assert came_to(run) == reply(assistant("Working."), assistant("Still."), value=5, usage=Usage(1, 2))
+        assert run.warnings == ["dropped a user message from a chat's reply"]
+        assert UsageAdded in {type(event) for event in run.log}
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+async def test_anything_else_that_is_emitted_breaks_the_run(in_a_thread: bool) -> None:
+    @chat
+    async def wrong(messages: Any, ctx: Context) -> None:
+        ctx.emit("text")
+
+    @chat
+    def wrong_in_a_thread(messages: Any, ctx: Context) -> None:
+        ctx.emit("text")
+
+    run = await ran(wrong_in_a_thread if in_a_thread else wrong)
+
+    assert end_of(run) == RunFailed(
+        code="bad_stream", message="ctx.emit() takes an event, a part, a message or a usage, not a str.", at=NOW
+    )
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+async def test_nothing_can_be_emitted_after_the_end(in_a_thread: bool) -> None:
+    kept: list[Context] = []
+
+    @chat
+    async def keeps(messages: Any, ctx: Context) -> None:
+        kept.append(ctx)
+
+    run = await ran(keeps)
+
+    async def on_the_loop(log: Any, line: str) -> None:
+        log(line)
+
+    speak = asyncio.to_thread if in_a_thread else on_the_loop
+    with pytest.raises(RuntimeError, match="after the run has ended"):
+        await speak(kept[0].log, "late")
+    assert said(run.log) == ["RunStarted", "RunFinished"]
+
+
+async def test_a_workflow_says_how_it_ends() -> None:
+    @chat
+    async def short(messages: Any, ctx: Context) -> str:
+        ctx.finish("length")
+        return "Hel"
+
+    assert came_to(await ran(short)) == reply(assistant("Hel"), finish="length")
+
+
+# How it may fail
+
+
+@chat
+async def broken_async_generator(messages: Any) -> AsyncIterator[str]:
+    yield "Hel"
+    raise LookupError("secret")
+
+
+@chat
+def broken_generator(messages: Any) -> Iterator[str]:
+    yield "Hel"
+    raise LookupError("secret")
+
+
+@pytest.mark.parametrize("kind", [broken_async_generator, broken_generator], ids=lambda kind: kind.description.name)
+async def test_what_was_said_before_an_exception_stays_said(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+    run = await ran(kind)
+
+    assert came_to(run) == reply(assistant("Hel"), finish="error")
+    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert "LookupError: secret" in caplog.text
+
+
+async def test_with_debug_the_exception_is_told() -> None:
+    run = await ran(broken_async_generator, engine=new_engine(debug=True))
+
+    assert end_of(run) == RunFailed(
+        code="workflow_failed", message=f"The workflow failed (run {RUN}). LookupError: secret", at=NOW
+    )
+
+
+RAISED = [
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    StopIteration(1),
+    StopAsyncIteration(),
+    asyncio.CancelledError("mine"),
+    TimeoutError("mine"),
+    BaseExceptionGroup("several", [SystemExit(3), LookupError("x")]),
+]
+
+
+@pytest.mark.parametrize("kind", ["function", "generator", "coroutine", "async generator"])
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+async def test_whatever_it_raises_ends_the_run_and_nothing_else(error: BaseException, kind: str) -> None:
+    async def coroutine(messages: Any) -> str:
+        raise error
+
+    def function(messages: Any) -> str:
+        raise error
+
+    def generator(messages: Any) -> Iterator[str]:
+        yield "Hel"
+        raise error
+
+    async def async_generator(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        raise error
+
+    kinds = {"function": function, "generator": generator, "coroutine": coroutine, "async generator": async_generator}
+    run = await ran(chat(kinds[kind], name="w"))
+
+    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert isinstance(error, SystemExit) or sys.exc_info() == (None, None, None)
+
+
+async def test_a_failure_inside_a_task_group_is_the_authors_own() -> None:
+    @chat
+    async def grouped(messages: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+
+    async def fails() -> None:
+        raise Failure("full", "No room.")
+
+    run = await ran(grouped)
+
+    assert end_of(run) == RunFailed(code="full", message="No room.", at=NOW)
+
+
+async def test_a_function_that_cannot_take_its_arguments_fails_its_run() -> None:
+    @workflow
+    def takes_self(**inputs: Any) -> Any:
+        return inputs
+
+    async def refuses(**inputs: Any) -> None:
+        raise TypeError("unexpected")
+
+    run = await ran(workflow(refuses), inputs={"self": 1})
+    fine = await ran(takes_self, inputs={"self": 1})
+
+    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert end_of(fine) == RunFinished(value={"self": 1}, at=NOW)
+
+
+# Cleaning up
+
+
+async def test_a_generator_is_closed_when_its_run_ends_early() -> None:
+    closed: list[str] = []
+    thread_closed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @chat
+    async def wrong(messages: Any) -> AsyncIterator[Any]:
+        try:
+            yield b"bytes"
+        finally:
+            await asyncio.sleep(0)
+            closed.append("async")
+
+    @chat
+    def wrong_in_a_thread(messages: Any) -> Iterator[Any]:
+        try:
+            while True:
+                yield b"bytes"
+        finally:
+            closed.append("sync")
+            loop.call_soon_threadsafe(thread_closed.set)
+
+    @chat
+    async def wrong_inside(messages: Any) -> AsyncIterator[Any]:
+        async def inner() -> AsyncIterator[bytes]:
+            try:
+                yield b"bytes"
+            finally:
+                closed.append("inner")
+
+        yield inner()
+
+    for each in (wrong, wrong_in_a_thread, wrong_inside):
+        run = await ran(each)
+        assert end_of(run) == RunFailed(
+            code="bad_stream", message="The workflow gave bytes: decode them to text first.", at=NOW
+        )
+    await until(thread_closed)
+
+    assert sorted(closed) == ["async", "inner", "sync"]
+
+
+async def test_a_run_that_failed_tells_its_sync_code_to_stop() -> None:
+    contexts: list[Context] = []
+
+    @chat
+    def wrong(messages: Any, ctx: Context) -> Iterator[Any]:
+        contexts.append(ctx)
+        yield b"bytes"
+
+    await ran(wrong)
+
+    assert contexts[0].cancelled
+
+
+async def test_an_async_iterable_that_can_be_closed_is_closed() -> None:
+    class Feed:
+        closed = False
+
+        def __aiter__(self) -> "Feed":
+            return self
+
+        async def __anext__(self) -> bytes:
+            return b"bytes"
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    feed = Feed()
+
+    @chat
+    async def relays(messages: Any) -> AsyncIterator[Any]:
+        yield feed
+
+    await ran(relays)
+
+    assert feed.closed
+
+
+async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @chat
+    async def odd(messages: Any) -> AsyncIterator[Any]:
+        for number in range(3):
+            yield number
+
+    with caplog.at_level(logging.INFO, "palaver.run"):
+        run = await ran(odd)
+
+    warning = "a chat gave a value of type int, which is no message; it is shown as data"
+    assert run.warnings == [warning]
+    assert [record.getMessage() for record in caplog.records] == [f"run {RUN}: {warning}"]

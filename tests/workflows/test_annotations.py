@@ -1,0 +1,99 @@
+"""Annotations: evaluated one by one, and what stands around the type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union
+
+import pytest
+
+from palaver.workflows.annotations import bare, hints_of, notes_of, sans_none
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+def mixed(a: int, b: Decimal, c: list[Decimal], d: Annotated[str, "d"], e: 1 / 0, f: Literal["x"]) -> None: ...  # type: ignore[valid-type]
+
+
+def test_an_annotation_that_cannot_be_evaluated_stays_text_and_harms_no_other() -> None:
+    assert hints_of(mixed) == {
+        "a": int,
+        "b": "Decimal",
+        "c": "list[Decimal]",
+        "d": Annotated[str, "d"],
+        "e": "1 / 0",
+        "f": Literal["x"],
+        "return": type(None),
+    }
+
+
+def test_a_name_that_the_module_lacks_may_be_given() -> None:
+    assert hints_of(mixed, also={"Decimal": float, "int": str})["b"] is float
+    assert hints_of(mixed, also={"Literal": None})["f"] == Literal["x"]
+
+
+@dataclass
+class Base:
+    a: int
+    b: Decimal
+
+
+@dataclass
+class Derived(Base):
+    a: str  # type: ignore[assignment]
+    c: bool
+
+
+class Dict(TypedDict):
+    a: int
+    b: Decimal
+
+
+class Empty: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "hints"),
+    [
+        (Derived, {"a": str, "b": "Decimal", "c": bool}),
+        (Dict, {"a": int, "b": "Decimal"}),
+        (Empty, {}),
+        (len, {}),
+    ],
+)
+def test_a_class_has_the_annotations_of_its_bases_too(kind: Any, hints: dict[str, Any]) -> None:
+    assert hints_of(kind) == hints
+
+
+@pytest.mark.parametrize(
+    ("annotation", "without_none", "bare_"),
+    [
+        (int, int, int),
+        (Any, Any, Any),
+        (int | None, int, int),
+        (Optional[int], int, int),  # noqa: UP045
+        (int | str, int | str, int | str),
+        (Union[int, str, None], Union[int, str, None], Union[int, str, None]),  # noqa: UP007
+        (Annotated[int, "n"], Annotated[int, "n"], int),
+        (Optional[Annotated[int, "n"]], Annotated[int, "n"], int),  # noqa: UP045
+        (Annotated[int | None, "n"], Annotated[int | None, "n"], int),
+        ("Decimal", "Decimal", "Decimal"),
+    ],
+    ids=str,
+)
+def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any, bare_: Any) -> None:
+    assert (sans_none(annotation), bare(annotation)) == (without_none, bare_)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "notes"),
+    [
+        (int, []),
+        (Annotated[int, "a", 1], ["a", 1]),
+        (Optional[Annotated[int, "a"]], ["a"]),  # noqa: UP045
+        (Annotated[Annotated[int, "a"] | None, "b"], ["b"]),
+    ],
+)
+def test_the_notes_on_an_annotation(annotation: Any, notes: list[Any]) -> None:
+    assert list(notes_of(annotation)) == notes

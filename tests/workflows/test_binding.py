@@ -1,0 +1,282 @@
+"""Binding: what a call brings, as the function's arguments, or everything that is wrong with it."""
+
+import dataclasses
+import datetime as dt
+from typing import Annotated, Any, Literal, Self, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from palaver.core.calls import Call
+from palaver.errors import FaultyCall
+from palaver.workflows.binding import bind
+from palaver.workflows.declare import workflow
+from palaver.workflows.signature import Parameter, read_signature
+
+
+@dataclasses.dataclass
+class DataConfig:
+    low: float
+    high: float = 1.0
+    stop: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+
+
+class StructConfig(msgspec.Struct, kw_only=True, rename="camel"):
+    low: float
+    high: float = 1.0
+    stop: list[str] = []
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+
+
+class BaseConfig(pydantic.BaseModel):
+    low: float
+    high: float = pydantic.Field(1.0, le=10)
+    stop: list[str] = []
+
+    @pydantic.model_validator(mode="after")
+    def in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
+
+class TypedConfig(TypedDict, total=False):
+    low: float
+    high: float
+
+
+class Inner(pydantic.BaseModel):
+    depth: int
+
+
+class Outer(pydantic.BaseModel):
+    inner: Inner = Inner(depth=1)
+
+
+KINDS = [DataConfig, StructConfig, BaseConfig]
+
+
+def bound(function: Any, inputs: dict[str, Any] | None = None, parameters: dict[str, Any] | None = None) -> Any:
+    signature = read_signature(function, is_chat="messages" in function.__annotations__, name="w")
+    values, faults = bind(signature, inputs or {}, parameters or {})
+    return values if not faults else [(fault.code, fault.pointer, fault.message) for fault in faults]
+
+
+# Inputs
+
+
+def headline(
+    text: str,
+    words: int = 8,
+    style: Literal["loud", "quiet"] = "quiet",
+    on: dt.date | None = None,
+    heat: Annotated[float, Parameter()] = 0.2,
+) -> str: ...
+
+
+def test_inputs_are_read_and_python_defaults_are_left_to_python() -> None:
+    assert bound(headline, {"text": "a"}) == {"text": "a"}
+    assert bound(headline, {"text": "a", "words": 4, "style": "loud", "on": "2026-01-02"}, {"heat": 1}) == {
+        "text": "a",
+        "words": 4,
+        "style": "loud",
+        "on": dt.date(2026, 1, 2),
+        "heat": 1.0,
+    }
+
+
+def test_a_null_is_a_value() -> None:
+    assert bound(headline, {"text": "a", "on": None}) == {"text": "a", "on": None}
+    assert bound(headline, {"text": None}) == [
+        ("invalid_input", "/inputs/text", "Input 'text' does not fit: Expected `str`, got `null`.")
+    ]
+
+
+def test_every_fault_is_listed_with_its_place() -> None:
+    assert bound(headline, {"words": "8", "style": "shrill", "colour": 1, "a/b~c": 2}, {"heat": "hot", "cold": 0}) == [
+        ("missing_input", "/inputs/text", "Input 'text' is required."),
+        ("invalid_input", "/inputs/words", "Input 'words' does not fit: Expected `int`, got `str`."),
+        ("invalid_input", "/inputs/style", "Input 'style' does not fit: Invalid enum value 'shrill'."),
+        ("unknown_input", "/inputs/colour", "There is no input 'colour'. Known: text, words, style, on."),
+        ("unknown_input", "/inputs/a~1b~0c", "There is no input 'a/b~c'. Known: text, words, style, on."),
+        ("invalid_parameter", "/parameters/heat", "Parameter 'heat' does not fit: Expected `float`, got `str`."),
+        ("unknown_parameter", "/parameters/cold", "There is no parameter 'cold'. Known: heat."),
+    ]
+
+
+def test_a_fault_inside_an_input_has_its_own_place() -> None:
+    def f(inner: list[Inner], config: Outer) -> None: ...
+
+    assert bound(f, {"inner": [{"depth": 1}, {"depth": "1"}, {}]}, {"inner": {"depth": "1"}}) == [
+        (
+            "invalid_input",
+            "/inputs/inner/1/depth",
+            "Input 'inner' does not fit: Input should be a valid integer.",
+        ),
+        ("invalid_input", "/inputs/inner/2/depth", "Input 'inner' does not fit: Field required."),
+        (
+            "invalid_parameter",
+            "/parameters/inner/depth",
+            "Parameter 'inner' does not fit: Input should be a valid integer.",
+        ),
+    ]
+
+
+def test_where_nothing_is_known_nothing_is_named() -> None:
+    def f() -> None: ...
+
+    assert bound(f, {"x": 1}, {"y": 1}) == [
+        ("unknown_input", "/inputs/x", "There is no input 'x'. Known: none."),
+        ("unknown_parameter", "/parameters/y", "There is no parameter 'y'. Known: none."),
+    ]
+
+
+def test_a_long_name_is_cut_in_the_message() -> None:
+    def f() -> None: ...
+
+    ((_, pointer, message),) = bound(f, {"x" * 500: 1})
+
+    assert pointer == "/inputs/" + "x" * 500
+    assert message == f"There is no input '{'x' * 80}'. Known: none."
+
+
+def test_a_call_lists_at_most_twenty_faults() -> None:
+    @workflow
+    def f() -> None: ...
+
+    with pytest.raises(FaultyCall) as refused:
+        f.bind(Call(workflow="f", inputs={f"x{n:02}": n for n in range(30)}))
+
+    assert [fault.pointer for fault in refused.value.faults] == [f"/inputs/x{n:02}" for n in range(20)]
+    assert (refused.value.code, refused.value.pointer) == ("unknown_input", "/inputs/x00")
+
+
+def test_keyword_arguments_take_what_nobody_is_named() -> None:
+    def f(text: str, **more: Any) -> None: ...
+
+    assert bound(f, {"text": "a", "colour": {"b": None}}) == {"text": "a", "colour": {"b": None}}
+
+
+@pytest.mark.parametrize("name", ["messages", "ctx", "config", "heat"])
+def test_keyword_arguments_do_not_take_what_is_not_an_input(name: str) -> None:
+    def f(
+        messages: Any,
+        ctx: Any = None,
+        config: TypedConfig | None = None,
+        heat: Annotated[float, Parameter()] = 0.2,
+        **more: Any,
+    ) -> None: ...
+
+    assert bound(f, {name: "evil"}) == [
+        ("unknown_input", f"/inputs/{name}", f"There is no input {name!r}. Known: none.")
+    ]
+
+
+# Parameters
+
+
+def test_a_marked_parameter_without_a_default_is_required() -> None:
+    def f(heat: Annotated[float, Parameter()], top: Annotated[int, Parameter()] = 1) -> None: ...
+
+    assert bound(f, {}, {"heat": 1, "top": 2}) == {"heat": 1.0, "top": 2}
+    assert bound(f) == [("invalid_parameter", "/parameters/heat", "Parameter 'heat' is required.")]
+
+
+def configured(kind: Any, *default: Any) -> Any:
+    def f(config): ...
+
+    f.__annotations__ = {"config": kind}
+    f.__defaults__ = default
+    return f
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_is_built_of_the_parameters(kind: Any) -> None:
+    assert bound(configured(kind), {}, {"low": 0, "stop": ["."]}) == {"config": kind(low=0.0, stop=["."])}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_keeps_what_its_default_says(kind: Any) -> None:
+    default = kind(low=0.5, high=5.0)
+
+    assert bound(configured(kind, default)) == {}
+    assert bound(configured(kind, default), {}, {"low": 2}) == {"config": kind(low=2.0, high=5.0)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_that_is_wrong_with_a_config_is_listed(kind: Any) -> None:
+    faults = bound(configured(kind), {}, {"high": "1", "stop": "x", "odd": 1})
+
+    assert [(code, pointer) for code, pointer, _ in faults] == [
+        ("invalid_parameter", "/parameters/high"),
+        ("invalid_parameter", "/parameters/stop"),
+        ("unknown_parameter", "/parameters/odd"),
+        ("invalid_parameter", "/parameters/low"),
+    ]
+    assert faults[-1][2] == "Parameter 'low' is required."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_may_refuse_what_fits_field_by_field(kind: Any) -> None:
+    ((code, pointer, message),) = bound(configured(kind), {}, {"low": 3})
+
+    assert (code, pointer) == ("invalid_parameter", "/parameters")
+    assert message.startswith("The parameters do not fit: ")
+    assert message.endswith("low is above high.")
+
+
+def test_a_config_of_pydantics_holds_its_fields_to_their_constraints() -> None:
+    assert bound(configured(BaseConfig), {}, {"low": 0, "high": 11}) == [
+        (
+            "invalid_parameter",
+            "/parameters/high",
+            "Parameter 'high' does not fit: Input should be less than or equal to 10.",
+        )
+    ]
+
+
+def test_a_config_whose_fields_all_have_defaults_needs_no_parameters() -> None:
+    assert bound(configured(Outer)) == {"config": Outer()}
+    assert bound(configured(TypedConfig)) == {"config": {}}
+    assert bound(configured(TypedConfig), {}, {"low": 1}) == {"config": {"low": 1.0}}
+
+
+def test_an_optional_config_is_built_only_of_parameters() -> None:
+    f = configured(DataConfig | None, None)
+
+    assert bound(f) == {}
+    assert bound(f, {}, {"low": 0}) == {"config": DataConfig(low=0.0)}
+    assert bound(f, {}, {"high": 2}) == [("invalid_parameter", "/parameters/low", "Parameter 'low' is required.")]
+
+
+def test_a_config_may_hold_what_no_caller_can_send() -> None:
+    class Client: ...
+
+    @dataclasses.dataclass
+    class Settings:
+        client: Client
+        heat: float = 0.2
+
+    client = Client()
+
+    assert bound(configured(Settings, Settings(client)), {}, {"heat": 1}) == {"config": Settings(client, 1.0)}
+
+
+def test_a_message_that_ends_a_sentence_gets_no_second_stop() -> None:
+    class Strict(msgspec.Struct):
+        low: float = 0
+
+        def __post_init__(self) -> None:
+            raise ValueError("Never!")
+
+    assert bound(configured(Strict), {}, {"low": 1}) == [
+        ("invalid_parameter", "/parameters", "The parameters do not fit: Never!")
+    ]

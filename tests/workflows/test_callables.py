@@ -1,0 +1,56 @@
+"""The `def` behind whatever an author declares."""
+
+import functools
+from typing import Any
+
+import pytest
+
+from palaver.workflows.callables import called, definition, name_of
+
+
+def plain(x: int) -> int:
+    return x
+
+
+@functools.wraps(plain)
+def wrapped(*args: Any) -> int:
+    return plain(*args)
+
+
+class Agent:
+    def __call__(self, x: int) -> int:
+        return x
+
+    def method(self, x: int) -> int:
+        return x
+
+
+class Decorated:
+    @functools.wraps(plain)
+    def __call__(self, *args: Any) -> int:
+        return plain(*args)
+
+
+agent = Agent()
+half = functools.partial(plain, 1)
+quarter = functools.partial(functools.partial(agent.method), 1)
+
+CASES: dict[str, tuple[Any, Any, Any, str]] = {
+    "a function": (plain, plain, plain, "plain"),
+    "a decorated function": (wrapped, wrapped, plain, "plain"),
+    "a partial": (half, plain, plain, "plain"),
+    "a partial of a decorated function": (functools.partial(wrapped, 1), wrapped, plain, "plain"),
+    "a partial of a partial of a method": (quarter, quarter.func, quarter.func, "method"),
+    "an object": (agent, Agent.__call__, Agent.__call__, "Agent"),
+    "an object with a decorated call": (Decorated(), Decorated.__call__, plain, "Decorated"),
+    "a partial of an object": (functools.partial(agent, 1), Agent.__call__, Agent.__call__, "Agent"),
+    "a class": (Agent, Agent, Agent, "Agent"),
+    "a builtin": (len, len, len, "len"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_runs_what_is_written_and_its_name(case: str) -> None:
+    function, runs, written, name = CASES[case]
+
+    assert (called(function), definition(function), name_of(function)) == (runs, written, name)

@@ -1,0 +1,122 @@
+"""The context: what a running workflow may say, and by which way."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+
+from palaver.core.calls import Call, Finish, Secret
+from palaver.core.events import PartAdded
+from palaver.core.parts import Data
+from palaver.workflows.context import Context
+from palaver.workflows.threads import Threads
+
+STATUS = PartAdded(part=Data(name="status", value="Working."), transient=True)
+
+
+def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
+    call = Call(workflow="w", **given)
+    return Context(run_id="run_1", session="s", call=call, flags={}, emit=emit, threads=Threads(1))
+
+
+def in_a_thread(*work: Callable[[], object]) -> None:
+    """Each in a thread of its own, all alive at once."""
+    together = threading.Barrier(len(work))
+
+    def run(one: Callable[[], object]) -> None:
+        together.wait(10)
+        one()
+        together.wait(10)
+
+    threads = [threading.Thread(target=run, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+
+def test_a_log_line_is_a_transient_part() -> None:
+    said: list[object] = []
+
+    context(said.append).log("Working.")
+
+    assert said == [STATUS]
+
+
+@pytest.mark.parametrize("reason", get_args(Finish))
+def test_a_run_may_end_for_a_reason(reason: Finish) -> None:
+    ctx = context()
+    before = ctx.ending
+    ctx.finish(reason)
+
+    assert (before, ctx.ending) == ("stop", reason)
+
+
+def test_a_run_does_not_end_for_a_reason_of_its_own() -> None:
+    with pytest.raises(ValueError, match=r"finish\(\) takes one of stop, length, .*, not 'tired'"):
+        context().finish("tired")  # type: ignore[arg-type]
+
+
+def test_secrets_are_given_and_not_shown() -> None:
+    ctx = context(secrets={"key": Secret("hush")})
+
+    assert ctx.secrets["key"].reveal() == "hush"
+    assert "hush" not in repr(vars(ctx))
+
+
+def test_a_thread_of_sync_code_speaks_its_own_way_and_others_do_not() -> None:
+    direct: list[object] = []
+    mine: list[object] = []
+    ctx = context(direct.append)
+
+    def sync_code() -> None:
+        with ctx.speaking(mine.append):
+            ctx.emit("sync")
+            in_a_thread(lambda: ctx.emit("helper"))
+        ctx.emit("after")
+
+    in_a_thread(sync_code)
+    ctx.emit("loop")
+
+    assert (mine, direct) == (["sync", "helper"], ["after", "loop"])
+
+
+def test_the_loop_speaks_directly_while_sync_code_runs() -> None:
+    direct: list[object] = []
+    mine: list[object] = []
+    ctx = context(direct.append)
+    ready, done = threading.Event(), threading.Event()
+
+    def sync_code() -> None:
+        with ctx.speaking(mine.append):
+            ready.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=sync_code)
+    thread.start()
+    ready.wait(10)
+    ctx.emit("loop")
+    done.set()
+    thread.join(10)
+
+    assert (direct, mine) == (["loop"], [])
+
+
+def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
+    said: dict[str, list[object]] = {"a": [], "b": []}
+    ctx = context()
+    both = threading.Barrier(2)
+
+    def sync_code(name: str) -> Callable[[], None]:
+        def work() -> None:
+            with ctx.speaking(said[name].append):
+                both.wait(10)
+                ctx.emit(name)
+                both.wait(10)
+
+        return work
+
+    in_a_thread(sync_code("a"), sync_code("b"))
+
+    assert said == {"a": ["a"], "b": ["b"]}

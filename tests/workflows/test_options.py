@@ -1,0 +1,55 @@
+"""Options of a declaration."""
+
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidOption
+from palaver.workflows.options import Limits, Options, read_options
+
+
+def test_without_options_everything_is_left_to_others() -> None:
+    assert read_options("w") == Options(on_disconnect=None, system="keep", limits=Limits())
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"seconds": 2, "events": 3}, Limits(seconds=2, events=3)],
+    ids=["dict", "Limits"],
+)
+def test_options_are_read(limits: Any) -> None:
+    assert read_options("w", on_disconnect="finish", system="drop", limits=limits) == Options(
+        on_disconnect="finish", system="drop", limits=Limits(seconds=2.0, events=3)
+    )
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"on_disconnect": "stay"}, "w: on_disconnect must be one of None, 'cancel', 'finish', not 'stay'."),
+    ({"on_disconnect": ["cancel"]}, "w: on_disconnect must be one of None, 'cancel', 'finish', not ['cancel']."),
+    ({"system": None}, "w: system must be one of 'keep', 'drop', 'reject', not None."),
+    (
+        {"limits": {"second": 1}},
+        "w: limits takes seconds, events and bytes: Object contains unknown field `second`.",
+    ),
+    (
+        {"limits": {"seconds": "1"}},
+        "w: limits takes seconds, events and bytes: Expected `float | null`, got `str` - at `$.seconds`.",
+    ),
+    (
+        {"limits": {"events": 0}},
+        "w: limits takes seconds, events and bytes: Expected `int` >= 1 - at `$.events`.",
+    ),
+    (
+        {"limits": Limits(seconds=-1)},
+        "w: limits takes seconds, events and bytes: Expected `float` > 0.0 - at `$.seconds`.",
+    ),
+    ({"limits": 5}, "w: limits takes seconds, events and bytes: Expected `object`, got `int`."),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), WRONG, ids=[why for _, why in WRONG])
+def test_an_option_that_means_nothing_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        read_options("w", **given)
+
+    assert (refused.value.code, refused.value.message) == ("invalid_option", why)

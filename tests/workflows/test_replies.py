@@ -1,0 +1,122 @@
+"""The reply grammar as a machine: value in, messages, parts and events out. All of its rules: tests/engine."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.events import PartAdded, TextDelta
+from palaver.core.messages import Message
+from palaver.core.parts import Data, Text, ToolCall
+from palaver.core.usage import Usage
+from palaver.errors import BadStream
+from palaver.workflows.produce import Emitted, Returned
+from palaver.workflows.replies import Replies
+
+USER, SYSTEM, ASSISTANT = Message.user("Well?"), Message.system("Be kind."), Message.assistant("Hello.")
+NEW = Message.assistant("Hi.")
+
+
+def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = ()) -> list[Any]:
+    return list(Replies(is_chat=is_chat, history=history).feed(value))
+
+
+# What is emitted
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+@pytest.mark.parametrize(
+    "said", [NEW, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
+)
+def test_one_of_our_own_values_may_be_emitted(said: Any, is_chat: bool) -> None:
+    replies = Replies(is_chat=is_chat)
+
+    assert list(replies.emitted(said)) == [said]
+    assert list(replies.feed(Emitted(said))) == [said]
+    assert replies.value() == (UNSET if is_chat else None)
+
+
+@pytest.mark.parametrize("said", ["text", None, {"role": "assistant", "content": "Hi."}, b"x", Returned(1)], ids=repr)
+def test_nothing_else_may_be_emitted(said: Any) -> None:
+    with pytest.raises(BadStream, match=rf"not a {type(said).__name__}"):
+        fed(Emitted(said))
+
+
+# The history, given back
+
+
+CALLING = Message.assistant(ToolCall(call_id="c1", name="f"))
+
+HISTORIES: dict[str, tuple[tuple[Message, ...], list[Any], list[Message]]] = {
+    "all of it": ((USER,), [USER, NEW], [NEW]),
+    "all of it, spelt otherwise": (
+        (USER,),
+        [{"role": "user", "content": [{"type": "text", "text": "Well?"}]}, NEW],
+        [NEW],
+    ),
+    "with what went before": ((USER, ASSISTANT, USER), [USER, ASSISTANT, USER, NEW], [NEW]),
+    "with system messages": ((SYSTEM, USER), [SYSTEM, USER, NEW], [NEW]),
+    "its beginning": ((USER, ASSISTANT, USER), [USER, ASSISTANT, NEW], [NEW]),
+    "itself alone": ((USER, ASSISTANT, USER), [USER, ASSISTANT, USER], []),
+    "with calls and results": (
+        (USER, CALLING, Message.tool("c1", "4")),
+        [USER, CALLING, Message.tool("c1", 4), NEW],
+        [NEW],
+    ),
+    "only its last message": ((SYSTEM, USER), [USER, NEW], [NEW]),
+    "what looks like it may be said anew": ((ASSISTANT, USER), [ASSISTANT], [ASSISTANT]),
+    "another conversation": ((USER,), [Message.user("Else?"), ASSISTANT], [ASSISTANT]),
+    "none": ((), [NEW], [NEW]),
+}
+
+
+@pytest.mark.parametrize("case", HISTORIES)
+def test_the_history_is_not_repeated(case: str) -> None:
+    history, given, new = HISTORIES[case]
+
+    assert fed(given, history=history) == new
+    assert fed({"messages": given}, history=history) == new
+
+
+# Warnings
+
+
+def test_what_is_left_out_or_shown_otherwise_is_noted_once() -> None:
+    replies = Replies(is_chat=True)
+    for value in ([USER], [SYSTEM], [USER], 5, 6, 5.5):
+        list(replies.feed(value))
+
+    assert replies.warnings == [
+        "dropped a user message from a chat's reply",
+        "dropped a system message from a chat's reply",
+        "a chat gave a value of type int, which is no message; it is shown as data",
+        "a chat gave a value of type float, which is no message; it is shown as data",
+    ]
+
+
+# The value
+
+
+def test_the_value_that_comes_with_the_end_goes_before_all_others() -> None:
+    replies = Replies(is_chat=False)
+    list(replies.feed(Returned(1)))
+
+    assert (replies.value(), replies.value(None), replies.value((1, 2))) == (1, None, [1, 2])
+    assert Replies(is_chat=True).value(5) is UNSET
+
+
+def test_a_value_that_is_given_is_not_changed_afterwards() -> None:
+    given = {"a": [1]}
+    replies = Replies(is_chat=False)
+    list(replies.feed(given))
+    given["a"].append(2)
+
+    assert replies.value() == {"a": [1]}
+
+
+def test_a_list_that_mixes_messages_with_something_else_is_no_messages() -> None:
+    assert fed([NEW, 5]) == [
+        Message.assistant(
+            Data(name="output", value=[{"role": "assistant", "parts": [{"type": "text", "text": "Hi."}]}, 5])
+        )
+    ]

@@ -1,0 +1,268 @@
+"""Signatures: which parameter gets what, and declarations that cannot mean anything."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import msgspec
+import pytest
+
+from palaver.core.messages import Message
+from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
+from palaver.workflows.context import Context
+from palaver.workflows.signature import Parameter, Signature, read_signature, takes_messages
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@dataclass
+class Config:
+    heat: float = 0.2
+
+
+class Agent:
+    def __call__(self, messages: list[Message], subject: str = "maths") -> str: ...
+
+    def method(self, messages: list[Message], subject: str) -> str: ...
+
+    @classmethod
+    def of_class(cls, messages: list[Message]) -> str: ...
+
+    @staticmethod
+    def of_none(messages: list[Message]) -> str: ...
+
+
+def signature(function: Any, *, is_chat: bool = True) -> Signature:
+    return read_signature(function, is_chat=is_chat, name="w")
+
+
+def uses(function: Any, *, is_chat: bool = True) -> dict[str, str]:
+    return {argument.name: argument.use for argument in signature(function, is_chat=is_chat).arguments}
+
+
+# What a parameter is for
+
+
+def test_each_parameter_has_its_use() -> None:
+    def f(
+        messages: list[Message],
+        ctx: Any,
+        subject: str,
+        config: Config,
+        top: Annotated[float, Parameter(description="h")] = 0.2,
+        *rest: Any,
+        words: int = 8,
+        **more: Any,
+    ) -> None: ...
+
+    read = signature(f)
+
+    assert {argument.name: argument.use for argument in read.arguments} == {
+        "messages": "messages",
+        "ctx": "context",
+        "subject": "input",
+        "config": "config",
+        "top": "parameter",
+        "words": "input",
+    }
+    assert read.open
+    assert list(read.settings) == ["top", "heat"]
+
+
+def test_a_context_is_known_by_its_name_or_its_annotation() -> None:
+    def f(a: Context, b: Context | None, c: "Context", ctx: int, d: int) -> None: ...
+
+    assert uses(f, is_chat=False) == {"a": "context", "b": "context", "c": "context", "ctx": "context", "d": "input"}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Annotated[float, Parameter()],
+        Annotated[float, Parameter],
+        Optional[Annotated[float, Parameter()]],  # noqa: UP045
+        Annotated[float | None, "note", Parameter()],
+    ],
+    ids=str,
+)
+def test_a_parameter_is_known_by_its_mark(annotation: Any) -> None:
+    def f(heat: annotation = None) -> None: ...  # type: ignore[valid-type]
+
+    assert uses(f, is_chat=False) == {"heat": "parameter"}
+
+
+@pytest.mark.parametrize("annotation", [Config, Config | None, Optional[Config], Annotated[Config, "note"]], ids=str)  # noqa: UP045
+def test_a_config_is_known_by_its_name_and_its_model(annotation: Any) -> None:
+    def f(config: annotation, settings: annotation) -> None: ...  # type: ignore[valid-type]
+
+    assert uses(f, is_chat=False) == {"config": "config", "settings": "input"}
+
+
+def test_a_config_without_a_model_is_an_input() -> None:
+    def f(config: dict[str, Any]) -> None: ...
+
+    assert uses(f, is_chat=False) == {"config": "input"}
+
+
+# The place for the history
+
+
+class Bare:
+    def f(self, messages) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("annotation", "dialect"),
+    [
+        (list[Message], "palaver"),
+        (Sequence[Message], "palaver"),
+        (Iterable[Message], "palaver"),
+        (tuple[Message, ...], "palaver"),
+        (list[Message] | None, "palaver"),
+        (Annotated[list[Message], "the conversation"], "palaver"),
+        ("list[Message]", "palaver"),
+        (list["Message"], "palaver"),
+        (list[dict[str, Any]], "chat-completions"),
+        (list, "chat-completions"),
+        (Any, "chat-completions"),
+        ("list[Unknown]", "chat-completions"),
+    ],
+    ids=str,
+)
+def test_the_annotation_of_the_history_picks_its_dialect(annotation: Any, dialect: str) -> None:
+    def f(messages: annotation) -> None: ...  # type: ignore[valid-type]
+
+    assert signature(f).dialect == dialect
+    assert signature(Bare().f).dialect == "chat-completions"
+
+
+def test_the_history_goes_to_the_only_list_of_messages() -> None:
+    def f(subject: str, talk: list[Message]) -> None: ...
+
+    assert uses(f) == {"subject": "input", "talk": "messages"}
+
+
+def test_a_parameter_named_messages_goes_before_other_lists_of_messages() -> None:
+    def f(talk: list[Message], messages: Any) -> None: ...
+
+    assert uses(f) == {"talk": "input", "messages": "messages"}
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_who_would_have_a_place_for_a_history(is_chat: bool) -> None:
+    def none(text: str) -> None: ...
+
+    def two(a: list[Message], b: list[Message]) -> None: ...
+
+    def one(a: list[Message]) -> None: ...
+
+    def named(messages: str) -> None: ...
+
+    assert [takes_messages(function) for function in (none, two, one, named)] == [False, False, True, True]
+    assert uses(named, is_chat=is_chat) == {"messages": "messages" if is_chat else "input"}
+
+
+def test_a_chat_without_a_place_for_the_history_is_refused() -> None:
+    def none(text: str) -> None: ...
+
+    def two(a: list[Message], b: list[Message]) -> None: ...
+
+    for function in (none, two):
+        with pytest.raises(ChatWithoutMessages) as refused:
+            signature(function)
+        assert refused.value.code == "chat_without_messages"
+        assert refused.value.message == (
+            "w is declared as a chat but takes no history: give it a parameter named messages, "
+            "or declare it with @workflow."
+        )
+
+
+# Whatever can be called
+
+
+def test_objects_methods_and_partials_are_read_like_functions() -> None:
+    agent = Agent()
+    fixed = functools.partial(agent.method, subject="physics")
+
+    assert uses(agent) == {"messages": "messages", "subject": "input"}
+    assert uses(agent.method) == {"messages": "messages", "subject": "input"}
+    assert uses(Agent.of_class) == uses(Agent.of_none) == {"messages": "messages"}
+    assert [(a.name, a.default, a.required) for a in signature(fixed).of("input")] == [("subject", "physics", False)]
+    assert {signature(f).dialect for f in (agent, agent.method, Agent.of_class, fixed)} == {"palaver"}
+
+
+def test_a_decorated_function_is_read_as_the_one_it_wraps() -> None:
+    def f(messages: list[Message], subject: str) -> None: ...
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> None: ...
+
+    assert uses(wrapper) == {"messages": "messages", "subject": "input"}
+    assert signature(wrapper).dialect == "palaver"
+
+
+def test_positional_parameters_are_known() -> None:
+    def f(a: int, /, b: int, *, c: int) -> None: ...
+
+    assert [argument.positional for argument in signature(f, is_chat=False).arguments] == [True, False, False]
+
+
+def test_what_does_not_say_what_it_takes_is_no_workflow() -> None:
+    with pytest.raises(NotAWorkflow, match="does not say what it takes"):
+        signature(max, is_chat=False)
+
+
+# Parameters of the workflow
+
+
+def test_two_parameters_of_one_name_are_refused() -> None:
+    def f(config: Config, heat: Annotated[float, Parameter()] = 0.2) -> None: ...
+
+    with pytest.raises(DeclarationError, match="w has two parameters named 'heat': rename one of them"):
+        signature(f, is_chat=False)
+
+
+class Unread(msgspec.Struct):
+    price: "Decimal"
+
+
+def test_a_config_whose_fields_cannot_be_read_is_refused() -> None:
+    def f(config: Unread) -> None: ...
+
+    with pytest.raises(DeclarationError, match="The fields of Unread cannot be read: name 'Decimal' is not defined"):
+        signature(f, is_chat=False)
+
+
+# Descriptions
+
+
+def test_descriptions_come_from_the_annotation_or_the_docstring() -> None:
+    def f(
+        a: Annotated[int, "from a text"],
+        b: Annotated[int, Parameter(description="from the mark")],
+        c: int,
+        d: Annotated[int, Parameter(), "from a text beside the mark"],
+        e: int,
+        g: int,
+    ) -> None:
+        """Does it.
+
+        Args:
+            a: not this one
+            c (int): from the docstring
+
+            e: from the docstring too
+        Returns:
+            g: nothing
+        """
+
+    assert {argument.name: argument.description for argument in signature(f, is_chat=False).arguments} == {
+        "a": "from a text",
+        "b": "from the mark",
+        "c": "from the docstring",
+        "d": "from a text beside the mark",
+        "e": "from the docstring too",
+        "g": "",
+    }

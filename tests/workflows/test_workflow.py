@@ -1,0 +1,123 @@
+"""The workflow that a function makes: it describes itself, takes calls, and can still be called."""
+
+import functools
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from palaver.core.calls import Call
+from palaver.core.messages import Message
+from palaver.errors import FaultyCall
+from palaver.workflows.declare import chat, workflow
+from palaver.workflows.signature import Parameter
+from palaver.workflows.workflow import FunctionWorkflow, Workflow
+from tests.engine.running import ASKED, end_of, finished, ran
+
+HERE = Path(__file__).name
+
+
+class Opaque: ...
+
+
+@chat
+def tutor(messages: list[Message], subject: str = "maths", heat: Annotated[float, Parameter()] = 0.2) -> str:
+    """Explains a subject."""
+    return f"{subject} {heat} {len(messages)}"
+
+
+@workflow
+def odd(a: Opaque, b: int, c: "Unknown", d: Annotated[Opaque, Parameter()]) -> Opaque:  # type: ignore[name-defined]  # noqa: F821
+    return a
+
+
+def test_a_declared_function_can_still_be_called() -> None:
+    assert tutor([ASKED], subject="physics") == "physics 0.2 1"
+    assert vars(tutor)["__name__"] == "tutor"
+    assert (tutor.__doc__, tutor.__module__) == ("Explains a subject.", __name__)
+
+
+def test_it_keeps_the_promise_of_a_workflow() -> None:
+    assert isinstance(tutor, Workflow)
+
+
+def test_it_describes_itself() -> None:
+    described = tutor.description
+
+    assert msgspec.structs.asdict(described) | {"schemas": None} == {
+        "name": "tutor",
+        "description": "Explains a subject.",
+        "flags": {"is_chat": True},
+        "is_chat_source": "declared",
+        "schemas": None,
+        "inputs": {"subject": "maths"},
+        "parameters": {"heat": 0.2},
+        "streams": True,
+        "remote": False,
+    }
+    assert (repr(tutor), repr(odd)) == ("<chat tutor>", "<workflow odd>")
+
+
+def test_it_says_where_it_is_declared() -> None:
+    class Agent:
+        def __call__(self, messages: Any) -> None: ...
+
+    line = Agent.__call__.__code__.co_firstlineno
+    assert tutor.place == f"{HERE}:{tutor.function.__code__.co_firstlineno}"
+    assert chat(Agent()).place == chat(functools.partial(Agent()), name="w").place == f"{HERE}:{line}"
+    assert workflow(abs).place == "builtin_function_or_method"
+
+
+def test_it_lists_what_has_no_schema() -> None:
+    assert odd.unknown_types == ["a", "c", "d", "return"]
+    assert tutor.unknown_types == []
+
+
+@pytest.mark.parametrize("given", [{"inputs": {"x": 1}}, {"parameters": {"x": 1}}])
+def test_it_refuses_a_call_that_it_cannot_take(given: Any) -> None:
+    with pytest.raises(FaultyCall):
+        tutor.bind(Call(workflow="tutor", **given))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "value"),
+    [
+        ({"a": 1}, [1, 2, 3, 4, {}, "run_"]),
+        ({"a": 1, "b": 5, "d": 6, "e": 7}, [1, 5, 3, 6, {"e": 7}, "run_"]),
+    ],
+)
+async def test_arguments_reach_the_parameters_that_they_are_for(inputs: Any, value: Any) -> None:
+    def f(a: int, b: int = 2, /, c: int = 3, *, ctx: Any, d: int = 4, **more: Any) -> Any:
+        return [a, b, c, d, more, ctx.run_id[:4]]
+
+    run = await ran(workflow(f), inputs=inputs)
+
+    assert end_of(run) == finished(value=value)
+
+
+async def test_methods_objects_and_partials_run_like_functions() -> None:
+    class Agent:
+        async def __call__(self, x: int) -> int:
+            return x + 1
+
+        def method(self, x: int) -> int:
+            return x + 2
+
+    class Stream:
+        async def __call__(self, x: int) -> Any:
+            yield x + 3
+
+    agent = Agent()
+    declared: list[tuple[FunctionWorkflow, int]] = [
+        (workflow(agent), 2),
+        (workflow(agent.method), 3),
+        (workflow(Stream()), 4),
+        (workflow(functools.partial(agent.method), name="p"), 3),
+        (workflow(functools.partial(agent), name="p"), 2),
+        (workflow(workflow(agent), name="again"), 2),
+    ]
+
+    for each, value in declared:
+        run = await ran(each, inputs={"x": 1})
+        assert end_of(run) == finished(value=value), each
