@@ -1,4 +1,4 @@
-"""Parts of the docs that the code knows best are checked against it. `python -m tests.test_generated_docs` writes them."""
+"""What the code knows best of the docs is checked against it; `python -m tests.test_generated_docs` writes it."""
 
 import re
 from pathlib import Path

@@ -97,18 +97,20 @@ def test_inspect_finds_out_what_stands_at_a_url(tmp_path: Path) -> None:
     assert "Nothing at this URL says what it is." in nothing.stdout
 
 
+SEVERAL = "error: app.py declares several workflows: say which one"
+NO_CHAT = "error: shout is not a chat: use palaver call app.py:shout payload.json."
 ERRORS = {
-    "a file that is not there": (("serve", "nope.py"), 1, "error: There is no file nope.py."),
-    "a module that is not there": (("serve", "no_such_module"), 1, "error: There is no file, folder or module no_such_module."),
-    "a name that is not there": (("serve", "app.py:nobody"), 1, "error: "),
-    "a host that others can reach": (("serve", "app.py", "--host", "0.0.0.0"), 2, "error: Keys do not exist yet; bind to 127.0.0.1."),
-    "a default that is not served": (("serve", "app.py", "--default", "x"), 1, "error: No workflow 'x'. Known: shout, tutor."),
-    "a chat with what is no chat": (("chat", "app.py:shout"), 1, "error: shout is not a chat: use palaver call app.py:shout payload.json."),
-    "a chat with one of several": (("chat", "app.py"), 1, "error: app.py declares several workflows: say which one"),
+    "no such file": (("serve", "nope.py"), 1, "error: There is no file nope.py."),
+    "no such module": (("serve", "nowhere"), 1, "error: There is no file, folder or module nowhere."),
+    "no such name": (("serve", "app.py:nobody"), 1, "error: There is no 'nobody' in app.py."),
+    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, "error: Keys do not exist yet; bind to 127.0.0.1."),
+    "no such default": (("serve", "app.py", "--default", "x"), 1, "error: No workflow 'x'. Known: shout, tutor."),
+    "a chat with what is no chat": (("chat", "app.py:shout"), 1, NO_CHAT),
+    "a chat with one of several": (("chat", "app.py"), 1, SEVERAL),
     "an unknown workflow": (("chat", "nobody"), 1, "error: There is no workflow 'nobody' here."),
     "an unknown command": (("dance",), 2, "Error: No such command 'dance'."),
-    "a payload that is not there": (("call", "echo", "nope.json"), 2, "Error: "),
-}  # fmt: skip
+    "no such payload": (("call", "echo", "nope.json"), 2, "Error: "),
+}
 
 
 @pytest.mark.parametrize(("arguments", "code", "line"), ERRORS.values(), ids=ERRORS.keys())
@@ -126,7 +128,10 @@ def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
 
     broken, odd = palaver("serve", "broken.py", cwd=folder), palaver("serve", "odd.py", cwd=folder)
 
-    assert broken.stderr == "error: broken.py could not be loaded: ZeroDivisionError: division by zero (broken.py, line 2)\n"
+    assert (
+        broken.stderr
+        == "error: broken.py could not be loaded: ZeroDivisionError: division by zero (broken.py, line 2)\n"
+    )
     assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
 
 
@@ -193,7 +198,9 @@ def test_inputs_and_parameters_of_a_conversation_are_given_by_option(folder: Pat
 
 
 def test_what_a_workflow_says_cannot_move_the_cursor(folder: Path) -> None:
-    hostile = '[{"text": "\\u001b[2J\\u001b]0;owned\\u0007 \\u202e ok"}, {"tool_call": {"name": "\\u001b[31m", "id": "c"}}]'
+    hostile = (
+        '[{"text": "\\u001b[2J\\u001b]0;owned\\u0007 \\u202e ok"}, {"tool_call": {"name": "\\u001b[31m", "id": "c"}}]'
+    )
 
     run = palaver("chat", "palaver.testing:scripted", cwd=folder, stdin=hostile + "\n")
 

@@ -67,8 +67,8 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        assert process.stderr is not None
         try:
-            assert process.stderr is not None
             lines = [process.stderr.readline().split() for _ in range(5)]
             url = lines[4][2]
             page = httpx.get(url, trust_env=False, timeout=30)

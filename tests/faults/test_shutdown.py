@@ -2,6 +2,7 @@
 
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -10,8 +11,16 @@ import pytest
 
 from tests.serving import Served, served
 
-SLOW = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "one "}, {"sleep": 60}, {"text": "two"}]}}
-SHORT = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "one "}, {"sleep": 1}, {"text": "two"}]}}
+SLOW = {
+    "messages": [],
+    "flags": {"stream": True},
+    "inputs": {"script": [{"text": "one "}, {"sleep": 60}, {"text": "two"}]},
+}
+SHORT = {
+    "messages": [],
+    "flags": {"stream": True},
+    "inputs": {"script": [{"text": "one "}, {"sleep": 1}, {"text": "two"}]},
+}
 
 
 def stop_in_the_middle(server: Served, body: object, *signals: int) -> tuple[list[dict[str, object]], int, float]:
@@ -24,10 +33,8 @@ def stop_in_the_middle(server: Served, body: object, *signals: int) -> tuple[lis
             for sign in signals:
                 server.process.send_signal(sign)
                 time.sleep(0.3)
-            try:
+            with suppress(httpx.HTTPError):
                 told += list(lines)
-            except httpx.HTTPError:
-                pass
         code = server.process.wait(60)
         return [msgspec.json.decode(line) for line in told], code, time.monotonic() - began
 

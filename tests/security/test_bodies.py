@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -78,7 +79,8 @@ async def test_every_json_bound_can_be_set() -> None:
     }
     answers: dict[str, tuple[int, str]] = {}
     for setting, body in bodies.items():
-        async with client(echo, **{setting: 5}) as http:
+        bound: dict[str, Any] = {setting: 5}
+        async with client(echo, **bound) as http:
             answer = await http.post("/echo/invoke", content=body, headers={"content-type": "application/json"})
             answers[setting] = answer.status_code, answer.json()["status"]["type"]
 
@@ -109,7 +111,7 @@ async def test_of_repeated_keys_the_last_counts() -> None:  # S4.2
     ids=["seconds", "events", "bytes"],
 )
 async def test_a_run_over_its_limit_fails_with_a_code(
-    settings: dict[str, float], steps: list[object], code: str, status_code: int
+    settings: dict[str, Any], steps: list[object], code: str, status_code: int
 ) -> None:
     async with client(scripted, **settings) as http:
         answer = await http.post("/scripted/invoke", json={**HELLO, "inputs": {"script": steps}})

@@ -60,7 +60,7 @@ async def test_a_request_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture
     async with client(echo) as http:
         answer = await http.post("/echo/invoke?secret=1", json={"inputs": {"secret": "swordfish"}})
         async with asyncio.timeout(10):
-            while not caplog.records:  # It is written when the answer has left.
+            while not caplog.records:  # noqa: ASYNC110 - it is written when the answer has left, and tells nobody
                 await asyncio.sleep(0.01)
 
     (record,) = [record for record in caplog.records if record.name == "palaver.access"]
@@ -78,7 +78,7 @@ async def test_a_request_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture
 
 
 def test_a_log_line_cannot_be_forged() -> None:
-    record = logging.LogRecord("palaver", logging.INFO, "f", 1, "GET /a\n{\"level\": \"x\"}\x1b[2J", None, None)
+    record = logging.LogRecord("palaver", logging.INFO, "f", 1, 'GET /a\n{"level": "x"}\x1b[2J', None, None)
 
     assert "\n" not in JsonLines().format(record)
     assert "\n" not in Plain().format(record)
@@ -116,9 +116,7 @@ async def test_every_curl_line_of_the_page_works_as_it_stands() -> None:
             answer = await http.post(url, content=data, headers={name: value})
             statuses[url] = answer.status_code
 
-    assert statuses == {
-        f"http://localhost/{name}/invoke": 200 for name in ("calculator", "echo", "eliza", "headline")
-    }
+    assert statuses == {f"http://localhost/{name}/invoke": 200 for name in ("calculator", "echo", "eliza", "headline")}
 
 
 async def test_the_rest_api_lists_and_shows_workflows() -> None:

@@ -212,7 +212,8 @@ async def test_a_chat_with_tools_answers_with_all_its_messages_or_trimmed_with_t
 
 async def test_the_elders_take_flat_bodies_and_answer_in_their_own_form(http: httpx.AsyncClient) -> None:
     answers = [
-        await http.post(f"/headline/{path}?app=news", json={"inputs": {"text": "It rained."}}) for path in ("run", "test")
+        await http.post(f"/headline/{path}?app=news", json={"inputs": {"text": "It rained."}})
+        for path in ("run", "test")
     ]
 
     for answer in answers:
@@ -253,7 +254,13 @@ ODD_BODIES: list[tuple[str, bytes, dict[str, str], int, str]] = [
     ("history that is no messages", b'{"messages":[1]}', {}, 422, "invalid_messages"),
     ("a session that is none", b'{"messages":[],"session_id":"a b"}', {}, 400, "invalid_session_id"),
     ("force", b'{"messages":[],"flags":{"force":true}}', {}, 400, "unsupported_flag"),
-    ("said twice", b'{"messages":[],"inputs":{"messages":[{"role":"user","content":"a"}]}}', {}, 400, "conflicting_fields"),
+    (
+        "said twice",
+        b'{"messages":[],"inputs":{"messages":[{"role":"user","content":"a"}]}}',
+        {},
+        400,
+        "conflicting_fields",
+    ),
 ]
 
 

@@ -65,7 +65,13 @@ def test_the_status_of_an_error(error: PalaverError, a: int, b: int) -> None:
 
 
 def test_the_status_of_how_a_run_ended() -> None:
-    ends = [RunFinished(), RunCancelled(), RunFailed(code="too_large"), RunFailed(code="timeout"), RunFailed(code="mine")]
+    ends = [
+        RunFinished(),
+        RunCancelled(),
+        RunFailed(code="too_large"),
+        RunFailed(code="timeout"),
+        RunFailed(code="mine"),
+    ]
 
     assert [status_of_end(end) for end in ends] == [200, 200, 500, 504, 500]
     assert status_of_end(RunFailed(code="mine", status=451)) == 451

@@ -13,7 +13,8 @@ import msgspec
 import pydantic
 import pytest
 
-from palaver.workflows.shapes import Misfit, Misfits, escaped, shape_of
+from palaver.core.jsons import escaped
+from palaver.workflows.shapes import Misfit, Misfits, shape_of
 
 
 class Colour(enum.Enum):

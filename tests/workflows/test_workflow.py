@@ -59,11 +59,14 @@ def test_it_describes_itself() -> None:
     assert (repr(tutor), repr(odd)) == ("<chat tutor>", "<workflow odd>")
 
 
-def test_it_says_where_it_is_declared() -> None:
+def test_it_says_where_it_is_declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Agent:
         def __call__(self, messages: Any) -> None: ...
 
     line = Agent.__call__.__code__.co_firstlineno
+    monkeypatch.chdir(Path(__file__).parents[1])
+    assert tutor.place.startswith(f"{Path(__file__).parent.name}/{HERE}:")
+    monkeypatch.chdir(tmp_path)
     assert tutor.place == f"{HERE}:{tutor.function.__code__.co_firstlineno}"
     assert chat(Agent()).place == chat(functools.partial(Agent()), name="w").place == f"{HERE}:{line}"
     assert workflow(abs).place == "builtin_function_or_method"

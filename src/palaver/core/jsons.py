@@ -46,6 +46,11 @@ def encode(value: Any) -> bytes:
     return _encode(value)
 
 
+def escaped(step: str) -> str:
+    """One step of a JSON pointer."""
+    return step.replace("~", "~0").replace("/", "~1")
+
+
 def parsed(text: str) -> Any:
     """The value of a JSON text, or the text itself where it is not JSON, or nested deeper than we read."""
     try:

@@ -11,6 +11,8 @@ import msgspec
 
 from palaver.core.calls import Call
 from palaver.core.events import RunFailed, RunStarted
+from palaver.core.history import BOUNDS as HISTORY
+from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
 from palaver.core.ids import sortable
 from palaver.engine.run import Attend, Bounds, Run
@@ -45,6 +47,7 @@ class Engine:
         store: Store | None = None,
         threads: Threads | None = None,
         bounds: Bounds | None = None,
+        history: HistoryBounds = HISTORY,
         now: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = new_run_id,
         debug: bool = False,
@@ -53,6 +56,7 @@ class Engine:
         self.draining = False
         self._store = store or Memory()
         self._bounds = bounds or Bounds()
+        self._history = history
         self._now = now
         self._new_id = new_id
         self._debug = debug
@@ -69,7 +73,7 @@ class Engine:
         """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
-        messages, warnings = believed(call.messages, system=workflow.options.system)
+        messages, warnings = believed(call.messages, system=workflow.options.system, bounds=self._history)
         call = msgspec.structs.replace(call, messages=messages)
         producer = workflow.bind(call)
         started = self._started(call)

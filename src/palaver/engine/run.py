@@ -83,6 +83,7 @@ class Run:
             flags=workflow.description.flags,
             emit=self._emit,
             threads=threads,
+            trace_parent=f"00-{started.trace_id}-{started.span_id}-01",
         )
         self._is_chat = workflow.description.is_chat
         self._grammar = Grammar(run_id, history=call.messages)

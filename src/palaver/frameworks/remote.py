@@ -122,7 +122,7 @@ class RemoteWorkflow:
     async def _produce(self, call: Call, context: Context, read_as: Description) -> AsyncGenerator[object, None]:
         service = self._service or await self._asked_again()
         speak, told = CLIENTS[service.dialect], service.description
-        call = msgspec.structs.replace(call, session=context.session)
+        call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         # A chat that was away until now was not called as one: then its messages, whole, are the value.
         stream = told.streams and told.is_chat == read_as.is_chat
         request = speak.request(call, is_chat=told.is_chat, stream=stream)

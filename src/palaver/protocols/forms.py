@@ -114,14 +114,14 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
     joined: dict[str, Any] = {}
 
     def add(name: str, value: Any, found: str) -> None:
-        first = places.setdefault(f"/inputs/{_step(name)}", found)
+        first = places.setdefault(f"/inputs/{jsons.escaped(name)}", found)
         if not _is_same(joined.setdefault(name, value), value):
             raise differ(first, found)
 
     for base, holder in (("/data", data), ("", body)):
         for name, value in _object(holder, "inputs", base).items():
             if not (is_chat and name == "messages" and value is None):  # A null is a value, but no history.
-                add(name, value, f"{base}/inputs/{_step(name)}")
+                add(name, value, f"{base}/inputs/{jsons.escaped(name)}")
     if body.get("messages") is not None:
         add("messages", body["messages"], "/messages")
     return joined
@@ -183,7 +183,7 @@ def _tags(body: _Object) -> _Object:
 
 def _strays(body: _Object, *, envelope: bool) -> frozenset[str]:
     meant = _MEANT.union(_KEPT, () if envelope else _KEPT_IN_DATA)
-    return frozenset(_step(name) for name in body if name not in meant)
+    return frozenset(jsons.escaped(name) for name in body if name not in meant)
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
@@ -205,11 +205,6 @@ def _is_same(one: Any, other: Any) -> bool:
             return len(one) == len(other) and all(map(_is_same, one, other))  # pyright: ignore[reportUnknownArgumentType]  # JSON
         case _:
             return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _step(name: str) -> str:
-    """A key as one step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _called(value: Any) -> str:

@@ -33,7 +33,10 @@ class Server:
         self.registry = registry
         self.settings = settings or Settings()
         self.engine = Engine(
-            threads=Threads(self.settings.threads), bounds=self.settings.run_bounds, debug=self.settings.debug
+            threads=Threads(self.settings.threads),
+            bounds=self.settings.run_bounds,
+            history=self.settings.history_bounds,
+            debug=self.settings.debug,
         )
         self.metrics = Metrics(self.engine)
         self._pulse = Pulse(stall=self.settings.stream_stall)

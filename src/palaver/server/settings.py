@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import history, jsons
 from palaver.engine.run import Bounds
 from palaver.errors import SettingsError
 
@@ -49,6 +49,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Items of one list; beyond: 400."""
     max_string: int = jsons.LONGEST_STRING
     """Characters of one string; beyond: 413."""
+    max_messages: int = history.BOUNDS.messages
+    """Messages of one call; beyond: 400."""
+    max_parts: int = history.BOUNDS.parts
+    """Parts of one message; beyond: 400."""
+    max_files: int = history.BOUNDS.files
+    """Files of one call; beyond: 413."""
+    max_file: int = history.BOUNDS.file
+    """Bytes of one file, decoded; beyond: 413."""
     run_seconds: float = 600
     """How long a run may take, unless its author says otherwise."""
     run_events: int = 200_000
@@ -80,6 +88,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def run_bounds(self) -> Bounds:
         """How far a run may go, unless its author says otherwise."""
         return Bounds(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
+
+    @property
+    def history_bounds(self) -> history.Bounds:
+        """How much the history of a call may hold."""
+        return history.Bounds(
+            messages=self.max_messages, parts=self.max_parts, files=self.max_files, file=self.max_file
+        )
 
     @property
     def json_bounds(self) -> jsons.Bounds:

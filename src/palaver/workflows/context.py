@@ -18,10 +18,20 @@ class Context:
     """One run, as its workflow sees it. A parameter named `ctx` receives it."""
 
     def __init__(
-        self, *, run_id: str, session: str, call: Call, flags: Mapping[str, bool], emit: Emit, threads: Threads
+        self,
+        *,
+        run_id: str,
+        session: str,
+        call: Call,
+        flags: Mapping[str, bool],
+        emit: Emit,
+        threads: Threads,
+        trace_parent: str | None = None,
     ) -> None:
         self.run_id = run_id
         self.session = session
+        self.trace_parent = trace_parent
+        """The run's place in its trace, to send along as the header `traceparent`."""
         self.messages: Sequence[Message] = call.messages
         self.options: Mapping[str, Any] = call.options
         """Temperature and the like, as the caller asked."""

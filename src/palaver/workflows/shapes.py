@@ -110,11 +110,6 @@ def shape_of(annotation: Any) -> Shape:
     return _Anything(known=False)
 
 
-def escaped(step: str) -> str:
-    """One step of a JSON pointer."""
-    return step.replace("~", "~0").replace("/", "~1")
-
-
 # Whose annotation is it?
 
 
@@ -158,7 +153,7 @@ def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
             value = cast("Any", value)[step]
         elif kind != "missing" or place < len(steps):
             continue
-        pointer += f"/{escaped(str(step))}"
+        pointer += f"/{jsons.escaped(str(step))}"
     return pointer
 
 
@@ -176,4 +171,4 @@ def _msgspec_misfit(message: str) -> Misfit:
     if placed is None:
         return Misfit("", message)
     path, _, _ = placed[2].partition("[...]")  # Some value of a mapping: it does not say which.
-    return Misfit("".join(f"/{escaped(name or index)}" for name, index in _STEP.findall(path)), placed[1])
+    return Misfit("".join(f"/{jsons.escaped(name or index)}" for name, index in _STEP.findall(path)), placed[1])

@@ -79,9 +79,12 @@ class FunctionWorkflow:
 
     @property
     def place(self) -> str:
-        """File and line of the function."""
+        """File and line of the function; the path of a file below the working folder, the name of any other."""
         code = getattr(definition(self.function), "__code__", None)
-        return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else type(self.function).__name__
+        if code is None:
+            return type(self.function).__name__
+        path, here = Path(code.co_filename), Path.cwd()
+        return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
 
     @property
     def unknown_types(self) -> list[str]:
