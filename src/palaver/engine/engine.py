@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -63,6 +64,8 @@ class Engine:
         self._alive: dict[str, Run] = {}
         self._ended: dict[str, tuple[float, Run]] = {}  # With the time of their end, the oldest first.
         self._forgetting: asyncio.TimerHandle | None = None
+        self._deadlines: list[tuple[float, str]] = []  # A heap; those of ended runs are passed over.
+        self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def alive(self) -> int:
@@ -94,6 +97,7 @@ class Engine:
         self._store.opened(run)
         self._alive[run.id] = run
         run.begin(producer, ended=self._note_end)
+        self._watch(run)
         return run
 
     def get(self, run_id: str) -> Run:
@@ -119,11 +123,32 @@ class Engine:
             for waiter in late:
                 waiter.cancel()
 
+    def _watch(self, run: Run) -> None:
+        """See to it that the run ends in time; one timer for all of them, because each would cost half a KiB."""
+        heappush(self._deadlines, (run.expires_at, run.id))
+        if self._deadlines[0][1] == run.id:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = asyncio.get_running_loop().call_at(run.expires_at, self._expire)
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._alarm = None
+        while self._deadlines and (self._deadlines[0][0] <= loop.time() or self._deadlines[0][1] not in self._alive):
+            run = self._alive.get(heappop(self._deadlines)[1])
+            if run is not None:
+                run.expire()
+        if self._deadlines:
+            self._alarm = loop.call_at(self._deadlines[0][0], self._expire)
+
     def _note_end(self, run: Run) -> None:
         """Remember a run for a minute after its end, less when there are many."""
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
         del self._alive[run.id]
+        if len(self._deadlines) > 2 * len(self._alive) + 1_000:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._alive]
+            heapify(self._deadlines)
         loop = asyncio.get_running_loop()
         self._ended[run.id] = loop.time(), run
         if len(self._ended) > _REMEMBERED_RUNS:

@@ -95,11 +95,12 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._task: asyncio.Task[None] | None = None
-        self._helpers: set[asyncio.Task[None]] = set()
+        self._helpers: list[asyncio.Task[None]] = []
         self._producing = True
         self._ordered: Terminal | None = None
-        self._over: asyncio.Future[None] = self._loop.create_future()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._over: asyncio.Future[None] | None = None  # Made by the first who waits for the end.
+        self._is_over = False
+        self._waiters: list[asyncio.Future[None]] = []
         # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
         self._attend = attend
         self._sending: Sequence[Event] = ()
@@ -115,8 +116,8 @@ class Run:
 
     def begin(self, producer: Producer, *, ended: Callable[["Run"], None]) -> None:
         """Start the run's task; `ended` is told when it is over."""
-        self._over.add_done_callback(lambda _: ended(self))
-        self._deadline = self._loop.call_later(self._bounds.seconds, self._expire)
+        self._tell_ended = ended
+        self.expires_at = self._loop.time() + self._bounds.seconds
         self._task = self._loop.create_task(self._drive(producer), name=self.id)
 
     def cancel(self, terminal: Terminal | None = None) -> None:
@@ -131,6 +132,10 @@ class Run:
 
     async def ended(self) -> None:
         """Wait until its last event is recorded and told to the reader that started it."""
+        if self._is_over:
+            return
+        if self._over is None:
+            self._over = self._loop.create_future()
         await asyncio.wait([self._over])
 
     async def follow(self, after: int = -1) -> AsyncIterator[Sequence[Event]]:
@@ -144,34 +149,36 @@ class Run:
                 return
             else:
                 waiter = self._loop.create_future()
-                self._waiters.add(waiter)
+                self._waiters.append(waiter)
                 try:
                     await waiter
                 finally:
-                    self._waiters.discard(waiter)
+                    if waiter in self._waiters:
+                        self._waiters.remove(waiter)
 
     # Its task
 
     async def _drive(self, producer: Producer) -> None:
-        await self._end(await self._produced(producer))
-
-    async def _produced(self, producer: Producer) -> Terminal:
-        """Everything that the workflow gives, and how it ended."""
-        task = asyncio.current_task()
-        assert task is not None
+        """Everything that the workflow gives, and then its end. One frame for both: every event passes through it."""
         try:
             await self._say(self._grammar.start(self.started))
             if self._ordered is None:
                 async with aclosing(producer(self.context)) as values:
                     await self._consume(values)
-            return self._ordered or self._ending()
+            terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
-            stopped = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
-            while task.cancelling():
-                task.uncancel()
-            if self._ordered is not None or stopped:
-                return self._ordered or RunCancelled()
-            return failed(error, self, debug=self._debug)
+            terminal = self._broken_off(error)
+        await self._end(terminal)
+
+    def _broken_off(self, error: BaseException) -> Terminal:
+        task = asyncio.current_task()
+        assert task is not None
+        stopped = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
+        while task.cancelling():
+            task.uncancel()
+        if self._ordered is not None or stopped:
+            return self._ordered or RunCancelled()
+        return failed(error, self, debug=self._debug)
 
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
@@ -248,7 +255,6 @@ class Run:
         if not self._producing:
             return
         self._producing = False
-        self._deadline.cancel()
         if not isinstance(terminal, RunFinished):
             self.context.cancelled = True  # Sync code may still be running.
         if self._sending and self._sending is not _LATER:
@@ -258,7 +264,12 @@ class Run:
             last = self._grammar.end(msgspec.structs.replace(terminal, at=self._now()))
             await self._close(last)
         finally:
-            self._over.set_result(None)
+            self._is_over = True
+            if self._over is not None:
+                self._over.set_result(None)
+            self._tell_ended(self)
+            self._attend = None  # We may be remembered for a while; the reader's connection need not be,
+            self.context.close()  # and nothing must lead from us back to us, or only the collector could let us go.
 
     async def _close(self, last: Sequence[Event]) -> None:
         try:
@@ -270,7 +281,8 @@ class Run:
         self.finished = True
         await self._say(last)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Its time is up."""
         error = RunTimeout(f"The run took longer than {self._bounds.seconds:g} seconds.")
         self.cancel(failed(error, self, debug=self._debug))
 
@@ -310,7 +322,7 @@ class Run:
             self._wake()
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -330,8 +342,7 @@ class Run:
 
     async def _catch_up(self) -> None:
         """Tell the first reader, in order, what nobody has told it yet."""
-        assert self._attend is not None
-        while self._untold is not None:
+        while self._untold is not None and self._attend is not None:
             if batch := self.log[self._untold :]:
                 await self._attend(batch)
             told = self._untold + len(batch)
@@ -372,6 +383,6 @@ class Run:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
-        self._helpers.add(task)  # The loop itself holds tasks weakly.
-        task.add_done_callback(self._helpers.discard)
+        self._helpers.append(task)  # The loop itself holds tasks weakly.
+        task.add_done_callback(self._helpers.remove)
         return task

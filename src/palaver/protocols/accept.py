@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 _NAME = r"[!#$%&'*+.^_`|~0-9a-z-]+"
@@ -28,7 +29,8 @@ class _Range(NamedTuple):
                 return 3 if named == (kind, form) else 0
 
 
-def choose(header: str | None, offers: Sequence[str]) -> str | None:
+@lru_cache(256)  # Clients say the same thing again and again.
+def choose(header: str | None, offers: tuple[str, ...]) -> str | None:
     """The offer of the highest weight, the earlier one where they tie; None when the caller takes none of them."""
     ranges = _ranges(header or "") or [_Range("*", "*")]
     weights = [_weight(offer, ranges) for offer in offers]

@@ -94,7 +94,7 @@ def _negotiated(headers: Mapping[str, str], flags: Mapping[str, bool], offers: S
     if wanted != "agenta":
         what = "The UI message format is not served yet" if wanted == "vercel" else "That message format is unknown"
         raise NotAcceptable(f"{what}: leave x-ag-messages-format out, or ask for agenta.", supported=["agenta"])
-    left = [offer for offer in offers if stream is None or stream is (offer != JSON)]
+    left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
     if not left:
         raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
     chosen = accept.choose(headers.get("accept"), left)

@@ -115,7 +115,9 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
 
     def add(name: str, value: Any, found: str) -> None:
         first = places.setdefault(f"/inputs/{jsons.escaped(name)}", found)
-        if not _is_same(joined.setdefault(name, value), value):
+        if name not in joined:
+            joined[name] = value
+        elif not _is_same(joined[name], value):
             raise differ(first, found)
 
     for base, holder in (("/data", data), ("", body)):
@@ -183,7 +185,7 @@ def _tags(body: _Object) -> _Object:
 
 def _strays(body: _Object, *, envelope: bool) -> frozenset[str]:
     meant = _MEANT.union(_KEPT, () if envelope else _KEPT_IN_DATA)
-    return frozenset(jsons.escaped(name) for name in body if name not in meant)
+    return frozenset([jsons.escaped(name) for name in body if name not in meant] or ())
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:

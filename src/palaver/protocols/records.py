@@ -1,6 +1,5 @@
 """Records: how /invoke streams. One JSON object each, `{"type", "data"}`, in lines or in server-sent events."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -52,7 +51,7 @@ class Writer:
         self._usage: Usage | None = None
         self._messages: dict[str, str] = {}  # The message of each open item,
         self._before: dict[str, bytes] = {}  # and the beginning of its deltas.
-        self._waiting: deque[Event] = deque()  # Its first one is the call that the others wait for.
+        self._waiting: list[Event] = []  # Its first one is the call that the others wait for.
         self._arguments: dict[str, str] = {}  # Of those calls that have ended.
         # The wrap is a pure frame around its content, so it can be taken apart once.
         self._opening, self._closing = wrap(b"\0").split(b"\0")
@@ -87,7 +86,7 @@ class Writer:
             event = self._waiting[0]
             if isinstance(event, ToolStarted) and event.item not in self._arguments:
                 break
-            frames += self._tell(self._waiting.popleft())
+            frames += self._tell(self._waiting.pop(0))
         return frames
 
     def _tell(self, event: Event) -> bytes:

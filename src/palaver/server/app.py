@@ -73,7 +73,10 @@ class Server:
             finally:
                 guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             routes.check_method(found.endpoint, exchange.method, path)
-            await self._answer(exchange, found)
+            if found.endpoint.kind == "call":
+                await self._call(exchange, found)
+            else:
+                await self._answer(exchange, found)
         except PalaverError as error:
             await exchange.answer(self._refusal(error, found))
         except Gone:
@@ -88,8 +91,6 @@ class Server:
 
     async def _answer(self, exchange: Exchange, found: Match) -> None:
         match found.endpoint.kind:
-            case "call":
-                await self._call(exchange, found)
             case "inspect":
                 await self._inspect(exchange, found)
             case "own":
@@ -97,13 +98,13 @@ class Server:
             case "api":
                 await self._loaded()
                 await self._api(exchange.scope, exchange.receive, _noted(exchange))
-            case "page":
+            case _:
                 from palaver.server import home
 
                 await exchange.answer(home.page(self.registry, exchange.headers["host"], self.settings.root_path))
 
     async def _call(self, exchange: Exchange, found: Match) -> None:
-        adapter, reading = found.endpoint.adapter, None
+        adapter, stream = found.endpoint.adapter, None
         assert adapter is not None
         try:
             self.registry.find(found.workflow)
@@ -112,13 +113,19 @@ class Server:
             request = await self._read(exchange, found)
             call, reading = adapter.decode(request, self.registry.find)
             stream = Stream(exchange, adapter, reading, found.endpoint.column)
+            del request, reading
             self._pulse.add(stream)
             try:
                 workflow = self.registry.workflow(call.workflow)
-                await stream.answer(self.engine, workflow, call, cancels=found.endpoint.cancels)
+                answering = stream.answer(self.engine, workflow, call, cancels=found.endpoint.cancels)
+                # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
+                exchange.headers = {}
+                del call
+                await answering
             finally:
                 self._pulse.streams.discard(stream)
         except PalaverError as error:
+            reading = stream.reading if stream is not None else None
             answer = adapter.failure(error, reading, status=status_of(error, found.endpoint.column))
             await exchange.answer(_with_retry(answer, error))
 
@@ -192,7 +199,7 @@ class Server:
             if exchange.run_id:
                 fields["run_id"] = exchange.run_id
             said = (exchange.method, exchange.path[:200], exchange.status, milliseconds)
-            logs.access.info("%s %s  %s  %s ms", *said, extra={"fields": fields})
+            logs.note_access("%s %s  %s  %s ms", said, fields)
 
     # Starting and stopping
 

@@ -4,10 +4,13 @@ A page in the developer's browser can send requests to loopback and can make its
 able to read, run or change anything: hence the checks of Host and Origin, and bodies that no form can post.
 """
 
+import re
+
 from palaver.errors import ForeignOrigin, InvalidValue, RequestError, TooLarge, UnsupportedMediaType, WrongHost
 from palaver.server.exchange import Exchange
 from palaver.server.settings import Settings
 
+_TRICK = re.compile(r"//|[\\;\0]|\.(?:/|$)")  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, `..` too.
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -65,11 +68,7 @@ def _check_host(host: str, exchange: Exchange, settings: Settings) -> None:
 
 def is_bad(path: str, raw_path: bytes) -> bool:
     """Is this path anything but one plain spelling? No route of ours needs an escape, and one spelling is one route."""
-    return (
-        b"%" in raw_path
-        or any(trick in path for trick in ("//", "\\", ";", "\0"))
-        or any(segment in (".", "..") or segment.endswith(".") for segment in path.split("/"))
-    )
+    return b"%" in raw_path or _TRICK.search(path) is not None
 
 
 def not_normal(path: str) -> RequestError:

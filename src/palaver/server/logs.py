@@ -3,12 +3,20 @@
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from palaver.core import jsons
 from palaver.outbound import printable
 
 access = logging.getLogger("palaver.access")
+
+
+def note_access(message: str, said: tuple[object, ...], fields: Mapping[str, object]) -> None:
+    """One request in the log; made by hand, because looking for the caller's line would take half the time."""
+    record = logging.LogRecord(access.name, logging.INFO, __file__, 0, message, said, None)
+    record.fields = fields
+    access.handle(record)
 
 
 class JsonLines(logging.Formatter):

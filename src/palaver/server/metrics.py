@@ -14,6 +14,7 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter("palaver_requests", "Requests answered.", ["route", "status"], registry=registry)
         self.seconds = Histogram("palaver_request_seconds", "Time until the answer was complete.", registry=registry)
+        self._children: dict[tuple[str, int], Counter] = {}  # Looking a label up costs more than counting.
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
         alive.set_function(lambda: engine.alive)
         busy = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
@@ -21,7 +22,10 @@ class Metrics:
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """One request was answered."""
-        self.requests.labels(route, str(status)).inc()
+        child = self._children.get((route, status))
+        if child is None:
+            child = self._children[route, status] = self.requests.labels(route, str(status))
+        child.inc()
         self.seconds.observe(seconds)
 
     def text(self) -> bytes:

@@ -15,6 +15,7 @@ from palaver.server.http import connections
 from palaver.server.settings import Settings
 
 _BACKLOG = 2048
+_COLLECT = (20_000, 20, 20)
 
 
 def check_reach(settings: Settings) -> None:
@@ -75,7 +76,8 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again.
+        gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again,
+        gc.set_threshold(*_COLLECT)  # nor look for garbage every 700 values while thousands of streams are open.
         self._tell_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
@@ -77,12 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_loopback(self) -> bool:
         """Can only this machine reach us?"""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _is_loopback(self.host)
 
     @property
     def run_bounds(self) -> Bounds:
@@ -102,6 +98,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return jsons.Bounds(
             depth=self.max_json_depth, keys=self.max_json_keys, items=self.max_json_items, string=self.max_string
         )
+
+
+@cache
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_settings(

@@ -5,7 +5,7 @@ workflow. The status line waits for the first frame, so that a run which fails b
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, MutableMapping, Sequence
 from typing import Any
 
 from palaver.core.calls import Call
@@ -23,7 +23,7 @@ QUIET = 15
 """Seconds of silence after which a stream says that it is alive."""
 
 
-_sending: set[asyncio.Task[None]] = set()
+_sending: set[asyncio.Future[None]] = set()
 TRANSPORT = "palaver.transport"
 """Where our own connections put their transport in the scope."""
 
@@ -37,99 +37,90 @@ class Stream:
         "_exchange",
         "_frames",
         "_head",
+        "_keep_alive",
         "_left",
         "_open",
         "_quiet",
-        "_reading",
         "_seen",
         "_send",
-        "_sending",
         "_sent",
+        "_transport",
+        "reading",
         "run",
     )
 
     def __init__(self, exchange: Exchange, adapter: Adapter, reading: Any, column: Column) -> None:
-        self.run: Run | None = None
+        self.run: Run  # Set by answer(), before anything can happen.
         self._exchange = exchange
         self._adapter = adapter
-        self._reading = reading
+        self.reading = reading
         self._column: Column = column
         self._frames = adapter.frames(reading)
         self._head: Answer | None = None
-        self._send = exchange.send
+        self._keep_alive = b""
+        self._transport = exchange.scope.get("extensions", {}).get(TRANSPORT)
+        self._send = exchange.send if self._transport is not None else self._careful
         self._open = False
         self._left = False  # The client is gone, or so slow that we left it.
-        self._sending = False
         self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
 
     async def answer(self, engine: Engine, workflow: Workflow, call: Call, *, cancels: bool) -> None:
         """Start the run and answer it to its end, or until the client leaves (`cancels`: then the run ends too)."""
         run = self.run = engine.start(workflow, call, attend=self.attend)
         self._exchange.run_id = run.id
-        self._head = self._adapter.head(run.started, self._reading)
+        self._head = self._adapter.head(run.started, self.reading)
         await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
-        self._left = True
+        self._left, self._open = True, False
         if not run.finished and (run.on_disconnect == "cancel" or (run.on_disconnect is None and cancels)):
             run.cancel()
         await run.ended()
 
-    async def attend(self, events: Sequence[Event]) -> None:
-        """Send what happened. Never raises: when sending fails, the client is gone and the run's own rules apply."""
-        run = self.run
-        if self._left or run is None:
-            return
-        if self._open:
-            frames = self._frames
-            body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
-            self._sending = True  # As in _guarded, in line: this is the hot path.
-            try:
-                await self._send({"type": "http.response.body", "body": body, "more_body": not run.finished})
-            except (OSError, RuntimeError):
-                self._left = True
-            finally:
-                self._sending = False
-                self._sent += 1
-        else:
-            await self._begin(events)
+    def attend(self, events: Sequence[Event]) -> Awaitable[None]:
+        """Send what happened. The hot path: once the stream is open, what is awaited is the socket's own send."""
+        if not self._open:
+            return self._begin(events)
+        frames = self._frames
+        body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
+        self._sent += 1
+        return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
+
+    def _put(self, body: bytes) -> Awaitable[None]:
+        self._sent += 1
+        return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
     async def _begin(self, events: Sequence[Event]) -> None:
+        if self._left:
+            return
         run = self.run
-        assert run is not None
         if self._head is None:
             if run.finished:
                 await self._whole(run)
             return
         body = b"".join(map(self._frames, events))
-        if run.finished and isinstance(events[-1], RunFailed) and not self._open:
+        if run.finished and isinstance(events[-1], RunFailed):
             await self._whole(run)
         elif body:
-            await self._start()
+            await self._start(self._head)
             await self._put(body)
 
-    async def _start(self) -> None:
-        assert self._head is not None
+    async def _start(self, head: Answer) -> None:
         self._open = True
-        await self._guarded(self._exchange.open(self._head.status, self._head.headers))
+        self._keep_alive = head.keep_alive
+        self._head = self.reading = None  # A stream may be open for hours, and there may be thousands.
+        self._sent += 1
+        await self._exchange.open(head.status, head.headers)
 
     async def _whole(self, run: Run) -> None:
-        self._open = True
+        self._sent += 1
         status = status_of_end(run.log[-1], self._column)
-        await self._guarded(self._exchange.answer(self._adapter.whole(run.log, self._reading, status=status)))
+        await self._exchange.answer(self._adapter.whole(run.log, self.reading, status=status))
 
-    async def _put(self, body: bytes) -> None:
-        run = self.run
-        assert run is not None
-        await self._guarded(self._send({"type": "http.response.body", "body": body, "more_body": not run.finished}))
-
-    async def _guarded(self, sending: Awaitable[None]) -> None:
-        self._sending = True
+    async def _careful(self, message: MutableMapping[str, Any]) -> None:
+        """Send under a foreign server: some raise when the client is gone, and then the run's own rules apply."""
         try:
-            await sending
+            await self._exchange.send(message)
         except (OSError, RuntimeError):
-            self._left = True  # Some servers raise when the client is gone.
-        finally:
-            self._sending = False
-            self._sent += 1
+            self._left, self._open = True, False
 
     # Once a second, by the pulse
 
@@ -139,23 +130,15 @@ class Stream:
             self._seen, self._quiet = self._sent, 0
             return
         self._quiet += 1
-        if self._sending:
+        if self._transport is not None and self._transport.get_write_buffer_size():
             if self._quiet >= stall:
-                self._leave()
-        elif self._head is not None and not self._left:
-            if not self._open and self._quiet >= PATIENCE:
-                self._spawn(self._start())
-            elif self._open and self._quiet >= QUIET and self._head.keep_alive:
-                self._spawn(self._put(self._head.keep_alive))
+                self._transport.abort()  # It takes nothing: the connection ends, and the run by its own rules.
+        elif self._head is not None and not self._left and self._quiet >= PATIENCE:
+            self._spawn(self._start(self._head))
+        elif self._open and self._keep_alive and self._quiet >= QUIET:
+            self._spawn(self._put(self._keep_alive))
 
-    def _spawn(self, sending: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(sending)
+    def _spawn(self, sending: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(sending)
         _sending.add(task)  # The loop itself holds tasks weakly.
         task.add_done_callback(_sending.discard)
-
-    def _leave(self) -> None:
-        """Close the connection of a reader that takes nothing; under a foreign server that is the server's to do."""
-        self._left = True
-        transport = self._exchange.scope.get("extensions", {}).get(TRANSPORT)
-        if transport is not None:
-            transport.abort()

@@ -14,6 +14,10 @@ from palaver.workflows.threads import Threads
 Emit = Callable[[object], None]
 
 
+def _too_late(_: object) -> None:
+    raise RuntimeError("ctx.emit() after the run has ended")
+
+
 class Context:
     """One run, as its workflow sees it. A parameter named `ctx` receives it."""
 
@@ -61,6 +65,10 @@ class Context:
             # A thread that sync code started itself speaks through that code: what was yielded before stays before.
             way = ways.get(here) or next(reversed([*ways.values()]), self._emit)
             way(said)
+
+    def close(self) -> None:
+        """The run has ended: nothing can be said any more."""
+        self._emit = _too_late
 
     def log(self, line: str) -> None:
         """Show a line of status: seen while it happens, not kept with the answer."""
