@@ -12,8 +12,9 @@ import pytest
 
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted
 from palaver.core.messages import Message
+from palaver.engine.bounds import Bounds
 from palaver.engine.engine import Engine, new_run_id, utc_now
-from palaver.engine.run import Bounds, Run
+from palaver.engine.run import Run
 from palaver.engine.store import Kept
 from palaver.errors import FaultyCall, InvalidValue, RunNotFound, ShuttingDown
 from palaver.workflows.declare import chat, workflow

@@ -9,7 +9,7 @@ import pytest
 from palaver.core.events import Event, RunFailed, RunFinished
 from palaver.core.messages import Message
 from palaver.core.parts import Data
-from palaver.engine.run import Bounds
+from palaver.engine.bounds import Bounds
 from palaver.errors import PalaverError
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow

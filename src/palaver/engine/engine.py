@@ -16,7 +16,8 @@ from palaver.core.history import BOUNDS as HISTORY
 from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
 from palaver.core.ids import sortable
-from palaver.engine.run import Attend, Bounds, Run
+from palaver.engine.bounds import Bounds
+from palaver.engine.run import Attend, Run
 from palaver.engine.store import Memory, Store
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.threads import Threads

@@ -7,7 +7,6 @@ the log and are never waited for.
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -21,9 +20,10 @@ from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.grammar import Grammar
+from palaver.engine.bounds import Bounds
 from palaver.engine.failures import cleaned, failed, unkept
 from palaver.engine.store import Store
-from palaver.errors import RunTimeout, TooManyEvents, TooMuchOutput
+from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
 from palaver.workflows.produce import unfold
@@ -43,16 +43,11 @@ _PATIENCE = 1.0  # Seconds until code that was cancelled and goes on is cancelle
 _TRIES = 3  # How often; then the run ends without it.
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """How far a run may go."""
-
-    seconds: float = 600
-    events: int = 200_000
-    bytes: int = 64 * 1024 * 1024
-
-
 class Run:
-    """One call of one workflow, alive or just ended."""
+    """One call of one workflow, alive or just ended.
+
+    It has no more than thirty attributes: with one more, CPython would give each run a dictionary of 1.4 KiB.
+    """
 
     def __init__(
         self,
@@ -71,7 +66,6 @@ class Run:
         self.id = run_id
         self.call = call
         self.name = workflow.description.name
-        self.session = started.session
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
         self.log: list[Event] = []
@@ -93,7 +87,6 @@ class Run:
         self._now = now
         self._debug = debug
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._task: asyncio.Task[None] | None = None
         self._helpers: list[asyncio.Task[None]] = []
         self._producing = True
@@ -108,6 +101,11 @@ class Run:
         self._turn = asyncio.Lock()
 
     # What others may ask of it
+
+    @property
+    def session(self) -> str:
+        """The label that it is grouped by."""
+        return self.started.session
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -231,10 +229,7 @@ class Run:
         return min(_TURN, self._bounds.events - len(self.log))
 
     def _check_bounds(self) -> None:
-        if len(self.log) > self._bounds.events:
-            raise TooManyEvents(f"The run gave more than {self._bounds.events} events.")
-        if self._grammar.size > self._bounds.bytes:
-            raise TooMuchOutput(f"The run said more than {self._bounds.bytes} bytes.")
+        self._bounds.check(events=len(self.log), size=self._grammar.size)
 
     # Its end
 
@@ -246,8 +241,8 @@ class Run:
         if isinstance(ending, RunCancelled):
             return ending
         value = self._replies.value(ending.value)
-        if value is not UNSET and len(jsons.encode(value)) > self._bounds.bytes:
-            raise TooMuchOutput(f"The run's value is larger than {self._bounds.bytes} bytes.")
+        if value is not UNSET:
+            self._bounds.check_value(len(jsons.encode(value)))
         return msgspec.structs.replace(ending, value=value)
 
     async def _end(self, terminal: Terminal) -> None:
@@ -352,7 +347,7 @@ class Run:
 
     def _emit(self, said: object) -> None:
         """Take what `ctx.emit(…)` said, at once, from the loop or from any thread."""
-        if threading.get_ident() == self._thread:
+        if _is_running(self._loop):
             self._emit_now(said)
             return
         taken: Future[None] = Future()
@@ -386,3 +381,11 @@ class Run:
         self._helpers.append(task)  # The loop itself holds tasks weakly.
         task.add_done_callback(self._helpers.remove)
         return task
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    """Are we on this loop's thread, called by it?"""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

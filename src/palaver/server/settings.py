@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from palaver.core import history, jsons
-from palaver.engine.run import Bounds
+from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
 
 Source = Literal["flag", "env", "file", "default"]
