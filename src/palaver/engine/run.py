@@ -161,7 +161,9 @@ class Run:
         try:
             await self._say(self._grammar.start(self.started))
             if self._ordered is None:
-                async with aclosing(producer(self.context)) as values:
+                values = producer(self.context)
+                del producer  # It holds the arguments, which the workflow may have let go of.
+                async with aclosing(values):
                     await self._consume(values)
             terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.

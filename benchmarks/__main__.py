@@ -1,0 +1,70 @@
+"""`python -m benchmarks`: measures, and prints the table."""
+
+import os
+import platform
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import click
+import msgspec
+
+from benchmarks.figures import Figure, table
+from benchmarks.parts import blocking, idle, imports, micro, startup, streaming
+from benchmarks.stand import CannotMeasure, Stand
+
+PARTS: dict[str, ModuleType] = {
+    "micro": micro,
+    "imports": imports,
+    "startup": startup,
+    "streaming": streaming,
+    "idle": idle,
+    "blocking": blocking,
+}
+
+
+@click.command()
+@click.option("--only", type=click.Choice(list(PARTS)), multiple=True, help="Measure this part; may be given again.")
+@click.option("--quick", "pace", flag_value="quick", default="full", help="A smoke test: the figures mean little.")
+@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures here too.")
+def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | None) -> None:
+    """Measure Palaver on this machine. A missed goal is marked; exit code 1 means that a part could not run."""
+    figures: dict[str, list[Figure]] = {}
+    failures: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="palaver-bench-") as folder:
+        stand = Stand(pace=pace, folder=Path(folder))
+        for name in only or PARTS:
+            click.echo(f"measuring {name} …", err=True)
+            try:
+                figures[name] = list(PARTS[name].measure(stand))
+            except CannotMeasure as error:
+                failures[name] = str(error)
+            except Exception as error:  # One part that breaks must not lose the figures of the others.
+                failures[name] = f"{type(error).__name__}: {error}"
+    click.echo(f"{_where()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
+    click.echo(table([figure for part in figures.values() for figure in part]))
+    for name, reason in failures.items():
+        click.echo(f"{name} could not run: {reason}", err=True)
+    if file is not None:
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(_document(figures, failures, pace))) + b"\n")
+    sys.exit(1 if failures else 0)
+
+
+def _where() -> str:
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"Palaver {version('palaver')}, {platform.python_implementation()} {platform.python_version()}, {system}"
+
+
+def _document(figures: dict[str, list[Figure]], failures: dict[str, str], pace: str) -> dict[str, object]:
+    measured = {
+        name: [msgspec.to_builtins(figure) | {"verdict": figure.verdict} for figure in part]
+        for name, part in figures.items()
+    }
+    return {"where": _where(), "pace": pace, "parts": measured, "failures": failures}
+
+
+if __name__ == "__main__":
+    main()

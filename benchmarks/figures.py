@@ -1,0 +1,90 @@
+"""Figures: a measured value, what it was meant to be, and the table that README shows."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+Verdict = Literal["met", "missed"]
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """A bound, and the wider one that may not be broken where there are two."""
+
+    sense: Literal["≤", "≥"]
+    bound: float
+    must: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Is the value on the right side?"""
+        return value <= self.bound if self.sense == "≤" else value >= self.bound
+
+    def __str__(self) -> str:
+        must = f" (must {self.sense} {self.must:g})" if self.must is not None else ""
+        return f"{self.sense} {self.bound:g}{must}"
+
+
+def at_most(bound: float, *, must: float | None = None) -> Goal:
+    return Goal("≤", bound, must)
+
+
+def at_least(bound: float, *, must: float | None = None) -> Goal:
+    return Goal("≥", bound, must)
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    name: str
+    value: float
+    unit: str = ""
+    spread: float | None = None
+    """Half the distance between the lowest and the highest of the repeats that were looked at."""
+    goal: Goal | None = None
+    how: str
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Did it reach its goal? None where it has none."""
+        if self.goal is None:
+            return None
+        return "met" if self.goal.met(self.value) else "missed"
+
+    @property
+    def measured(self) -> str:
+        """Value, spread and unit for people."""
+        spread = f" ± {_short(self.spread)}" if self.spread is not None else ""
+        return f"{_short(self.value)}{spread} {self.unit}".strip()
+
+    @property
+    def aim(self) -> str:
+        """Goal and verdict for people; a missed one must catch the eye."""
+        if self.goal is None:
+            return ""
+        return f"{self.goal} {'met' if self.verdict == 'met' else '**missed**'}"
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """All figures as a Markdown table that can also be read as it is."""
+    rows = [(figure.name, figure.measured, figure.aim, figure.how) for figure in figures]
+    head = ("figure", "measured", "goal", "how it was measured")
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|---|"
+    return "\n".join([_line(head, widths), rule, *(_line(row, widths) for row in rows)])
+
+
+def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    return f"| {' | '.join(padded)} | {row[-1]} |"
+
+
+def _short(value: float) -> str:
+    """About three digits, whatever the size."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def half_range(values: Sequence[float]) -> float:
+    """How far apart repeats are, as the ± of a figure."""
+    return (max(values) - min(values)) / 2

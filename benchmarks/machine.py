@@ -1,0 +1,75 @@
+"""What the operating system knows: cores, memory and processor time of a process, limits."""
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.stand import CannotMeasure
+
+_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+SERVER_CORE = _CORES[0] if len(_CORES) > 1 else None
+"""Where servers run; None where processes cannot be kept apart."""
+LOAD_CORE = _CORES[1] if len(_CORES) > 1 else None
+"""Where the load comes from."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Memory of a process, in KiB."""
+
+    resident: int
+    proportional: int
+    """Pages that several processes share count in part."""
+
+
+@contextmanager
+def pinned(core: int | None) -> Iterator[None]:
+    """What is started inside stays on this core."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def memory(pid: int) -> Memory:
+    """What a process holds now."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except OSError as error:
+        raise CannotMeasure(f"the memory of a process cannot be read here ({error})") from None
+    sizes = {name: int(size.split()[0]) for name, _, size in (line.partition(":") for line in lines)}
+    return Memory(resident=sizes["Rss"], proportional=sizes["Pss"])
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time that a process has used so far, its own and the kernel's for it; 0 where nobody tells."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def allow_files(most: int) -> None:
+    """Let this process, and those that it starts, open that many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        if hard != resource.RLIM_INFINITY and hard < most:
+            raise CannotMeasure(f"{most} open files are needed and {hard} are allowed (ulimit -Hn)")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def free_port() -> int:
+    """A port that nobody listens on, as of now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]

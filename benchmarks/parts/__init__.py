@@ -1,0 +1,1 @@
+"""What is measured: one module each, with one function `measure(stand) -> figures`."""

@@ -1,0 +1,77 @@
+"""Sync workflows that block: does anybody else notice?"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from statistics import median
+
+import msgspec
+
+from benchmarks import machine, servers
+from benchmarks.figures import Figure, at_most
+from benchmarks.servers import Server
+from benchmarks.stand import CannotMeasure, Stand
+
+_BLOCKED = 4
+_CALLS = 200
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    seconds = stand.choose(full=5.0, quick=1.0)
+    with servers.palaver(stand) as server, machine.pinned(machine.LOAD_CORE):
+        with closing(_connection(server)) as warm:
+            _call(warm, "echo", number=0)
+        milliseconds = _while_blocked(server, seconds)
+    yield Figure(
+        name="answer while others block",
+        value=max(milliseconds),
+        unit="ms",
+        goal=at_most(20),
+        how=f"slowest of {_CALLS} calls of an async workflow while {_BLOCKED} sync ones block for {seconds:g} s; "
+        f"median {median(milliseconds):.2f} ms",
+    )
+
+
+def _while_blocked(server: Server, seconds: float) -> list[float]:
+    with ExitStack() as stack:
+        blocked = [stack.enter_context(closing(_connection(server))) for _ in range(_BLOCKED)]
+        for connection in blocked:
+            _send(connection, "block", seconds=seconds)
+        asking = stack.enter_context(closing(_connection(server)))
+        time.sleep(0.1)
+        _check_blocked(server)
+        milliseconds: list[float] = []
+        begun = time.perf_counter()
+        for number in range(_CALLS):
+            due = begun + number * seconds * 0.7 / _CALLS  # Spread over most of the time that they block.
+            time.sleep(max(0.0, due - time.perf_counter()))
+            since = time.perf_counter()
+            _call(asking, "echo", number=number)
+            milliseconds.append((time.perf_counter() - since) * 1e3)
+        _check_blocked(server)
+        for connection in blocked:
+            connection.getresponse().read()
+        return milliseconds
+
+
+def _check_blocked(server: Server) -> None:
+    _, figures = servers.get(server.port, "/metrics")
+    if b"\npalaver_threads_busy %.1f\n" % _BLOCKED not in figures:
+        raise CannotMeasure(f"not all of {_BLOCKED} blocking runs were under way")
+
+
+def _connection(server: Server) -> HTTPConnection:
+    return HTTPConnection("127.0.0.1", server.port, timeout=30)
+
+
+def _send(connection: HTTPConnection, workflow: str, **inputs: object) -> None:
+    body = msgspec.json.encode({"inputs": inputs})
+    connection.request("POST", f"/{workflow}/invoke", body, {"content-type": "application/json"})
+
+
+def _call(connection: HTTPConnection, workflow: str, **inputs: object) -> None:
+    _send(connection, workflow, **inputs)
+    answer = connection.getresponse()
+    if (answer.status, msgspec.json.decode(answer.read())) != (200, inputs):
+        raise CannotMeasure(f"{workflow} answered {answer.status}")

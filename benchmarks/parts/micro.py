@@ -1,0 +1,65 @@
+"""The event path, one stage at a time, in this process: what a delta costs before it reaches the socket."""
+
+from collections.abc import Callable, Iterator
+from timeit import Timer
+
+import msgspec
+
+from benchmarks.figures import Figure, at_most
+from benchmarks.stand import Stand
+from palaver.core.events import RunStarted, TextDelta
+from palaver.core.grammar import Grammar
+from palaver.protocols import records, sse
+
+_ITEM = "msg_01m7f9v7cxgf9qj54rvxz6dfgw_1"
+_TOKEN = "token7 "
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    encode = msgspec.json.Encoder().encode
+    grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
+    frames = records.Writer(sse.frame, is_chat=True)
+    for event in (*grammar.start(RunStarted()), *grammar.text(_TOKEN)):
+        frames(event)
+    delta = grammar.text(_TOKEN)[0]
+
+    ready = _nanoseconds(stand, "encode(delta)", encode=encode, delta=delta)
+    made = _nanoseconds(
+        stand, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
+    )
+    yield Figure(
+        name="delta: made and encoded / encoded",
+        value=made / ready,
+        unit="×",
+        goal=at_most(2),
+        how=f"TextDelta(…) and msgspec's encoder {made:.0f} ns, the encoder alone on a ready one {ready:.0f} ns",
+    )
+    yield Figure(
+        name="delta: grammar",
+        value=_nanoseconds(stand, "text(token)", fresh=_text, token=_TOKEN),
+        unit="ns",
+        how="Grammar.text of one token in an open item",
+    )
+    yield Figure(
+        name="delta: /invoke frame",
+        value=_nanoseconds(stand, "frames(delta)", frames=frames, delta=delta),
+        unit="ns",
+        how="records.Writer, as server-sent event; this and the above: best of several, empty loop subtracted",
+    )
+
+
+def _text() -> Callable[[str], object]:
+    grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
+    grammar.start(RunStarted())
+    grammar.text(_TOKEN)
+    return grammar.text
+
+
+def _nanoseconds(stand: Stand, statement: str, **names: object) -> float:
+    """The best of several repeats: whatever disturbs a repeat only makes it slower."""
+    number, repeats = stand.choose(full=100_000, quick=20_000), stand.choose(full=9, quick=3)
+    # A grammar remembers what it was given; each repeat gets a fresh one, or the lists would grow without end.
+    timer = Timer(statement, "text = fresh()" if "fresh" in names else "pass", globals=names)
+    loop = Timer("pass")
+    best, empty = (min(each.repeat(repeats, number)) for each in (timer, loop))
+    return (best - empty) / number * 1e9

@@ -1,0 +1,37 @@
+"""How soon `palaver serve` answers, and what it holds when it has nothing to do."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks import machine, servers
+from benchmarks.figures import Figure, at_most, half_range
+from benchmarks.stand import Stand
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    with servers.palaver(stand):
+        pass  # Compiles what is not compiled yet.
+    seconds: list[float] = []
+    held: list[machine.Memory] = []
+    for _ in range(stand.choose(full=5, quick=2)):
+        with servers.palaver(stand) as server:
+            seconds.append(server.seconds)
+            held.append(machine.memory(server.pid))
+    yield Figure(
+        name="start to /health",
+        value=median(seconds),
+        spread=half_range(seconds),
+        unit="s",
+        goal=at_most(1.5),
+        how=f"from starting the command `palaver serve FILE` to the first 200; median of {len(seconds)} starts",
+    )
+    resident = [memory.resident * 1024 / 1e6 for memory in held]
+    proportional = median(memory.proportional for memory in held) * 1024 / 1e6
+    yield Figure(
+        name="idle server",
+        value=median(resident),
+        spread=half_range(resident),
+        unit="MB",
+        goal=at_most(110),
+        how=f"RSS once /ready is 200, same starts; PSS {proportional:.1f} MB",
+    )

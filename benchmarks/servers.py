@@ -1,0 +1,96 @@
+"""Servers under measurement: Palaver and the bare application, each in a process of its own, on loopback.
+
+Palaver runs as anyone runs it, with its access log on; the lines go to /dev/null. The bare application has no log.
+"""
+
+import http.client
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import machine, workflows
+from benchmarks.stand import CannotMeasure, Stand
+
+_BARE = (
+    "--loop uvloop --http httptools --ws none --no-access-log --log-level warning --no-proxy-headers --no-server-header"
+).split()
+_PATIENCE = 20  # Seconds that a server may take to start.
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that answers."""
+
+    name: str
+    pid: int
+    port: int
+    seconds: float
+    """From starting its command to its first good answer."""
+
+
+@contextmanager
+def palaver(stand: Stand, *, ready: bool = True) -> Iterator[Server]:
+    """`palaver serve`; `ready` waits until everything is loaded too."""
+    port = machine.free_port()
+    command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
+    with _running(stand, "palaver", command, port) as server:
+        if ready:
+            _await_good_answer(port, "/ready")
+        yield server
+
+
+@contextmanager
+def bare(stand: Stand) -> Iterator[Server]:
+    """The bare application on the same uvicorn, with the same loop and parser."""
+    port = machine.free_port()
+    command = [sys.executable, "-m", "uvicorn", "benchmarks.raw:app", "--port", str(port), *_BARE]
+    with _running(stand, "bare", [*command, "--app-dir", str(Path(__file__).parent.parent)], port) as server:
+        yield server
+
+
+@contextmanager
+def _running(stand: Stand, name: str, command: Sequence[str], port: int) -> Iterator[Server]:
+    with machine.pinned(machine.SERVER_CORE):
+        since = time.perf_counter()
+        process = subprocess.Popen(  # In a folder of ours: no palaver.toml may be found.
+            command,
+            cwd=stand.folder,
+            env=stand.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        _await_good_answer(port, "/health", process)
+        yield Server(name=name, pid=process.pid, port=port, seconds=time.perf_counter() - since)
+    finally:
+        process.kill()  # It holds nothing worth keeping, and a graceful end waits for runs that never end.
+        process.wait()
+
+
+def _await_good_answer(port: int, path: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if process is not None and process.poll() is not None:
+            raise CannotMeasure(f"{' '.join(map(str, process.args))} ended with code {process.returncode}")  # pyright: ignore[reportArgumentType]  # a list, as we gave it
+        if get(port, path)[0] == 200:
+            return
+        time.sleep(0.005)
+    raise CannotMeasure(f"no good answer of {path} within {_PATIENCE} seconds")
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body; 0 where nobody answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except OSError:
+        return 0, b""
+    finally:
+        connection.close()

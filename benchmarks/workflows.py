@@ -1,0 +1,38 @@
+"""What Palaver serves while it is measured."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from palaver import Message, chat, workflow
+
+TOKENS = [f"token{number} " for number in range(200)]
+
+
+@chat
+async def tokens(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: ARG001 - a chat takes a history
+    """Short pieces of text, one per turn of the loop, as when a model's tokens arrive one at a time."""
+    for token in TOKENS:
+        yield token
+        await asyncio.sleep(0)
+
+
+@chat
+async def idle(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: ARG001
+    """One piece of text, then silence."""
+    yield "Let me think. "
+    await asyncio.get_running_loop().create_future()  # The least that waiting costs: the rest is the server's.
+
+
+@workflow
+def block(seconds: float) -> str:
+    """Sync code that holds its thread."""
+    time.sleep(seconds)
+    return "done"
+
+
+@workflow
+async def echo(**inputs: Any) -> dict[str, Any]:
+    """The inputs."""
+    return inputs
