@@ -60,6 +60,19 @@ def processor_seconds(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def busy_seconds() -> float:
+    """Time for which the servers' and the load's core have worked so far, for anybody; 0 where nobody tells."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return 0.0
+    cores = {f"cpu{core}" for core in (SERVER_CORE, LOAD_CORE)}
+    fields = [line.split() for line in lines if line.split(" ", 1)[0] in cores]
+    # user, nice, system, (idle, iowait,) irq, softirq, steal
+    ticks = sum(int(core[field]) for core in fields for field in (1, 2, 3, 6, 7, 8))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def allow_files(most: int) -> None:
     """Let this process, and those that it starts, open that many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -44,34 +44,19 @@ class Server:
         self._loading: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        match scope["type"]:
-            case "http":
-                await self._http(Exchange(scope, receive, send))
-            case "lifespan":
-                await self._lifespan(receive, send)
-            case _:
-                await receive()
-                await send({"type": "websocket.close", "code": 1008})  # No route of ours is a socket yet.
-
-    @property
-    def waiting_for(self) -> list[str]:
-        """What still has to be loaded before we are ready."""
-        return [] if self._api is not None else ["api"]
-
-    # One request
-
-    async def _http(self, exchange: Exchange) -> None:
+        """ASGI. A request is guarded, routed and answered here, in one frame: thousands may be open."""
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send)
         found: Match | None = None
         try:
-            if guards.is_bad(exchange.path, exchange.scope.get("raw_path") or b""):
-                guards.check(exchange, self.settings)
-                raise guards.not_normal(exchange.path)
+            bad = guards.is_bad(exchange.path, scope.get("raw_path") or b"")
             path = routes.below(self.settings.root_path, exchange.path)
-            try:
-                found = routes.match(path)
-            finally:
-                guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
+            found = None if bad else routes.match(path)
+            guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
+            if found is None:
+                raise guards.not_normal(exchange.path) if bad else routes.nothing(path)
             routes.check_method(found.endpoint, exchange.method, path)
             if found.endpoint.kind == "call":
                 await self._call(exchange, found)
@@ -88,6 +73,20 @@ class Server:
             await exchange.answer(_problem(500, {"code": "internal", "message": f"Something broke ({exchange.id})."}))
         finally:
             self._note(exchange, found.name if found else "none")
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})  # No route of ours is a socket yet.
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """What still has to be loaded before we are ready."""
+        return [] if self._api is not None else ["api"]
+
+    # One request
 
     async def _answer(self, exchange: Exchange, found: Match) -> None:
         match found.endpoint.kind:

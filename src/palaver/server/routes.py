@@ -52,8 +52,8 @@ _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", ("GET", "HEAD"))
 
 
-def match(path: str) -> Match:
-    """What a path means; NotFound where it means nothing."""
+def match(path: str) -> Match | None:
+    """What a path means; None where it means nothing."""
     first, _, rest = path.strip("/").partition("/")
     if not first:
         return Match(_PAGE, None, "page")
@@ -66,7 +66,12 @@ def match(path: str) -> Match:
         return Match(OF_WORKFLOWS[whole], None, whole)
     if first not in RESERVED and rest in OF_WORKFLOWS:
         return Match(OF_WORKFLOWS[rest], first, rest)
-    raise NotFound(f"There is nothing at {path[:80]}.")
+    return None
+
+
+def nothing(path: str) -> NotFound:
+    """The answer to a path that means nothing."""
+    return NotFound(f"There is nothing at {path[:80]}.")
 
 
 def below(prefix: str, path: str) -> str:
