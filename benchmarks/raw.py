@@ -18,7 +18,7 @@ def _pieces() -> list[bytes]:
     """What Palaver sends for the workflow `tokens`, in as many pieces."""
     run_id = "run_01m7f9v7cxgf9qj54rvxz6dfgw"
     grammar = Grammar(run_id)
-    frames = records.Writer(sse.frame, is_chat=True)
+    frames = records.Writer(sse.frame, is_chat=True).frames
     batches = [
         grammar.start(RunStarted(run_id=run_id, session="0" * 32, trace_id="0" * 32, span_id="0" * 16)),
         *(grammar.text(token) for token in TOKENS),

@@ -49,7 +49,7 @@ def line(content: bytes) -> bytes:
 
 
 def written(*given: Any, is_chat: bool = True, end: Terminal | None = None) -> list[Any]:
-    writer = Writer(line, is_chat=is_chat)
+    writer = Writer(line, is_chat=is_chat).frames
     return records([writer(event) for event in lawful(*given, end=end)])
 
 
@@ -164,7 +164,7 @@ def test_events_as_records(given: list[Any], told: list[Any]) -> None:
 
 
 def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_started() -> None:
-    writer = Writer(line, is_chat=True)
+    writer = Writer(line, is_chat=True).frames
     given = [
         TextDelta(item="before", delta="1"),
         ToolStarted(item="x", call_id="a", name="add"),
@@ -247,11 +247,11 @@ def test_the_stop_reason_is_how_the_run_ended(finish: Finish) -> None:
 
 
 def test_a_part_that_holds_nothing_is_not_told() -> None:
-    assert Writer(line, is_chat=True)(PartAdded(item="x", message="m")) == b""
+    assert Writer(line, is_chat=True).frames(PartAdded(item="x", message="m")) == b""
 
 
 def test_records_are_wrapped_one_by_one() -> None:
-    writer = Writer(frame, is_chat=True)
+    writer = Writer(frame, is_chat=True).frames
     sent = [writer(event) for event in lawful("Hi")]
 
     ids = f'"id":"{ID}","message":"{ID}"'
@@ -429,7 +429,7 @@ def test_any_record_can_be_read(told: list[Any], noise: bytes) -> None:
 
 
 def test_usage_events_are_not_told_one_by_one() -> None:
-    assert Writer(line, is_chat=True)(UsageAdded()) == b""
+    assert Writer(line, is_chat=True).frames(UsageAdded()) == b""
 
 
 def test_reasoning_is_told_apart_from_text() -> None:

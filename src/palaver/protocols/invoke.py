@@ -37,7 +37,7 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
 
 def frames(reading: Reading) -> Frames:
     """Records, wrapped as the form wants them."""
-    return records.Writer(sse.frame if reading.form == SSE else _line, is_chat=reading.is_chat)
+    return records.Writer(sse.frame if reading.form == SSE else _line, is_chat=reading.is_chat).frames
 
 
 def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:

@@ -54,13 +54,17 @@ class Writer:
         self._waiting: list[Event] = []  # Its first one is the call that the others wait for.
         self._arguments: dict[str, str] = {}  # Of those calls that have ended.
         # The wrap is a pure frame around its content, so it can be taken apart once.
-        self._opening, self._closing = wrap(b"\0").split(b"\0")
+        self._opening, closing = wrap(b"\0").split(b"\0")
+        self._after = b"}}" + closing
 
-    def __call__(self, event: Event) -> bytes:
-        """The records of one event; empty where it has none."""
+    def frames(self, event: Event) -> bytes:
+        """The records of one event; empty where it has none.
+
+        A method with a name: CPython 3.11 calls one twice as fast as an instance.
+        """
         if type(event) is TextDelta:
             try:
-                return b"%b%b}}%b" % (self._before[event.item], _text(event.delta), self._closing)
+                return b"".join((self._before[event.item], _text(event.delta), self._after))
             except KeyError:
                 pass  # Its start waits for a call, and so must it.
         if isinstance(event, ToolStarted) or (self._waiting and not self._goes_on(event)):
@@ -92,7 +96,7 @@ class Writer:
     def _tell(self, event: Event) -> bytes:
         match event:
             case TextDelta() | ReasoningDelta():
-                return b"%b%b}}%b" % (self._before[event.item], _text(event.delta), self._closing)
+                return b"".join((self._before[event.item], _text(event.delta), self._after))
             case RunStarted():
                 self._started = event
                 return b""
