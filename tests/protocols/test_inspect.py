@@ -78,7 +78,7 @@ def test_whatever_stands_behind_us_can_be_streamed() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"revision":{"uri":"agenta:custom:hook:v0"}}'])
 def test_a_body_has_no_effect(body: bytes) -> None:
-    inspect.check(request(body))
+    assert inspect.check(request(body)) is None
 
 
 @pytest.mark.parametrize(("body", "error"), [(b"[]", InvalidBody), (b"{", InvalidJson), (b"\xff", InvalidJson)])

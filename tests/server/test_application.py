@@ -7,17 +7,22 @@ import shlex
 from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from palaver import Context, Message, app, chat
+from palaver.core.events import RunStarted
 from palaver.demo import calculator, eliza, headline
 from palaver.errors import SettingsError, WorkflowNotFound
+from palaver.protocols import agenta, invoke
+from palaver.server.exchange import Exchange
 from palaver.server.home import curl
 from palaver.server.logs import JsonLines, Plain
 from palaver.server.settings import Settings, read_settings
+from palaver.server.stream import Stream
 from palaver.testing import client, echo, scripted
 
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -220,6 +225,29 @@ async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.Monk
     assert failed.status_code == 200
     assert '"code":"workflow_failed"' in failed.text
     assert failed.text.rstrip().endswith("}}")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bool) -> None:
+    sent: list[str] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] in sent and message["type"] == "http.response.start":
+            raise AssertionError("opened twice")
+        sent.append(message["type"])
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    reading = agenta.Reading(form=invoke.SSE)
+    stream = Stream(Exchange(scope, asyncio.Event().wait, send), cast("Any", invoke), reading, "a")  # type: ignore[arg-type]
+    stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
+    stream._head = invoke.head(RunStarted(run_id="run_1", session="s"), reading)
+
+    decided = [stream.break_silence(), stream.break_silence(), stream.break_silence()]
+    for breaking in decided:
+        await breaking
+
+    opened = ["http.response.start", "http.response.body", "http.response.body"]
+    assert sent == ([] if finished else opened)
 
 
 def test_an_application_of_given_workflows_can_be_made_anywhere() -> None:

@@ -58,10 +58,16 @@ class Server:
             if found is None:
                 raise guards.not_normal(exchange.path) if bad else routes.nothing(path)
             routes.check_method(found.endpoint, exchange.method, path)
-            if found.endpoint.kind == "call":
-                await self._call(exchange, found)
-            else:
-                await self._answer(exchange, found)
+            match found.endpoint.kind:
+                case "call":
+                    await self._call(exchange, found)
+                case "inspect":
+                    await self._inspect(exchange, found)
+                case "api":
+                    await self._loaded()
+                    await self._api(scope, receive, _noted(exchange))
+                case "own" | "page":
+                    await exchange.answer(await self._own(found.name, exchange.headers["host"]))
         except PalaverError as error:
             await exchange.answer(self._refusal(error, found))
         except Gone:
@@ -87,20 +93,6 @@ class Server:
         return [] if self._api is not None else ["api"]
 
     # One request
-
-    async def _answer(self, exchange: Exchange, found: Match) -> None:
-        match found.endpoint.kind:
-            case "inspect":
-                await self._inspect(exchange, found)
-            case "own":
-                await exchange.answer(await self._own(found.name))
-            case "api":
-                await self._loaded()
-                await self._api(exchange.scope, exchange.receive, _noted(exchange))
-            case _:
-                from palaver.server import home
-
-                await exchange.answer(home.page(self.registry, exchange.headers["host"], self.settings.root_path))
 
     async def _call(self, exchange: Exchange, found: Match) -> None:
         adapter, stream = found.endpoint.adapter, None
@@ -146,7 +138,7 @@ class Server:
             bounds=self.settings.json_bounds,
         )
 
-    async def _own(self, name: str) -> Answer:
+    async def _own(self, name: str, host: str) -> Answer:
         match name:
             case "health":
                 return _json(200, {"status": "ok"})
@@ -161,6 +153,10 @@ class Server:
                 )
             case "version":
                 return _json(200, {"version": VERSION})
+            case "page":
+                from palaver.server import home
+
+                return home.page(self.registry, host, self.settings.root_path)
             case "metrics":
                 return Answer(status=200, headers=(("content-type", CONTENT_TYPE),), body=self.metrics.text())
             case _:

@@ -23,7 +23,7 @@ QUIET = 15
 """Seconds of silence after which a stream says that it is alive."""
 
 
-_sending: set[asyncio.Future[None]] = set()
+_sending: set[asyncio.Task[None]] = set()
 TRANSPORT = "palaver.transport"
 """Where our own connections put their transport in the scope."""
 
@@ -81,7 +81,7 @@ class Stream:
             return self._begin(events)
         frames = self._frames
         body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
-        self._sent += 1
+        self._sent += 1  # As in _put, in line.
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
     def _put(self, body: bytes) -> Awaitable[None]:
@@ -133,12 +133,17 @@ class Stream:
         if self._transport is not None and self._transport.get_write_buffer_size():
             if self._quiet >= stall:
                 self._transport.abort()  # It takes nothing: the connection ends, and the run by its own rules.
-        elif self._head is not None and not self._left and self._quiet >= PATIENCE:
-            self._spawn(self._start(self._head))
-        elif self._open and self._keep_alive and self._quiet >= QUIET:
-            self._spawn(self._put(self._keep_alive))
+        elif self._quiet >= (QUIET if self._open else PATIENCE):
+            task = asyncio.create_task(self.break_silence())
+            _sending.add(task)  # The loop itself holds tasks weakly.
+            task.add_done_callback(_sending.discard)
 
-    def _spawn(self, sending: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(sending)
-        _sending.add(task)  # The loop itself holds tasks weakly.
-        task.add_done_callback(_sending.discard)
+    async def break_silence(self) -> None:
+        """Open the stream, or say that it is alive, unless the run has spoken or ended since the pulse decided to."""
+        try:
+            if self._open and self._keep_alive and not self.run.finished:
+                await self._put(self._keep_alive)
+            elif self._head is not None and not self._left and not self.run.finished:
+                await self._start(self._head)
+        except (OSError, RuntimeError):
+            pass  # The answer was completed while this waited for the socket: there is no silence to break.
