@@ -44,7 +44,7 @@ faults: $(VENV)/dev $(VENV)/installed ## The fault tests in full (make test samp
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
 
 lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (ARGS=--upgrade for newer versions)
-	$(LOCK) pyproject.toml --extra pydantic --group dev --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
 
