@@ -1,13 +1,13 @@
 """History that a client sent: untrusted, whatever the protocol (security contract, section 5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import msgspec
 
 from palaver.core.ids import LONGEST
 from palaver.core.messages import Message
-from palaver.core.parts import File, ToolCall, ToolResult
+from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, ToolCall, ToolResult
 from palaver.errors import InvalidValue, TooLarge, UnknownCall
 
 SystemPolicy = Literal["keep", "drop", "reject"]
@@ -86,9 +86,21 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
                         pointer=f"/messages/{index}",
                     )
                 answered.add(part.call_id)
+    approved = _approvals(messages.values()) if waiting else ()
     for call_id, where in waiting.items():
-        _note(unanswered, call_id, where)
+        if call_id not in approved:
+            _note(unanswered, call_id, where)
     return unanswered
+
+
+def _approvals(messages: Iterable[Message]) -> set[str]:
+    """The calls that a user approves or rejects: their results are still to come."""
+    answers = (part.value for message in messages for part in message.parts if _is_approval(part))
+    return {value["id"] for value in answers if isinstance(value, dict) and isinstance(value.get("id"), str)}  # pyright: ignore[reportUnknownMemberType]  # JSON
+
+
+def _is_approval(part: Part) -> TypeGuard[Data]:
+    return isinstance(part, Data) and part.name == APPROVAL_RESPONSE
 
 
 def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]) -> None:

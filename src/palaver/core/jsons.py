@@ -60,6 +60,11 @@ def parsed(text: str) -> Any:
     return text if _is_deeper(value, text.count("[") + text.count("{"), DEEPEST) else value
 
 
+def is_json(text: str) -> bool:
+    """Is this a JSON text that we read?"""
+    return parsed(text) is not text
+
+
 def received(body: bytes, bounds: Bounds = BOUNDS) -> Any:
     """The value of a body that came from outside, or the RequestError that says what is wrong with it."""
     try:

@@ -85,4 +85,7 @@ class Data(_Part, frozen=True, tag="data"):
     value: Any = None
 
 
+APPROVAL_REQUEST, APPROVAL_RESPONSE = "approval-request", "approval-response"
+"""Names of the data parts in which a run asks for a person's approval of a call, and gets it."""
+
 Part = Text | Reasoning | File | ToolCall | ToolResult | Refusal | Data

@@ -13,11 +13,12 @@ Which HTTP status a code means is decided in one place, server/status.py; nothin
     │   ├── TargetNotFound          LoadFailed             DuplicateName          NothingFound
     ├── SettingsError               a setting that cannot be honoured
     ├── RequestError                the caller's request cannot be taken
-    │   ├── InvalidJson             TooDeep                InvalidBody            InvalidValue
-    │   ├── ConflictingFields       MisplacedField         UnsupportedFlag        InvalidSessionId
-    │   ├── UnknownCall             NotFound               WorkflowNotFound       RunNotFound
-    │   ├── MethodNotAllowed        NotAcceptable          UnsupportedMediaType   RequestTimeout
-    │   ├── TooLarge                WrongHost              ForeignOrigin
+    │   ├── InvalidJson             TooDeep                InvalidBody            InvalidType
+    │   ├── InvalidValue            ConflictingFields      MisplacedField         UnsupportedFlag
+    │   ├── InvalidSessionId        UnknownCall            NotFound               WorkflowNotFound
+    │   ├── RunNotFound             MethodNotAllowed       NotAcceptable          UnsupportedMediaType
+    │   ├── RequestTimeout          TooLarge               WrongHost              ForeignOrigin
+    │   ├── NotImplementedYet
     │   ├── FaultyCall              several of the next kind, together
     │   └── CallFault               one thing that the workflow cannot take
     │       ├── MissingInput        UnknownInput           InvalidInput
@@ -61,12 +62,14 @@ from palaver.errors.requests import (
     InvalidMessages,
     InvalidParameter,
     InvalidSessionId,
+    InvalidType,
     InvalidValue,
     MethodNotAllowed,
     MisplacedField,
     MissingInput,
     NotAcceptable,
     NotFound,
+    NotImplementedYet,
     RequestError,
     RequestTimeout,
     RunNotFound,
@@ -119,6 +122,7 @@ __all__ = [
     "InvalidOption",
     "InvalidParameter",
     "InvalidSessionId",
+    "InvalidType",
     "InvalidValue",
     "LoadError",
     "LoadFailed",
@@ -129,6 +133,7 @@ __all__ = [
     "NotAcceptable",
     "NotDiscovered",
     "NotFound",
+    "NotImplementedYet",
     "NothingFound",
     "Overloaded",
     "PalaverError",

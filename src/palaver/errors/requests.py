@@ -34,6 +34,12 @@ class InvalidBody(RequestError):
     code = "invalid_body"
 
 
+class InvalidType(RequestError):
+    """A field of the wrong type."""
+
+    code = "invalid_type"
+
+
 class InvalidValue(RequestError):
     """A value outside its range, list or pattern."""
 
@@ -86,6 +92,12 @@ class WorkflowNotFound(RequestError):
         names = ", ".join(sorted(known)) or "none"
         asked = "Several workflows are served and none is the default" if name is None else f"No workflow {name!r}"
         super().__init__(f"{asked}. Known: {names}.")
+
+
+class NotImplementedYet(RequestError):
+    """Something that the protocol has and we do not serve yet."""
+
+    code = "not_implemented"
 
 
 class RunNotFound(RequestError):

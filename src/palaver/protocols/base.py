@@ -1,5 +1,6 @@
 """What a protocol is: five functions between the wire and the waist, and two more where we call such services too."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,18 +18,30 @@ Find = Callable[[str | None], Description]
 Frames = Callable[[Event], bytes]
 """One event in, its frames out; remembers what it must of the stream so far."""
 
+_TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request as it arrived. Its media type and size have been checked, nothing else."""
 
     method: str = "POST"
+    route: str = ""
+    """Its place in our table of routes (`v1/responses`), for adapters that answer at several."""
     workflow: str | None = None
     """The name in the path; None at the root."""
+    parameters: Mapping[str, str] = {}
+    """What else the path names."""
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     """Names in lower case."""
     body: bytes = b""
     bounds: jsons.Bounds = jsons.BOUNDS
+
+    @property
+    def trace_parent(self) -> str | None:
+        """The caller's trace, if it names one that W3C would accept."""
+        given = self.headers.get("traceparent")
+        return given if given is not None and _TRACE_PARENT.fullmatch(given) else None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@
 from palaver.errors import UpstreamFailed
 
 KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
+"""What OpenAI-shaped streams and the AI SDK end with."""
 LONGEST = 1024 * 1024
 """Bytes in one record that we read."""
 

@@ -1,0 +1,200 @@
+"""The fields of an OpenAI-shaped body, each read once and checked: wrong types and ranges are named, never coerced.
+
+Null means absent. What both protocols of that family share stands here too: inputs, parameters, labels and metadata.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
+
+from palaver.core import jsons
+from palaver.core.descriptions import Description
+from palaver.core.ids import bounded
+from palaver.errors import InvalidType, InvalidValue
+from palaver.protocols.base import Request
+from palaver.protocols.openai_errors import StringTooLong
+
+_LONGEST_LABEL = 128
+_MOST_TOOLS = 128
+_PAIRS, _KEY, _VALUE = 16, 64, 512  # Of metadata.
+_Object = Mapping[str, Any]
+
+
+class Fields:
+    """A JSON object, asked field by field. `at` is the pointer to it."""
+
+    def __init__(self, body: _Object, at: str = "") -> None:
+        self.body = body
+        self._at = at
+
+    @classmethod
+    def of(cls, request: Request) -> "Fields":
+        """The body of a request."""
+        value = jsons.received(request.body, request.bounds)
+        if not isinstance(value, dict):
+            raise InvalidType(f"The body must be an object, not {called(value)}.", pointer="")
+        return cls(cast("_Object", value))
+
+    def pointer(self, name: str) -> str:
+        """Where a field stands."""
+        return f"{self._at}/{jsons.escaped(name)}"
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """A boolean and nothing that resembles one."""
+        value = self.body.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false", value)
+        return value
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """A number of that range."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.wrong(name, "a number", value)
+        return self._in_range(name, value, low, high)
+
+    def integer(self, name: str, low: int, high: int | None = None) -> int | None:
+        """A whole number of that range."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong(name, "a whole number", value)
+        self._in_range(name, value, low, high)
+        return value
+
+    def string(self, name: str, *, longest: int | None = None, of: Collection[str] = ()) -> str | None:
+        """A string, of a bounded length or out of a list."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self.wrong(name, "a string", value)
+        if longest is not None and len(value) > longest:
+            raise StringTooLong(f"{name} is longer than {longest} characters.", pointer=self.pointer(name))
+        if of and value not in of:
+            raise InvalidValue(f"{name} must be one of {', '.join(of)}.", pointer=self.pointer(name))
+        return value
+
+    def object(self, name: str) -> dict[str, Any] | None:
+        """An object."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.wrong(name, "an object", value)
+        return cast("dict[str, Any]", value)
+
+    def items(self, name: str) -> list[Any] | None:
+        """A list."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise self.wrong(name, "a list", value)
+        return cast("list[Any]", value)
+
+    def below(self, name: str) -> "Fields":
+        """The fields of an object inside this one; of an empty one where it is absent."""
+        return Fields(self.object(name) or {}, self.pointer(name))
+
+    def wrong(self, name: str, wanted: str, value: Any) -> InvalidType:
+        """The error of a field of the wrong type."""
+        return InvalidType(f"{name} must be {wanted}, not {called(value)}.", pointer=self.pointer(name))
+
+    def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
+        if value < low or (high is not None and value > high):
+            wanted = f"at least {low}" if high is None else f"between {low} and {high}"
+            raise InvalidValue(f"{name} must be {wanted}.", pointer=self.pointer(name))
+        return value
+
+
+class Shared(NamedTuple):
+    """What a call says in the fields that both protocols have."""
+
+    inputs: dict[str, Any]
+    parameters: dict[str, Any]
+    session: str | None
+    user: str | None
+    metadata: dict[str, str]
+
+
+def shared(fields: Fields, workflow: Description) -> Shared:
+    """Inputs, parameters, labels and metadata. Chat apps send inputs of their own: undeclared ones are dropped."""
+    given = fields.object("custom_inputs") or {}
+    context = fields.below("context")
+    session = next((label for key in ("thread_id", "session_id") if (label := _label(given.get(key)))), None)
+    return Shared(
+        inputs=_declared(given, workflow),
+        parameters=fields.object("parameters") or {},
+        session=session or _label(context.string("conversation_id")),
+        user=_label(context.string("user_id") or fields.string("safety_identifier") or fields.string("user")),
+        metadata=_metadata(fields),
+    )
+
+
+def client_tools(fields: Fields) -> frozenset[str]:
+    """The names of the tools that the caller will run itself, in either protocol's form."""
+    tools = fields.items("tools") or []
+    if len(tools) > _MOST_TOOLS:
+        raise InvalidValue(f"tools has {len(tools)} entries; at most {_MOST_TOOLS} are taken.", pointer="/tools")
+    names: set[str] = set()
+    for index, tool in enumerate(tools):
+        match tool:
+            case {"type": "function", "function": {"name": str(name)}} | {"type": str(), "name": str(name)}:
+                names.add(name)
+            case {"type": str()}:
+                pass
+            case _:
+                raise InvalidType(f"tools[{index}] must be an object with a type.", pointer=f"/tools/{index}")
+    return frozenset(names)
+
+
+def called(value: object) -> str:
+    """What kind of JSON value this is, in words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"
+
+
+def _declared(given: dict[str, Any], workflow: Description) -> dict[str, Any]:
+    if not given:
+        return given
+    inputs = workflow.schemas.inputs
+    properties = inputs.get("properties")
+    if properties is None or inputs.get("additionalProperties") is True:
+        return given  # It takes anything, or does not say what it takes.
+    return {name: value for name, value in given.items() if name in properties}
+
+
+def _label(value: object) -> str | None:
+    """A label of at most 128 characters, ours to shorten: it groups and grants nothing."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value if len(value) <= _LONGEST_LABEL else bounded(value)
+
+
+def _metadata(fields: Fields) -> dict[str, str]:
+    metadata = fields.object("metadata") or {}
+    if len(metadata) > _PAIRS:
+        raise InvalidValue(f"metadata has more than {_PAIRS} pairs.", pointer="/metadata")
+    for key, value in metadata.items():
+        pointer = f"/metadata/{jsons.escaped(key)}"
+        if not isinstance(value, str):
+            raise InvalidType(f"metadata.{key[:_KEY]} must be a string, not {called(value)}.", pointer=pointer)
+        if len(key) > _KEY or len(value) > _VALUE:
+            raise StringTooLong(f"A key of metadata may have {_KEY} characters, a value {_VALUE}.", pointer=pointer)
+    return metadata

@@ -1,0 +1,293 @@
+"""The stream of a response: events in, server-sent events out (contract: responses, 4).
+
+Frames are a pure function of the request and the events: encoding a log twice gives the same bytes. A delta is the hot
+path; what stands around its text is made once per item.
+"""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Terminal,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.linear import Linear
+from palaver.core.parts import APPROVAL_REQUEST, Data, File, Refusal
+from palaver.core.usage import Usage
+from palaver.protocols import openai_errors, sse
+from palaver.protocols import response_items as items
+from palaver.protocols.response_object import ResponseObject, ended, usage_object
+from palaver.protocols.response_output import Output
+from palaver.protocols.response_request import Profile, Reading
+
+_text = msgspec.json.Encoder().encode
+_NOTHING = Usage(input_tokens=0, output_tokens=0)
+_EMPTY_TEXT = b',"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
+_EMPTY_SUMMARY = b',"part":{"type":"summary_text","text":""}'
+_AFTER_DELTA = b',"logprobs":[]}\n\n'
+
+
+class _Openings(dict[str, bytes]):
+    """How a frame of each type begins, up to its number."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def __missing__(self, kind: str) -> bytes:
+        # Validators of `open` demand the event's name; MLflow's own stream has none.
+        named = f"event: {kind}\n" if self._profile == "open" else ""
+        made = self[kind] = f'{named}data: {{"type":"{kind}","sequence_number":'.encode()
+        return made
+
+
+_OPENINGS: Mapping[Profile, _Openings] = {"open": _Openings("open"), "invocations": _Openings("invocations")}
+
+
+class Writer:
+    """One response's stream."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._is_open = reading.profile == "open"
+        self._openings = _OPENINGS[reading.profile]
+        self._linear = Linear()
+        self._output = Output(reading)
+        self._number = 0
+        self._delta = self._openings["response.output_text.delta"]
+        self._before = b""  # What stands between the number of a text's delta and its text.
+        self._has_arguments = False
+        self._response: ResponseObject
+
+    def frames(self, event: Event) -> bytes:
+        """The frames of one event; empty where it has none."""
+        linear = self._linear
+        if type(event) is TextDelta and event.item == linear.flowing:
+            linear.pieces.append(event.delta)
+            number = self._number
+            self._number = number + 1
+            return b"".join((self._delta, b"%d" % number, self._before, _text(event.delta), _AFTER_DELTA))
+        return b"".join(map(self._tell, linear.feed(event)))
+
+    def _tell(self, event: Event) -> bytes:
+        match event:
+            case TextDelta():
+                return self._frame("response.output_text.delta", self._before, _text(event.delta), b',"logprobs":[]')
+            case ReasoningDelta():
+                at = self._at(event.item, b',"summary_index":0,"delta":')
+                return self._frame("response.reasoning_summary_text.delta", at, _text(event.delta))
+            case ToolDelta():
+                return self._arguments(event.item, event.delta)
+            case RunStarted():
+                return self._begin(event)
+            case TextStarted():
+                return self._open_text(event)
+            case TextEnded():
+                return self._close_text(event)
+            case ReasoningStarted():
+                return self._open_reasoning(event)
+            case ReasoningEnded():
+                return self._close_reasoning(event)
+            case ToolStarted():
+                return self._open_call(event)
+            case ToolEnded():
+                return self._close_call(event)
+            case ToolReturned():
+                empty = {"type": "function_call_output", "id": event.item, "call_id": event.call_id, "output": ""}
+                return self._whole(self._output.result(event), empty)
+            case PartAdded():
+                return self._part(event)
+            case UsageAdded():
+                self._output.count(event)
+                return b""
+            case RunFinished() | RunFailed() | RunCancelled():
+                return self._end(event)
+            case _:
+                assert_never(event)
+
+    # Text
+
+    def _open_text(self, event: TextStarted) -> bytes:
+        index = self._output.added(event)
+        self._before = self._at(event.item, b',"content_index":0,"delta":')
+        added = self._added(index, _begun("message", event.item, role="assistant", content=[]))
+        return added + self._frame("response.content_part.added", self._content(event.item), _EMPTY_TEXT)
+
+    def _close_text(self, event: TextEnded) -> bytes:
+        at, index = self._content(event.item), self._output.index(event.item)
+        said = self._output.text(event)
+        noted = (
+            self._frame("response.output_text.annotation.added", at, b',"annotation_index":%d,"annotation":' % n, note)
+            for n, note in enumerate(said.notes)
+        )
+        done = self._frame("response.output_text.done", at, b',"text":', _text(event.text), b',"logprobs":[]')
+        part = self._frame("response.content_part.done", at, b',"part":', said.part)
+        return b"".join((*noted, done, part, self._done(index, said.item)))
+
+    def _content(self, item: str) -> bytes:
+        return self._at(item, b',"content_index":0')
+
+    # Reasoning
+
+    def _open_reasoning(self, event: ReasoningStarted) -> bytes:
+        index = self._output.added(event)
+        added = self._added(index, _begun("reasoning", event.item, summary=[]))
+        return added + self._frame("response.reasoning_summary_part.added", self._summary(event.item), _EMPTY_SUMMARY)
+
+    def _close_reasoning(self, event: ReasoningEnded) -> bytes:
+        at, index, text = self._summary(event.item), self._output.index(event.item), _text(event.text)
+        item = self._output.reasoning(event)
+        done = self._frame("response.reasoning_summary_text.done", at, b',"text":', text)
+        part = b',"part":{"type":"summary_text","text":' + text + b"}"
+        return done + self._frame("response.reasoning_summary_part.done", at, part) + self._done(index, item)
+
+    def _summary(self, item: str) -> bytes:
+        return self._at(item, b',"summary_index":0')
+
+    # Calls
+
+    def _open_call(self, event: ToolStarted) -> bytes:
+        self._has_arguments = False
+        index = self._output.added(event)
+        begun = _begun("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
+        return self._added(index, begun)
+
+    def _arguments(self, item: str, delta: str) -> bytes:
+        self._has_arguments = True
+        return self._frame("response.function_call_arguments.delta", self._at(item, b',"delta":'), _text(delta))
+
+    def _close_call(self, event: ToolEnded) -> bytes:
+        at, index, name = self._at(event.item), self._output.index(event.item), _text(self._output.name(event.item))
+        late = b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
+        told = (at, b',"name":', name, b',"arguments":', _text(event.arguments))
+        done = self._frame("response.function_call_arguments.done", *told)
+        return late + done + self._done(index, self._output.call(event))
+
+    # What comes whole
+
+    def _part(self, event: PartAdded) -> bytes:
+        made = self._output.part(event)
+        match event.part:
+            case Refusal(text=text):
+                assert made is not None
+                return self._refusal(event.item, text, *made)
+            case Data(name=name, value=value) if name != APPROVAL_REQUEST and not self._is_open:
+                transient = {"transient": True} if event.transient else {}
+                return self._own("palaver:data", item_id=event.item, name=name, value=value, **transient)
+            case File() as file if not self._is_open:
+                return self._own("palaver:file", item_id=event.item, **items.file_fields(file))
+            case _:
+                return self._whole(made) if made is not None else b""
+
+    def _refusal(self, item: str, text: str, index: int, made: bytes) -> bytes:
+        at, told = self._at(item, b',"content_index":0', index=index), _text(text)
+        added = self._added(index, _begun("message", item, role="assistant", content=[]))
+        if self._is_open:
+            return b"".join(
+                (
+                    added,
+                    self._frame("response.content_part.added", at, b',"part":{"type":"refusal","refusal":""}'),
+                    self._frame("response.refusal.delta", at, b',"delta":', told),
+                    self._frame("response.refusal.done", at, b',"refusal":', told),
+                    self._frame("response.content_part.done", at, b',"part":{"type":"refusal","refusal":', told, b"}"),
+                    self._done(index, made),
+                )
+            )
+        part = b',"part":' + jsons.encode(items.message(item, text)["content"][0])
+        return b"".join(
+            (
+                added,
+                self._frame("response.content_part.added", at, _EMPTY_TEXT),
+                self._frame("response.output_text.delta", at, b',"delta":', told, b',"logprobs":[]'),
+                self._frame("response.output_text.done", at, b',"text":', told, b',"logprobs":[]'),
+                self._frame("response.content_part.done", at, part),
+                self._done(index, made),
+            )
+        )
+
+    def _whole(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
+        """An item that is added and done in one go."""
+        index, item = made
+        added = item if empty is None else jsons.encode({**empty, "status": "in_progress"})
+        return self._added(index, added) + self._done(index, item)
+
+    # The run itself
+
+    def _begin(self, started: RunStarted) -> bytes:
+        self._output.begin(started)
+        self._response = ResponseObject(started, self._reading)
+        snapshot = self._response.begun()
+        created = self._frame("response.created", b',"response":', snapshot)
+        return created + self._frame("response.in_progress", b',"response":', snapshot)
+
+    def _end(self, terminal: Terminal) -> bytes:
+        frames: list[bytes] = []
+        if isinstance(terminal, RunFinished):
+            frames += map(self._tell, self._output.value(terminal))
+        elif isinstance(terminal, RunFailed):
+            frames.append(self._error(terminal))
+        end, usage = ended(terminal), self._output.usage(terminal)
+        if not self._is_open:
+            reason = end.reason or ("failed" if end.status == "failed" else None)
+            told = {
+                "id": self._response.id,
+                "status": end.status,
+                "incomplete_details": {"reason": reason} if reason else None,
+                "usage": usage_object(usage or _NOTHING),  # The provider throws without; zeros stand here only.
+            }
+            frames.append(self._own("responses.completed", response=told))
+        kind = {"completed": "response.completed", "failed": "response.failed"}.get(end.status, "response.incomplete")
+        snapshot = self._response.complete(terminal, self._output.items, usage, self._output.custom)
+        frames.append(self._frame(kind, b',"response":', snapshot))
+        if self._response.trace is not None:
+            frames.append(sse.frame(jsons.encode({"trace_id": self._response.trace})))
+        frames.append(sse.DONE)
+        return b"".join(frames)
+
+    def _error(self, failed: RunFailed) -> bytes:
+        """Both spellings in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
+        error = openai_errors.told(failed)
+        return self._own("error", code=failed.code, message=failed.message, param=None, error=error)
+
+    # Frames
+
+    def _frame(self, kind: str, *pieces: bytes) -> bytes:
+        number = self._number
+        self._number = number + 1
+        return b"".join((self._openings[kind], b"%d" % number, *pieces, b"}\n\n"))
+
+    def _own(self, kind: str, **fields: Any) -> bytes:
+        return self._frame(kind, b",", jsons.encode(fields)[1:-1])
+
+    def _at(self, item: str, more: bytes = b"", index: int | None = None) -> bytes:
+        index = self._output.index(item) if index is None else index
+        return b"".join((b',"item_id":', _text(item), b',"output_index":%d' % index, more))
+
+    def _added(self, index: int, item: bytes) -> bytes:
+        return self._frame("response.output_item.added", b',"output_index":%d,"item":' % index, item)
+
+    def _done(self, index: int, item: bytes) -> bytes:
+        return self._frame("response.output_item.done", b',"output_index":%d,"item":' % index, item)
+
+
+def _begun(kind: str, item: str, **fields: Any) -> bytes:
+    """An item as it is when it opens."""
+    return jsons.encode({"type": kind, "id": item, **fields, "status": "in_progress"})

@@ -1,0 +1,168 @@
+"""The response object: what a response says of itself, while it runs and when it has ended (contract: responses, 3).
+
+It is put together as bytes. Of its thirty fields most never change during a run, and for most requests they are the
+defaults, so these are encoded once and for all.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from palaver.core import jsons
+from palaver.core.calls import Finish
+from palaver.core.events import RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
+from palaver.core.usage import Usage
+from palaver.protocols.response_request import Profile, Reading
+
+_DEFAULTS: Mapping[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "previous_response_id": None,
+    "conversation": None,
+    "prompt_cache_key": None,
+    "reasoning": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": False,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+}
+_INCOMPLETE: Mapping[Finish, str] = {
+    "length": "max_output_tokens",
+    "content-filter": "content_filter",
+    "interrupted": "interrupted",
+}
+
+
+class End(NamedTuple):
+    """How a response ended."""
+
+    status: str
+    reason: str | None = None
+    """Why it is incomplete."""
+    error: Mapping[str, str] | None = None
+
+
+def ended(terminal: Terminal) -> End:
+    """A run's end in the words of Responses."""
+    match terminal:
+        case RunFinished(finish=finish):
+            reason = _INCOMPLETE.get(finish)
+            return End("incomplete", reason) if reason else End("completed")
+        case RunCancelled():
+            return End("cancelled", "cancelled")
+        case RunFailed(code=code, message=message):
+            return End("failed", error={"code": code, "message": message})
+
+
+class ResponseObject:
+    """The snapshots of one response."""
+
+    __slots__ = ("_after", "_before", "_metadata", "_profile", "_trace", "id")
+
+    def __init__(self, started: RunStarted, reading: Reading) -> None:
+        self.id = "resp_" + started.run_id.removeprefix("run_")
+        self._profile: Profile = reading.profile
+        self._metadata = dict(reading.metadata)
+        self._trace = f"tr-{started.trace_id}" if reading.trace and started.trace_id else None
+        self._before = b"".join(
+            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _seconds(started.at))
+        )
+        self._after = b',"model":' + jsons.encode(reading.model) + _constant(reading.profile, reading.echo)
+
+    @property
+    def trace(self) -> str | None:
+        """The trace's id, if it was asked for."""
+        return self._trace
+
+    def begun(self) -> bytes:
+        """Before anything was said."""
+        return self._snapshot(b"in_progress", [], End(""), None, None, {}, self._metadata)
+
+    def complete(
+        self, terminal: Terminal, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
+    ) -> bytes:
+        """At the end, with the items as they were done."""
+        end = ended(terminal)
+        metadata = self._metadata if self._trace is None else {**self._metadata, "trace_id": self._trace}
+        at = terminal.at if end.status == "completed" else None
+        return self._snapshot(end.status.encode(), output, end, at, usage, custom, metadata)
+
+    def _snapshot(
+        self,
+        status: bytes,
+        output: Sequence[bytes],
+        end: End,
+        at: datetime | None,
+        usage: Usage | None,
+        custom: Mapping[str, Any],
+        metadata: Mapping[str, str],
+    ) -> bytes:
+        changing: dict[str, Any] = {
+            "completed_at": None if at is None else _seconds(at),
+            "error": end.error,
+            "incomplete_details": None if end.reason is None else {"reason": end.reason},
+            "usage": None if usage is None else usage_object(usage),
+        }
+        if self._profile == "invocations":
+            changing = {name: value for name, value in changing.items() if value is not None}
+        if custom:
+            changing["custom_outputs"] = custom
+        changing["metadata"] = metadata
+        return b"".join(
+            (
+                self._before,
+                b',"status":"',
+                status,
+                b'","output":[',
+                b",".join(output),
+                b"],",
+                jsons.encode(changing)[1:-1],
+                self._after,
+                b"}",
+            )
+        )
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Usage, with all the details that validators want."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_input_tokens or 0,
+            "cache_write_tokens": usage.cache_creation_input_tokens or 0,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _encoded(profile: Profile, fields: Mapping[str, Any]) -> bytes:
+    if profile == "invocations":
+        fields = {name: value for name, value in fields.items() if value is not None}
+    return b"," + jsons.encode(fields)[1:-1]
+
+
+_UNASKED: Mapping[Profile, bytes] = {
+    "open": _encoded("open", _DEFAULTS),
+    "invocations": _encoded("invocations", _DEFAULTS),
+}
+
+
+def _constant(profile: Profile, echo: Mapping[str, Any]) -> bytes:
+    return _encoded(profile, {**_DEFAULTS, **echo}) if echo else _UNASKED[profile]
+
+
+def _seconds(at: datetime | None) -> int:
+    return int(at.timestamp()) if at else 0

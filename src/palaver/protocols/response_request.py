@@ -1,0 +1,267 @@
+"""What a Responses request says: the call, and the note of how to answer it (contract: responses, 2).
+
+A field costs something only where it is sent: each has one reader in a table, and the rest of the body is ignored.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description
+from palaver.core.dialects import responses as dialect
+from palaver.core.messages import Message
+from palaver.errors import ConflictingFields, InvalidValue, NotImplementedYet, WorkflowNotFound
+from palaver.protocols.base import Find, Request
+from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive
+from palaver.protocols.openai_fields import Fields, client_tools, shared
+from palaver.protocols.response_input import check_items
+
+Profile = Literal["open", "invocations"]
+"""`open` is for OpenAI's SDKs and validators, `invocations` for MLflow's clients and the Databricks provider."""
+_PROFILES: Mapping[str, Profile] = {"v1/responses": "open", "invocations": "invocations", "responses": "invocations"}
+
+_LONGEST_MODEL = 256
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request was made, and hence how it is to be answered."""
+
+    profile: Profile = "open"
+    stream: bool = False
+    model: str = ""
+    workflow: str = ""
+    is_chat: bool = True
+    echo: Mapping[str, Any] = _NOTHING
+    """Fields of the response object that repeat the request's, where they differ from the defaults."""
+    metadata: Mapping[str, str] = _NOTHING
+    encrypted: bool = False
+    """Is reasoning to be given back as its provider sealed it?"""
+    trace: bool = False
+    """Is the trace's id to be told?"""
+    places: tuple[str, ...] = ()
+    """Where each message of the call stands in the body: `instructions`, `input[2]` …"""
+
+    def param(self, pointer: str) -> str:
+        """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) in the words of the body."""
+        first, _, rest = pointer.removeprefix("/").partition("/")
+        match first:
+            case "messages":
+                index, _, below = rest.partition("/")
+                known = index.isdecimal() and int(index) < len(self.places)
+                return (self.places[int(index)] if known else "input") + (f".{below}" if below else "")
+            case "inputs":
+                return f"custom_inputs.{rest}" if rest else "custom_inputs"
+            case _:
+                return pointer.removeprefix("/").replace("/", ".")
+
+
+def read(request: Request, find: Find) -> tuple[Call, Reading]:
+    """The call, and how to answer it."""
+    fields = Fields.of(request)
+    body = fields.body
+    profile = _PROFILES[request.route]
+    model = fields.string("model", longest=_LONGEST_MODEL) if "model" in body else None
+    workflow = _picked(request.workflow, model, find, profile)
+    asked = {name: _READERS[name](fields, name) for name in body if name in _READERS and body[name] is not None}
+    stream = asked.pop("stream", False)
+    _check_stored(asked)
+    said = shared(fields, workflow) if not body.keys().isdisjoint(_SHARED) else None
+    messages, places = _messages(fields, workflow) if workflow.is_chat else ((), ())
+    trace = request.headers.get("x-mlflow-return-trace-id", "").lower() == "true" or asked.pop(
+        "databricks_options", False
+    )
+    call = Call(
+        workflow=workflow.name,
+        messages=messages,
+        inputs=said.inputs if said else _NOTHING,
+        parameters=said.parameters if said else _NOTHING,
+        session=said.session if said else None,
+        user=said.user if said else None,
+        client_tools=client_tools(fields) if "tools" in asked else frozenset(),
+        options={name: value for name, value in asked.items() if name not in _NO_OPTIONS} if asked else _NOTHING,
+        tags=said.metadata if said else _NOTHING,
+        trace_parent=request.trace_parent,
+    )
+    return call, Reading(
+        profile=profile,
+        stream=stream,
+        model=model or workflow.name,
+        workflow=workflow.name,
+        is_chat=workflow.is_chat,
+        echo=_echoed(asked, profile) if asked else _NOTHING,
+        metadata=said.metadata if said else _NOTHING,
+        encrypted="reasoning.encrypted_content" in asked.get("include", ()),
+        trace=trace,
+        places=places,
+    )
+
+
+def _picked(named: str | None, model: str | None, find: Find, profile: Profile) -> Description:
+    """The workflow: the path's, else the one that `model` names, else the default one."""
+    if named is not None or model is None:
+        return find(named)
+    try:
+        return find(model)
+    except WorkflowNotFound:
+        if profile == "open":
+            raise
+        return find(None)  # Chat apps send `title-model` and the like.
+
+
+def _messages(fields: Fields, workflow: Description) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    given = fields.body.get("input")
+    instructions = fields.string("instructions")
+    if given is None:
+        raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
+    if isinstance(given, str):
+        messages, places = ([Message.user(given)] if given else []), ["input"]
+    elif isinstance(given, list):
+        items = cast("list[Any]", given)
+        check_items(items)
+        indexed = dialect.read_indexed(items)
+        messages, places = [message for message, _ in indexed], [f"input[{index}]" for _, index in indexed]
+    else:
+        raise fields.wrong("input", "a string or a list of items", given)
+    if instructions is not None:
+        messages, places = [Message.system(instructions), *messages], ["instructions", *places]
+    return tuple(messages), tuple(places)
+
+
+def _check_stored(asked: dict[str, Any]) -> None:
+    """Refuse what needs a store, which comes later; contradictions first, for those will stay wrong."""
+    store, background = asked.pop("store", True), asked.pop("background", False)
+    previous, conversation = asked.pop("previous_response_id", None), asked.pop("conversation", None)
+    if background and not store:
+        raise ConflictingFields("background needs store: leave store out, or set it to true.", pointer="/background")
+    if previous is not None and conversation is not None:
+        raise MutuallyExclusive(
+            "previous_response_id and conversation exclude each other: send one of them.", pointer="/conversation"
+        )
+    for name, value in (("background", background), ("previous_response_id", previous), ("conversation", conversation)):
+        if value:
+            raise NotImplementedYet(f"{name} is not served yet: send the whole history as input.", pointer=f"/{name}")
+
+
+# Fields, each with its reader
+
+_Reader = Callable[[Fields, str], Any]
+
+
+def _number(low: float, high: float) -> _Reader:
+    return lambda fields, name: fields.number(name, low, high)
+
+
+def _integer(low: int, high: int | None = None) -> _Reader:
+    return lambda fields, name: fields.integer(name, low, high)
+
+
+def _string(longest: int | None = None, *of: str) -> _Reader:
+    return lambda fields, name: fields.string(name, longest=longest, of=of)
+
+
+def _boolean(fields: Fields, name: str) -> bool:
+    return fields.boolean(name, default=False)
+
+
+def _tool_choice(fields: Fields, name: str) -> Any:
+    value = fields.body[name]
+    match value:
+        case "auto" | "none" | "required" | {"type": str()}:
+            return value
+        case _:
+            pass
+    if isinstance(value, str | dict):
+        raise InvalidValue("tool_choice must be auto, none, required, or an object with a type.", pointer=f"/{name}")
+    raise fields.wrong(name, "a string or an object", value)
+
+
+def _included(fields: Fields, name: str) -> list[str]:
+    value = fields.items(name) or []
+    if not all(isinstance(item, str) for item in value):
+        raise InvalidValue("include must be a list of strings.", pointer=f"/{name}")
+    return value
+
+
+def _conversation(fields: Fields, name: str) -> str:
+    value = fields.body[name]
+    if isinstance(value, str):
+        return value
+    named = Fields(fields.object(name) or {}, f"/{name}").string("id")
+    if named is None:
+        raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
+    return named
+
+
+def _returns_trace(fields: Fields, name: str) -> bool:
+    return fields.below(name).boolean("return_trace", default=False)
+
+
+_READERS: Mapping[str, _Reader] = {
+    "stream": _boolean,
+    "store": _boolean,
+    "background": _boolean,
+    "parallel_tool_calls": _boolean,
+    "previous_response_id": _string(64),
+    "conversation": _conversation,
+    "temperature": _number(0, 2),
+    "top_p": _number(0, 1),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "max_output_tokens": _integer(1),
+    "max_tool_calls": _integer(1),
+    "top_logprobs": _integer(0, 20),
+    "tools": lambda fields, name: fields.items(name),
+    "tool_choice": _tool_choice,
+    "text": lambda fields, name: fields.object(name),
+    "reasoning": lambda fields, name: fields.object(name),
+    "truncation": _string(None, "auto", "disabled"),
+    "service_tier": _string(64),
+    "include": _included,
+    "stream_options": lambda fields, name: fields.object(name),
+    "prompt_cache_key": _string(512),
+    "safety_identifier": _string(512),
+    "user": _string(512),
+    "instructions": _string(),
+    "databricks_options": _returns_trace,
+}
+_SHARED = ("custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user")
+_NO_OPTIONS = frozenset({"instructions", "safety_identifier", "user"})
+_ECHOED = frozenset(_READERS) - {"include", "stream_options", "user"}
+
+
+def _echoed(asked: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    """What the response object repeats. Nulls inside are for validators; the Databricks provider cannot take them."""
+    echoed = {name: value for name, value in asked.items() if name in _ECHOED}
+    return {name: _completed(name, value) for name, value in echoed.items()} if profile == "open" else echoed
+
+
+def _completed(name: str, value: Any) -> Any:
+    """An echoed object with the fields that validators miss otherwise."""
+    match name:
+        case "tools":
+            return [_completed_tool(tool) for tool in value]
+        case "reasoning":
+            return {"effort": None, "summary": None, **value}
+        case "text":
+            return {**value, "format": _completed_format(value.get("format"))}
+        case _:
+            return value
+
+
+def _completed_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") != "function":
+        return tool
+    return {"description": None, "parameters": None, "strict": None, **tool}
+
+
+def _completed_format(form: Any) -> Any:
+    match form:
+        case {"type": "json_schema"}:
+            return {"description": None, "strict": None, **form}
+        case None:
+            return {"type": "text"}
+        case _:
+            return form

@@ -1,0 +1,415 @@
+"""Responses: what a request means, and the answers that are not streamed (contract: responses, 1, 2, 3 and 5)."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description, Schemas
+from palaver.core.events import RunCancelled, RunFailed
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Text, ToolCall
+from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, WorkflowNotFound
+from palaver.protocols import openai_errors, responses
+from palaver.protocols.response_request import Reading
+from tests.protocols.wire import MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
+
+OPEN, MLFLOW = "v1/responses", "invocations"
+
+
+def decoded(body: Any, route: str = OPEN, **more: Any) -> tuple[Call, Reading]:
+    return responses.decode(replace(request(body, **more), route=route), find)
+
+
+def call(body: Any, **more: Any) -> Call:
+    return decoded(body, **more)[0]
+
+
+def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
+    """The code, the param and the message of a request that is refused."""
+    with pytest.raises(PalaverError) as caught:
+        decoded(body, route, **more)
+    answer = responses.failure(caught.value, None, status=400)
+    error = json(answer)["error"]
+    assert json(answer)["detail"] == error["message"]
+    return error["code"], error["param"]
+
+
+# Which workflow, and in which profile
+
+
+@pytest.mark.parametrize(("route", "profile"), [(OPEN, "open"), (MLFLOW, "invocations"), ("responses", "invocations")])
+def test_the_route_alone_decides_the_profile(route: str, profile: str) -> None:
+    assert decoded({"input": "Why?"}, route)[1].profile == profile
+
+
+def test_the_model_picks_the_workflow_at_the_root() -> None:
+    assert call({"input": "x", "model": "headline"}).workflow == "headline"
+    assert call({"input": "x"}).workflow == "tutor"
+    assert call({"input": "x", "model": None}).workflow == "tutor"
+    with pytest.raises(WorkflowNotFound):
+        call({"input": "x", "model": "gpt-9"})
+
+
+def test_chat_apps_send_models_of_their_own_to_invocations() -> None:
+    asked, reading = decoded({"input": "x", "model": "title-model"}, MLFLOW)
+
+    assert (asked.workflow, reading.model) == ("tutor", "title-model")
+
+
+def test_below_a_workflow_the_model_is_free_and_echoed() -> None:
+    asked, reading = decoded({"input": "x", "model": "gpt-9"}, workflow="tutor")
+
+    assert (asked.workflow, reading.model) == ("tutor", "gpt-9")
+
+
+# Fields
+
+
+def test_a_text_is_one_user_message_and_instructions_come_first() -> None:
+    asked, reading = decoded({"input": "Why?", "instructions": "Be brief."})
+
+    assert asked.messages == (Message.system("Be brief."), Message.user("Why?"))
+    assert reading.places == ("instructions", "input")
+    assert call({"input": ""}).messages == ()
+    assert call({"input": []}).messages == ()
+
+
+def test_inputs_parameters_and_labels() -> None:
+    asked = call(
+        {
+            "input": "x",
+            "custom_inputs": {"subject": "maths", "thread_id": "t-1"},
+            "parameters": {"temperature": 1},
+            "context": {"conversation_id": "c-1", "user_id": "u-1"},
+            "metadata": {"a": "b"},
+            "user": "other",
+        }
+    )
+
+    assert asked.inputs == {"subject": "maths", "thread_id": "t-1"}
+    assert (asked.parameters, asked.session, asked.user, asked.tags) == ({"temperature": 1}, "t-1", "u-1", {"a": "b"})
+
+
+def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
+    schemas = Schemas(inputs={"properties": {"subject": {}}, "additionalProperties": False})
+    tutor = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
+    body = {"input": "x", "custom_inputs": {"subject": 1, "theirs": 2, "session_id": "s"}}
+
+    asked, _ = responses.decode(replace(request(body), route=OPEN), lambda _: tutor)
+
+    assert (asked.inputs, asked.session) == ({"subject": 1}, "s")
+
+
+@pytest.mark.parametrize(
+    ("context", "session"),
+    [
+        ({"conversation_id": "c"}, "c"),
+        ({"conversation_id": ""}, None),
+        ({}, None),
+        ({"conversation_id": "x" * 200}, 53),
+    ],
+)
+def test_a_session_is_a_label_of_bounded_length(context: Any, session: str | int | None) -> None:
+    given = call({"input": "x", "context": context}).session
+
+    assert (len(given) if isinstance(session, int) and given else given) == session
+
+
+def test_options_are_handed_on_and_echoed() -> None:
+    tool = {"type": "function", "name": "now"}
+    body = {
+        "input": "x", "temperature": 0, "top_p": 0.5, "max_output_tokens": 5, "tools": [tool], "tool_choice": "none",
+        "reasoning": {"effort": "low"}, "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+        "include": ["reasoning.encrypted_content"], "stream": True, "store": True, "safety_identifier": "who",
+        "unknown": 1,
+    }  # fmt: skip
+    asked, reading = decoded(body)
+
+    assert asked.client_tools == {"now"}
+    assert asked.user == "who"
+    assert set(asked.options) == {
+        "temperature", "top_p", "max_output_tokens", "tools", "tool_choice", "reasoning", "text", "include",
+    }  # fmt: skip
+    assert (reading.stream, reading.encrypted) == (True, True)
+    assert reading.echo == {
+        "temperature": 0,
+        "top_p": 0.5,
+        "max_output_tokens": 5,
+        "tools": [{"type": "function", "name": "now", "description": None, "parameters": None, "strict": None}],
+        "tool_choice": "none",
+        "reasoning": {"effort": "low", "summary": None},
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "description": None, "strict": None}},
+        "safety_identifier": "who",
+    }
+
+
+def test_on_invocations_echoed_objects_get_no_nulls() -> None:
+    tool = {"type": "function", "name": "now"}
+
+    assert decoded({"input": "x", "tools": [tool]}, MLFLOW)[1].echo == {"tools": [tool]}
+
+
+def test_other_tools_and_a_text_without_format_are_completed_too() -> None:
+    echo = decoded({"input": "x", "tools": [{"type": "web_search"}], "text": {"verbosity": "low"}})[1].echo
+
+    assert echo == {"tools": [{"type": "web_search"}], "text": {"verbosity": "low", "format": {"type": "text"}}}
+    assert decoded({"input": "x", "text": {"format": {"type": "json_object"}}})[1].echo == {
+        "text": {"format": {"type": "json_object"}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "trace"),
+    [
+        ({}, {}, False),
+        ({}, {"x_mlflow_return_trace_id": "TRUE"}, True),
+        ({}, {"x_mlflow_return_trace_id": "1"}, False),
+        ({"databricks_options": {"return_trace": True}}, {}, True),
+        ({"databricks_options": {}}, {}, False),
+    ],
+)
+def test_who_asks_for_the_trace(body: Any, headers: Any, trace: bool) -> None:
+    asked, reading = decoded({"input": "x", **body}, **headers)
+
+    assert reading.trace is trace
+    assert asked.options == {}
+
+
+def test_a_trace_goes_on() -> None:
+    parent = f"00-{TRACE}-a1b2c3d4e5f60718-01"
+
+    assert call({"input": "x"}, traceparent=parent).trace_parent == parent
+    assert call({"input": "x"}, traceparent="nonsense").trace_parent is None
+
+
+def test_a_workflow_that_is_no_chat_needs_no_input_and_gets_none() -> None:
+    assert call({"custom_inputs": {"text": "x"}}, workflow="headline").messages == ()
+    assert call({"input": "x"}, workflow="headline").messages == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param"),
+    [
+        ([], "invalid_type", None),
+        ({}, "missing_required_parameter", "input"),
+        ({"input": None}, "missing_required_parameter", "input"),
+        ({"input": 42}, "invalid_type", "input"),
+        ({"input": {}}, "invalid_type", "input"),
+        ({"input": "x", "instructions": []}, "invalid_type", "instructions"),
+        ({"input": "x", "stream": "false"}, "invalid_type", "stream"),
+        ({"input": "x", "stream": 0}, "invalid_type", "stream"),
+        ({"input": "x", "store": 1}, "invalid_type", "store"),
+        ({"input": "x", "background": "true"}, "invalid_type", "background"),
+        ({"input": "x", "parallel_tool_calls": 1}, "invalid_type", "parallel_tool_calls"),
+        ({"input": "x", "model": 5}, "invalid_type", "model"),
+        ({"input": "x", "model": "x" * 257}, "string_too_long", "model"),
+        ({"input": "x", "temperature": 2.1}, "invalid_value", "temperature"),
+        ({"input": "x", "temperature": "1"}, "invalid_type", "temperature"),
+        ({"input": "x", "temperature": True}, "invalid_type", "temperature"),
+        ({"input": "x", "top_p": -0.1}, "invalid_value", "top_p"),
+        ({"input": "x", "presence_penalty": 3}, "invalid_value", "presence_penalty"),
+        ({"input": "x", "max_output_tokens": 0}, "invalid_value", "max_output_tokens"),
+        ({"input": "x", "max_output_tokens": 1.5}, "invalid_type", "max_output_tokens"),
+        ({"input": "x", "max_tool_calls": 0}, "invalid_value", "max_tool_calls"),
+        ({"input": "x", "top_logprobs": 21}, "invalid_value", "top_logprobs"),
+        ({"input": "x", "tools": {}}, "invalid_type", "tools"),
+        ({"input": "x", "tools": ["now"]}, "invalid_type", "tools[0]"),
+        ({"input": "x", "tools": [{"type": "x"}] * 129}, "invalid_value", "tools"),
+        ({"input": "x", "tool_choice": "maybe"}, "invalid_value", "tool_choice"),
+        ({"input": "x", "tool_choice": {}}, "invalid_value", "tool_choice"),
+        ({"input": "x", "tool_choice": 1}, "invalid_type", "tool_choice"),
+        ({"input": "x", "text": "x"}, "invalid_type", "text"),
+        ({"input": "x", "truncation": "some"}, "invalid_value", "truncation"),
+        ({"input": "x", "include": "x"}, "invalid_type", "include"),
+        ({"input": "x", "include": [1]}, "invalid_value", "include"),
+        ({"input": "x", "custom_inputs": []}, "invalid_type", "custom_inputs"),
+        ({"input": "x", "parameters": 1}, "invalid_type", "parameters"),
+        ({"input": "x", "context": {"conversation_id": 1}}, "invalid_type", "context.conversation_id"),
+        ({"input": "x", "metadata": {"a": 1}}, "invalid_type", "metadata.a"),
+        ({"input": "x", "metadata": {"a": "x" * 513}}, "string_too_long", "metadata.a"),
+        ({"input": "x", "metadata": {str(n): "" for n in range(17)}}, "invalid_value", "metadata"),
+        ({"input": "x", "previous_response_id": "x" * 65}, "string_too_long", "previous_response_id"),
+        ({"input": "x", "conversation": 1}, "invalid_type", "conversation"),
+        ({"input": "x", "conversation": {}}, "invalid_value", "conversation"),
+        ({"input": "x", "store": False, "background": True}, "conflicting_fields", "background"),
+        ({"input": "x", "previous_response_id": "a", "conversation": "b"}, "mutually_exclusive", "conversation"),
+        ({"input": "x", "background": True}, "not_implemented", "background"),
+        ({"input": "x", "previous_response_id": "resp_1"}, "not_implemented", "previous_response_id"),
+        ({"input": "x", "conversation": {"id": "conv_1"}}, "not_implemented", "conversation"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(body: Any, code: str, param: str | None) -> None:
+    assert refused(body) == (code, param)
+
+
+# Items
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "param"),
+    [
+        (5, "invalid_type", "input[0]"),
+        ({}, "invalid_value", "input[0]"),
+        ({"type": 5}, "invalid_value", "input[0]"),
+        ({"role": "robot", "content": "x"}, "invalid_value", "input[0].role"),
+        ({"type": "message", "content": "x"}, "invalid_value", "input[0].role"),
+        ({"role": "user", "content": None}, "invalid_type", "input[0].content"),
+        ({"role": "user", "content": {"text": "x"}}, "invalid_type", "input[0].content"),
+        ({"role": "user", "content": ["x"]}, "invalid_value", "input[0].content[0]"),
+        ({"role": "user", "content": [{"text": "x"}, {"type": "input_image"}]}, "invalid_value", "input[0].content[1]"),
+        (
+            {"role": "user", "content": [{"type": "input_file", "filename": "x"}]},
+            "invalid_value",
+            "input[0].content[0]",
+        ),
+        ({"role": "user", "content": [{"type": "input_audio"}]}, "invalid_value", "input[0].content[0]"),
+        ({"role": "user", "content": "x", "id": "x" * 65}, "string_too_long", "input[0].id"),
+        ({"role": "user", "content": "x", "id": 5}, "invalid_type", "input[0].id"),
+        ({"type": "function_call", "name": "now"}, "invalid_type", "input[0].call_id"),
+        ({"type": "function_call", "call_id": "c1"}, "invalid_type", "input[0].name"),
+        ({"type": "function_call", "call_id": "c", "name": "n", "arguments": {}}, "invalid_type", "input[0].arguments"),
+        ({"type": "function_call_output", "output": "x"}, "invalid_type", "input[0].call_id"),
+        ({"type": "function_call_output", "call_id": "c1"}, "invalid_type", "input[0].output"),
+        ({"type": "function_call_output", "call_id": "x" * 65, "output": ""}, "string_too_long", "input[0].call_id"),
+        ({"type": "mcp_approval_response", "approve": True}, "invalid_type", "input[0].approval_request_id"),
+        ({"type": "mcp_approval_response", "approval_request_id": "a"}, "invalid_type", "input[0].approve"),
+        ({"type": "item_reference", "id": "msg_1"}, "not_implemented", "input[0]"),
+    ],
+)
+def test_an_item_that_is_wrong_is_named_by_its_path(item: Any, code: str, param: str) -> None:
+    assert refused({"input": [item]}) == (code, param)
+
+
+def test_items_become_messages_and_errors_find_the_way_back() -> None:
+    asked, reading = decoded(
+        {
+            "instructions": "Be brief.",
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "Time?"}]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+                {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c2", "output": "noon"},
+                {"role": "user", "content": [{"type": "input_image", "image_url": "https://host/a.png"}]},
+            ],
+        }
+    )
+
+    assert asked.messages == (
+        Message.system("Be brief."),
+        Message.user("Time?"),
+        Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="now", arguments="{}")),
+        Message.tool("c2", "noon"),
+        Message.user(File(media_type="image/*", url="https://host/a.png")),
+    )
+    assert reading.places == ("instructions", "input[0]", "input[1]", "input[3]", "input[4]")
+    error = UnknownCall("It answers no call.", pointer="/messages/3")
+    assert json(responses.failure(error, reading, status=400))["error"]["param"] == "input[3]"
+
+
+def test_what_we_do_not_know_is_kept_as_it_is() -> None:
+    item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+
+    assert call({"input": [item]}).messages == (Message.assistant(Data(name="responses:web_search_call", value=item)),)
+
+
+def test_any_object_with_a_text_is_text() -> None:
+    content = [{"type": "strange", "text": "a"}, {"type": "output_text", "text": "b", "annotations": []}]
+
+    assert call({"input": [{"role": "user", "content": content}]}).messages[0].parts == (Text(text="a"), Text(text="b"))
+
+
+# Answers
+
+
+def reading(**fields: Any) -> Reading:
+    return Reading(model="tutor", workflow="tutor", **fields)
+
+
+def test_a_whole_answer_has_the_headers_of_its_run() -> None:
+    answer = responses.whole(lawful("Hi"), reading(), status=200)
+
+    assert answer.status == 200
+    assert answer.headers == (
+        ("content-type", "application/json"),
+        ("x-palaver-run-id", RUN),
+        ("x-palaver-trace-id", TRACE),
+    )
+    assert json(answer)["output"][0]["id"] == f"{MESSAGE}_1"
+
+
+def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
+    assert responses.head(STARTED, reading()) is None
+    head = responses.head(STARTED, reading(stream=True))
+    assert head is not None
+    assert head.headers[:3] == (
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-cache, no-transform"),
+        ("x-accel-buffering", "no"),
+    )
+    assert head.keep_alive == b": keep-alive\n\n"
+
+
+def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
+    events = lawful("Hi", end=RunFailed(code="model_down", message="The model is down."))
+
+    answer = responses.whole(events, reading(), status=502)
+
+    assert (answer.status, dict(answer.headers)["x-should-retry"]) == (502, "false")
+    assert json(answer) == {
+        "error": {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None},
+        "detail": "The model is down.",
+        "response_id": "resp_" + RUN.removeprefix("run_"),
+    }
+
+
+def test_a_cancelled_run_gives_what_was_said() -> None:
+    answer = json(responses.whole(lawful("Hi", end=RunCancelled()), reading(), status=200))
+
+    assert (answer["status"], answer["incomplete_details"]) == ("cancelled", {"reason": "cancelled"})
+    assert answer["output"][0]["content"][0]["text"] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request"), (401, "authentication_error"), (403, "permission_error"), (404, "not_found"),
+        (413, "invalid_request"), (429, "too_many_requests"), (503, "server_error"),
+    ],
+)  # fmt: skip
+def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None:
+    answer = responses.failure(WorkflowNotFound("x", known=["tutor"]), None, status=status)
+
+    assert json(answer)["error"] == {
+        "message": "No workflow 'x'. Known: tutor.",
+        "type": kind,
+        "code": "model_not_found",
+        "param": None,
+    }
+
+
+def test_a_fault_of_an_input_points_into_custom_inputs() -> None:
+    error = FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")])
+
+    told = json(responses.failure(error, reading(), status=400))["error"]
+
+    assert (told["code"], told["param"]) == ("missing_input", "custom_inputs.subject")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "param"),
+    [
+        ("/messages", "input"),
+        ("/messages/9", "input"),
+        ("/messages/0/parts", "input[4].parts"),
+        ("/inputs", "custom_inputs"),
+        ("/parameters/x/y", "parameters.x.y"),
+    ],
+)
+def test_pointers_of_the_waist_in_the_words_of_the_body(pointer: str, param: str) -> None:
+    assert reading(places=("input[4]",)).param(pointer) == param
+
+
+def test_a_cancelled_run_in_words() -> None:
+    assert openai_errors.told(RunCancelled())["code"] == "cancelled"
