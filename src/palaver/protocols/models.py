@@ -1,0 +1,38 @@
+"""GET /v1/models and /v1/models/{id}: the chats that are served, as models (contract: other-protocols, 1.4)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from palaver.core import jsons
+from palaver.core.descriptions import Description
+from palaver.errors import NotFound
+from palaver.protocols.base import Answer
+
+_HEADERS = (("content-type", "application/json"),)
+
+
+class ModelNotFound(NotFound):
+    """A workflow that is served, and is no model because it is no chat."""
+
+    spelled = "model_not_found"
+
+
+def listing(descriptions: Iterable[Description], created: int) -> Answer:
+    """Every chat, by name. `created` is when they were registered, in unix seconds."""
+    chats = sorted((one for one in descriptions if one.is_chat), key=lambda chat: chat.name)
+    return _answer({"object": "list", "data": [_model(chat, created) for chat in chats]})
+
+
+def one(description: Description, created: int) -> Answer:
+    """One chat; what is no chat is no model."""
+    if not description.is_chat:
+        raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
+    return _answer(_model(description, created))
+
+
+def _model(chat: Description, created: int) -> dict[str, Any]:
+    return {"id": chat.name, "object": "model", "created": created, "owned_by": "palaver"}
+
+
+def _answer(document: Any) -> Answer:
+    return Answer(status=200, headers=_HEADERS, body=jsons.encode(document))

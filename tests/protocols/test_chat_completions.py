@@ -1,0 +1,484 @@
+"""POST /v1/chat/completions: what a request says, and how it is refused (contract: other-protocols, 1.1)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description, Schemas
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall
+from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInput, PalaverError, WorkflowNotFound
+from palaver.protocols import chat_completions
+from palaver.protocols.chat_completions import Reading
+from palaver.server.status import status_of
+from tests.protocols.wire import HISTORY, find, json, request
+
+USER = {"role": "user", "content": "Why?"}
+TRACE_PARENT = "00-0ef1d6b784c34b8a705bae5974e51954-a1b2c3d4e5f60718-01"
+
+
+def decoded(workflow: str | None = None, **body: Any) -> tuple[Call, Reading]:
+    return chat_completions.decode(request({"messages": HISTORY, **body}, workflow=workflow), find)
+
+
+def messages(*given: Any) -> tuple[Message, ...]:
+    return chat_completions.decode(request({"messages": given}), find)[0].messages
+
+
+def options(**body: Any) -> Any:
+    return decoded(**body)[0].options
+
+
+def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
+    """The error that a request is answered with, its status among the rest."""
+    with pytest.raises(PalaverError) as raised:
+        chat_completions.decode(request(body, workflow=workflow), find)
+    answer = chat_completions.failure(raised.value, None, status=status_of(raised.value, "b"))
+    document = json(answer)
+    error = document["error"]
+    assert document["detail"] == error["message"]
+    return {"status": answer.status, "type": error["type"], "code": error["code"], "param": error["param"]}
+
+
+def bad(code: str, param: str | None) -> dict[str, Any]:
+    return {"status": 400, "type": "invalid_request", "code": code, "param": param}
+
+
+# The call
+
+
+def test_a_plain_request_is_a_call_of_the_default_workflow() -> None:
+    assert decoded() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), Reading(model="tutor"))
+
+
+def test_a_full_request() -> None:
+    body = {
+        "model": "tutor",
+        "messages": HISTORY,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}],
+        "custom_inputs": {"subject": "maths", "thread_id": "t-1"},
+        "parameters": {"tone": "dry"},
+        "context": {"conversation_id": "t-2", "user_id": "ada"},
+        "metadata": {"team": "blue"},
+        "user": "u-1",
+        "store": True,
+        "unheard_of": [1],
+    }
+
+    call, reading = chat_completions.decode(request(body, traceparent=TRACE_PARENT), find)
+
+    assert call == Call(
+        workflow="tutor",
+        messages=(Message.user("Why?"),),
+        inputs={"subject": "maths", "thread_id": "t-1"},
+        parameters={"tone": "dry"},
+        session="t-1",
+        user="ada",
+        client_tools=frozenset({"add"}),
+        options={"tools": [{"type": "function", "name": "add", "parameters": {}}]},
+        tags={"team": "blue"},
+        trace_parent=TRACE_PARENT,
+    )
+    assert reading == Reading(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
+
+
+def test_at_the_root_the_model_picks_the_workflow_and_below_a_name_it_is_free() -> None:
+    by_model, echoed = decoded(model="headline")
+    by_path, free = decoded(workflow="tutor", model="gpt-9")
+    by_default, named = decoded(model=None)
+
+    assert (by_model.workflow, echoed.model) == ("headline", "headline")
+    assert (by_path.workflow, free.model) == ("tutor", "gpt-9")
+    assert (by_default.workflow, named.model) == ("tutor", "tutor")
+    assert refused({"model": "gpt-9", "messages": HISTORY}) == {
+        "status": 404,
+        "type": "not_found",
+        "code": "model_not_found",
+        "param": None,
+    }
+
+
+def test_a_workflow_that_is_no_chat_gets_its_inputs_and_no_messages() -> None:
+    call, _ = decoded(workflow="headline", messages="whatever", custom_inputs={"text": "Hi"})
+
+    assert call == Call(workflow="headline", inputs={"text": "Hi"})
+
+
+def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
+    schemas = Schemas(inputs={"type": "object", "properties": {"subject": {}}})
+    declared = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
+    body = {"messages": HISTORY, "custom_inputs": {"subject": "maths", "theme": "dark"}}
+
+    call, _ = chat_completions.decode(request(body), lambda _: declared)
+
+    assert call.inputs == {"subject": "maths"}
+
+
+# Messages
+
+
+def test_messages_are_read_in_their_dialect() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{ "a":1}'}}
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/x.png", "detail": "low"}}
+    history = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+        {"role": "user", "content": [{"type": "text", "text": "This?"}, image], "name": "ada"},
+        {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "2"},
+        {"role": "assistant", "refusal": "No."},
+        {"role": "assistant", "content": "Yes.", "palaver": {"data": [{"name": "chart", "value": 1}]}},
+        {"role": "user", "content": ""},
+    ]
+
+    assert messages(*history) == (
+        Message.system("Be brief."),
+        Message(role="developer", parts=(Text(text="Be kind."),)),
+        Message(
+            role="user",
+            parts=(Text(text="This?"), File(media_type="image/*", url="https://example.org/x.png", detail="low")),
+            name="ada",
+        ),
+        Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="add", arguments='{ "a":1}')),
+        Message.tool("c1", "2"),
+        Message.assistant(Refusal(text="No.")),
+        Message.assistant("Yes.", Data(name="chart", value=1)),
+        Message.user(),
+    )
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "text": ""},
+        {"type": "input_text", "text": "x"},
+        {"type": "image_url", "image_url": "https://x"},
+        {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+        {"type": "file", "file": {"file_data": "AA==", "filename": "x.pdf"}},
+        {"type": "file", "file": {"file_id": "f1"}},
+        {"type": "refusal", "refusal": "No."},
+    ],
+)
+def test_parts_that_are_taken(part: Any) -> None:
+    assert len(messages({"role": "user", "content": [part]})) == 1
+
+
+def test_keys_that_this_protocol_does_not_have_are_not_read() -> None:
+    call = {"id": "c1", "function": {"name": "add"}}
+    stray = {**USER, "parts": [{"type": "text", "text": "Else?"}], "text": "?", "tool_calls": [call], "refusal": "No."}
+
+    assert messages(stray) == (Message.user("Why?"),)
+
+
+def test_legacy_functions_answer_the_last_open_call_of_their_name() -> None:
+    function = {"name": "add", "arguments": "{}"}
+    calls = [{"id": call_id, "function": {"name": name}} for call_id, name in (("c1", "add"), ("c2", "sub"))]
+
+    read = messages(
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "assistant", "content": None, "function_call": function},
+        {"role": "function", "name": "add", "content": "2"},
+        {"role": "function", "name": "add", "content": "1"},
+    )
+
+    assert [(message.role, [result.call_id for result in message.tool_results]) for message in read[2:]] == [
+        ("tool", ["call_1"]),
+        ("tool", ["c1"]),
+    ]
+    assert read[1] == Message.assistant(ToolCall(call_id="call_1", name="add", arguments="{}"))
+
+
+def test_an_id_may_come_again_once_it_has_its_result() -> None:
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": {"name": "add"}}]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
+
+    assert len(messages(call, result, call, result)) == 4
+
+
+def assistant(**fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": "x", **fields}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "param"),
+    [
+        pytest.param({}, "invalid_type", "messages", id="none"),
+        pytest.param({"messages": None}, "invalid_type", "messages", id="null"),
+        pytest.param({"messages": []}, "invalid_type", "messages", id="empty"),
+        pytest.param({"messages": "Hi"}, "invalid_type", "messages", id="text"),
+        pytest.param({"messages": [USER, "Hi"]}, "invalid_type", "messages[1]", id="no object"),
+        pytest.param({"messages": [{"content": "x"}]}, "invalid_type", "messages[0].role", id="no role"),
+        pytest.param({"messages": [{"role": 1}]}, "invalid_type", "messages[0].role", id="a number as role"),
+        pytest.param({"messages": [{"role": "bot"}]}, "invalid_value", "messages[0].role", id="an unknown role"),
+        pytest.param({"messages": [{"role": "user"}]}, "invalid_type", "messages[0].content", id="no content"),
+        pytest.param(
+            {"messages": [{"role": "system", "content": None}]},
+            "invalid_type",
+            "messages[0].content",
+            id="null content",
+        ),
+        pytest.param(
+            {"messages": [{"role": "user", "content": {}}]}, "invalid_type", "messages[0].content", id="object content"
+        ),
+        pytest.param(
+            {"messages": [{"role": "user", "content": ["x"]}]}, "invalid_type", "messages[0].content[0]", id="bare text"
+        ),
+        pytest.param(
+            {"messages": [USER, USER, {"role": "user", "content": [{"type": "video"}]}]},
+            "invalid_value",
+            "messages[2].content[0]",
+            id="an unknown part",
+        ),
+        pytest.param(
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]},
+            "invalid_value",
+            "messages[0].content[0]",
+            id="a part that says nothing",
+        ),
+        pytest.param(
+            {"messages": [assistant(tool_calls="x")]},
+            "invalid_type",
+            "messages[0].tool_calls",
+            id="calls that are none",
+        ),
+        pytest.param(
+            {"messages": [assistant(tool_calls=[{"function": {"name": "add"}}])]},
+            "invalid_type",
+            "messages[0].tool_calls[0]",
+            id="a call without id",
+        ),
+        pytest.param(
+            {"messages": [assistant(tool_calls=[{"type": "custom", "id": "c", "custom": {}}])]},
+            "invalid_value",
+            "messages[0].tool_calls[0].type",
+            id="a custom call",
+        ),
+        pytest.param(
+            {"messages": [assistant(tool_calls=[{"id": "c", "function": {"name": "add", "arguments": {}}}])]},
+            "invalid_type",
+            "messages[0].tool_calls[0].function.arguments",
+            id="arguments as a value",
+        ),
+        pytest.param(
+            {"messages": [assistant(function_call={})]},
+            "invalid_type",
+            "messages[0].function_call.name",
+            id="a legacy call without name",
+        ),
+        pytest.param(
+            {"messages": [assistant(function_call={"name": "add", "arguments": 1})]},
+            "invalid_type",
+            "messages[0].function_call.arguments",
+            id="legacy arguments as a value",
+        ),
+        pytest.param(
+            {"messages": [{"role": "tool", "content": "x"}]},
+            "invalid_type",
+            "messages[0].tool_call_id",
+            id="a result of nothing",
+        ),
+        pytest.param(
+            {"messages": [{"role": "tool", "content": "x", "tool_call_id": "c"}]},
+            "unknown_call",
+            "messages[0].tool_call_id",
+            id="a result of an unknown call",
+        ),
+        pytest.param(
+            {"messages": [{"role": "function", "content": "x"}]},
+            "invalid_type",
+            "messages[0].name",
+            id="a legacy result without name",
+        ),
+        pytest.param(
+            {"messages": [{"role": "function", "content": "x", "name": "add"}]},
+            "unknown_call",
+            "messages[0]",
+            id="a legacy result of nothing",
+        ),
+    ],
+)
+def test_messages_that_are_refused(given: Any, code: str, param: str) -> None:
+    assert refused(given) == bad(code, param)
+
+
+def test_a_call_is_answered_once() -> None:
+    call = {"id": "c1", "function": {"name": "add"}}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
+
+    assert refused({"messages": [assistant(tool_calls=[call]), result, result]}) == bad(
+        "unknown_call", "messages[2].tool_call_id"
+    )
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ({"temperature": 0.5, "top_p": 1, "seed": 7}, {"temperature": 0.5, "top_p": 1, "seed": 7}),
+        ({"presence_penalty": -2, "frequency_penalty": 2.0}, {"presence_penalty": -2, "frequency_penalty": 2.0}),
+        ({"stop": "x"}, {"stop": "x"}),
+        ({"stop": ["x", "y"]}, {"stop": ["x", "y"]}),
+        ({"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
+        ({"logit_bias": {"50256": -100}}, {"logit_bias": {"50256": -100}}),
+        ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+        ({"service_tier": "flex", "prompt_cache_key": "k"}, {"service_tier": "flex", "prompt_cache_key": "k"}),
+        ({"max_tokens": 5}, {"max_output_tokens": 5}),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, {"max_output_tokens": 6}),
+        ({"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
+        ({"verbosity": "low"}, {"text": {"verbosity": "low"}}),
+        ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}},
+            {"text": {"format": {"type": "json_schema", "name": "n", "schema": {}}}},
+        ),
+        ({"tool_choice": "required"}, {"tool_choice": "required"}),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "add"}}},
+            {"tool_choice": {"type": "function", "name": "add"}},
+        ),
+        ({"function_call": "none"}, {"tool_choice": "none"}),
+        ({"function_call": {"name": "add"}}, {"tool_choice": {"type": "function", "name": "add"}}),
+        ({"function_call": "none", "tool_choice": "auto"}, {"tool_choice": "auto"}),
+        ({"functions": [{"name": "add"}]}, {"tools": [{"type": "function", "name": "add"}]}),
+        ({"tools": [{"type": "web_search"}]}, {"tools": [{"type": "web_search"}]}),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, {"tools": [{"type": "custom", "name": "x"}]}),
+        ({"n": 1, "modalities": ["text"], "store": True, "temperature": None}, {}),
+        ({"tools": []}, {}),
+    ],
+    ids=str,
+)
+def test_options_have_the_names_of_responses(asked: Any, kept: Any) -> None:
+    assert options(**asked) == kept
+
+
+def test_tools_of_either_age_are_the_clients() -> None:
+    tools = [{"type": "function", "function": {"name": "add"}}, {"type": "custom", "custom": {"name": "sub"}}]
+    call, reading = decoded(tools=tools, functions=[{"name": "mul"}])
+
+    assert call.client_tools == reading.client_tools == frozenset({"add", "sub", "mul"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "param"),
+    [
+        ({"stream": "true"}, "invalid_type", "stream"),
+        ({"stream": 1}, "invalid_type", "stream"),
+        ({"stream_options": []}, "invalid_type", "stream_options"),
+        ({"stream_options": {"include_usage": "yes"}}, "invalid_type", "stream_options.include_usage"),
+        ({"model": 7}, "invalid_type", "model"),
+        ({"model": "x" * 257}, "string_too_long", "model"),
+        ({"n": 2}, "unsupported_value", "n"),
+        ({"n": 0}, "invalid_value", "n"),
+        ({"n": "1"}, "invalid_type", "n"),
+        ({"modalities": ["text", "audio"]}, "unsupported_value", "modalities"),
+        ({"audio": {"voice": "x"}}, "unsupported_value", "audio"),
+        ({"temperature": 2.1}, "invalid_value", "temperature"),
+        ({"temperature": "0"}, "invalid_type", "temperature"),
+        ({"top_p": -1}, "invalid_value", "top_p"),
+        ({"max_tokens": 0}, "invalid_value", "max_tokens"),
+        ({"max_completion_tokens": 1.5}, "invalid_type", "max_completion_tokens"),
+        ({"top_logprobs": 21}, "invalid_value", "top_logprobs"),
+        ({"stop": [1]}, "invalid_type", "stop"),
+        ({"stop": 1}, "invalid_type", "stop"),
+        ({"logit_bias": []}, "invalid_type", "logit_bias"),
+        ({"tools": {}}, "invalid_type", "tools"),
+        ({"tools": ["x"]}, "invalid_type", "tools[0]"),
+        ({"tools": [{"type": "function"}] * 129}, "invalid_value", "tools"),
+        ({"functions": [{}]}, "invalid_type", "functions[0]"),
+        ({"tool_choice": "any"}, "invalid_value", "tool_choice"),
+        ({"tool_choice": {}}, "invalid_value", "tool_choice"),
+        ({"tool_choice": 1}, "invalid_type", "tool_choice"),
+        ({"function_call": "required"}, "invalid_value", "function_call"),
+        ({"function_call": 1}, "invalid_type", "function_call"),
+        ({"parallel_tool_calls": 0}, "invalid_type", "parallel_tool_calls"),
+        ({"response_format": "json"}, "invalid_type", "response_format"),
+        ({"response_format": {}}, "invalid_type", "response_format.type"),
+        ({"response_format": {"type": "xml"}}, "invalid_value", "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "invalid_type", "response_format.json_schema"),
+        ({"reasoning_effort": 1}, "invalid_type", "reasoning_effort"),
+        ({"custom_inputs": []}, "invalid_type", "custom_inputs"),
+        ({"parameters": 1}, "invalid_type", "parameters"),
+        ({"metadata": {"a": 1}}, "invalid_type", "metadata.a"),
+    ],
+    ids=str,
+)
+def test_fields_that_are_refused(asked: Any, code: str, param: str) -> None:
+    assert refused({"messages": HISTORY, **asked}) == bad(code, param)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param"), [(b"{", "invalid_json", None), ([], "invalid_type", None), ("x", "invalid_type", None)]
+)
+def test_bodies_that_are_refused(body: Any, code: str, param: str | None) -> None:
+    assert refused(body) == bad(code, param)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "param"),
+    [
+        ("/inputs/subject", "custom_inputs.subject"),
+        ("/inputs", "custom_inputs"),
+        ("/parameters/tone", "parameters.tone"),
+        ("/messages/3", "messages[3]"),
+    ],
+)
+def test_what_the_workflow_cannot_take_is_named_as_it_was_sent(pointer: str, param: str) -> None:
+    error = FaultyCall([MissingInput("Not so.", pointer=pointer), InvalidMessages("Nor so.", pointer="/messages")])
+
+    answer = chat_completions.failure(error, Reading(), status=400)
+
+    told = {"message": "Not so.", "type": "invalid_request", "code": "missing_input", "param": param}
+    assert (answer.status, json(answer)) == (400, {"error": told, "detail": "Not so."})
+
+
+def test_a_body_is_refused_before_its_workflow_is_looked_for() -> None:
+    with pytest.raises(InvalidJson):
+        chat_completions.decode(request(b"{", workflow="nobody"), find)
+    with pytest.raises(WorkflowNotFound):
+        chat_completions.decode(request({}, workflow="nobody"), find)
+
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["user", "assistant", "tool", "function", "text", "c1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "role content type text name tool_calls tool_call_id function_call function id arguments".split()
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+FIELDS = st.dictionaries(
+    st.sampled_from(
+        "messages model stream stream_options n tools functions tool_choice function_call response_format stop".split()
+    ),
+    ANY,
+)
+
+
+@given(FIELDS | ANY, st.lists(ANY, max_size=3))
+def test_whatever_is_sent_is_taken_or_refused(body: Any, history: list[Any]) -> None:
+    for sent in (body, {**(body if isinstance(body, dict) else {}), "messages": history}):
+        assert _outcome(sent) in ("taken", 400)
+
+
+def _outcome(body: Any) -> object:
+    try:
+        call, _ = chat_completions.decode(request(body, workflow="tutor"), find)
+    except PalaverError as error:
+        return status_of(error, "b")
+    return "taken" if call.messages else "empty"
