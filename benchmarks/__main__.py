@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from benchmarks.figures import Figure, table
-from benchmarks.parts import blocking, idle, imports, micro, startup, streaming
+from benchmarks.parts import blocking, idle, imports, invocations, micro, startup, streaming
 from benchmarks.stand import CannotMeasure, Stand
 
 PARTS: dict[str, ModuleType] = {
@@ -21,6 +21,7 @@ PARTS: dict[str, ModuleType] = {
     "imports": imports,
     "startup": startup,
     "streaming": streaming,
+    "invocations": invocations,
     "idle": idle,
     "blocking": blocking,
 }

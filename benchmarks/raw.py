@@ -6,34 +6,44 @@ that Palaver has for benchmarks.workflows, and makes its frames with Palaver's o
 
 import asyncio
 import gc
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.workflows import TOKENS
-from palaver.core.events import RunFinished, RunStarted
+from palaver.core.events import Event, RunFinished, RunStarted
 from palaver.core.grammar import Grammar
-from palaver.protocols import records, sse
+from palaver.protocols import records, responses, sse
+from palaver.protocols.response_request import Reading
+
+_RUN = RunStarted(
+    run_id="run_01m7f9v7cxgf9qj54rvxz6dfgw", session="0" * 32, trace_id="0" * 32, span_id="0" * 16, at=datetime.now(UTC)
+)
+_READING = Reading(profile="invocations", stream=True, model="tokens", workflow="tokens")
 
 
-def _pieces() -> list[bytes]:
-    """What Palaver sends for the workflow `tokens`, in as many pieces."""
-    run_id = "run_01m7f9v7cxgf9qj54rvxz6dfgw"
-    grammar = Grammar(run_id)
-    frames = records.Writer(sse.frame, is_chat=True).frames
-    batches = [
-        grammar.start(RunStarted(run_id=run_id, session="0" * 32, trace_id="0" * 32, span_id="0" * 16)),
-        *(grammar.text(token) for token in TOKENS),
-        grammar.end(RunFinished()),
-    ]
-    return [piece for batch in batches if (piece := b"".join(map(frames, batch)))]
+def _batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
+    """The events of a run that says these words, as they come."""
+    grammar = Grammar(_RUN.run_id)
+    end = RunFinished(at=_RUN.at)
+    return [grammar.start(_RUN), *(grammar.text(token) for token in tokens), grammar.end(end)]
 
 
-PIECES = _pieces()
-EVENTS = sum(piece.count(b"\n\n") for piece in PIECES)
-"""How many server-sent events one whole answer has, ours and Palaver's."""
+class Ready:
+    """What Palaver sends for the workflow `tokens`, in as many pieces, ready to be sent."""
 
-_SENDS = [{"type": "http.response.body", "body": piece, "more_body": True} for piece in PIECES]
-_SENDS[-1]["more_body"] = False
-_FIRST = _SENDS[0]
+    def __init__(self, frames: Callable[[Event], bytes]) -> None:
+        pieces = [piece for batch in _batches(TOKENS) if (piece := b"".join(map(frames, batch)))]
+        self.events = sum(piece.count(b"\n\n") for piece in pieces)
+        """How many server-sent events one whole answer has, ours and Palaver's."""
+        self.sends = [{"type": "http.response.body", "body": piece, "more_body": True} for piece in pieces]
+        self.sends[-1]["more_body"] = False
+
+
+RECORDS = Ready(records.Writer(sse.frame, is_chat=True).frames)
+RESPONSES = Ready(responses.frames(_READING))
+_SAID = responses.whole([event for batch in _batches(["Hello there"]) for event in batch], _READING, status=200).body
+
 _STREAM = {
     "type": "http.response.start",
     "status": 200,
@@ -50,18 +60,26 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     body = (await receive()).get("body", b"")
     match scope["path"]:
         case "/tokens/invoke":
-            await send(_STREAM)
-            for message in _SENDS:
-                await send(message)
-                await asyncio.sleep(0)
+            await _stream(send, RECORDS)
+        case "/tokens/invocations":
+            await _stream(send, RESPONSES)
+        case "/say/invocations":
+            await _answer(send, _SAID)
         case "/idle/invoke":
             await send(_STREAM)
-            await send(_FIRST)
+            await send(RECORDS.sends[0])
             await receive()  # Until the client leaves.
         case "/echo/invoke":
             await _answer(send, body)
         case _:
             await _answer(send, _HEALTH)
+
+
+async def _stream(send: Any, ready: Ready) -> None:
+    await send(_STREAM)
+    for message in ready.sends:
+        await send(message)
+        await asyncio.sleep(0)
 
 
 async def _answer(send: Any, body: bytes) -> None:

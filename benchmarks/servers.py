@@ -37,7 +37,7 @@ def palaver(stand: Stand, *, ready: bool = True) -> Iterator[Server]:
     """`palaver serve`; `ready` waits until everything is loaded too."""
     port = machine.free_port()
     command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
-    with _running(stand, "palaver", command, port) as server:
+    with running(stand, "palaver", command, port) as server:
         if ready:
             _await_good_answer(port, "/ready")
         yield server
@@ -48,12 +48,13 @@ def bare(stand: Stand) -> Iterator[Server]:
     """The bare application on the same uvicorn, with the same loop and parser."""
     port = machine.free_port()
     command = [sys.executable, "-m", "uvicorn", "benchmarks.raw:app", "--port", str(port), *_BARE]
-    with _running(stand, "bare", [*command, "--app-dir", str(Path(__file__).parent.parent)], port) as server:
+    with running(stand, "bare", [*command, "--app-dir", str(Path(__file__).parent.parent)], port) as server:
         yield server
 
 
 @contextmanager
-def _running(stand: Stand, name: str, command: Sequence[str], port: int) -> Iterator[Server]:
+def running(stand: Stand, name: str, command: Sequence[str], port: int) -> Iterator[Server]:
+    """That command, until it answers and as long as it is needed."""
     with machine.pinned(machine.SERVER_CORE):
         since = time.perf_counter()
         process = subprocess.Popen(  # In a folder of ours: no palaver.toml may be found.

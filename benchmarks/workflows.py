@@ -25,6 +25,12 @@ async def idle(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: A
     await asyncio.get_running_loop().create_future()  # The least that waiting costs: the rest is the server's.
 
 
+@chat
+async def say(messages: list[Message]) -> str:
+    """The last message again."""
+    return messages[-1].text
+
+
 @workflow
 def block(seconds: float) -> str:
     """Sync code that holds its thread."""

@@ -151,6 +151,11 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "another kind of output": ([{"type": "computer_call_output", "id": "x"}, CALL], "responses"),
     "of MCP": ([{"type": "mcp_list_tools", "id": "x"}, CALL], "responses"),
     "a reference": ([{"type": "item_reference", "id": "x"}, CALL], "responses"),
+    "an approval": ([{"type": "mcp_approval_response", "approval_request_id": "c", "approve": True}], "responses"),
+    "an approval of nothing": ([{"type": "mcp_approval_response", "approve": True, "id": "x"}], None),
+    "data in an item of ours": ([{"type": "palaver:data", "name": "n", "value": 1}], "responses"),
+    "data without a name": ([{"type": "palaver:data", "value": 1}], None),
+    "a file in an item of ours": ([{"type": "palaver:file", "media_type": "image/png"}], "responses"),
     "another call alone": ([{"type": "web_search_call", "id": "x"}], None),
     "another call without an id": ([{"type": "web_search_call"}, CALL], None),
     "input text": (said(content=[{"type": "input_text", "text": "hi"}]), "responses"),
@@ -173,8 +178,6 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "data of ours with no value": (said(parts=[{"type": "data", "name": "n"}]), "palaver"),
     "data of somebody's": (said(parts=[{"type": "data", "data": 1}]), "ui-message"),
     "reasoning of ours": (said(parts=[{"type": "reasoning", "text": "", "encrypted": "x"}]), "palaver"),
-    "text parts alone, until ui-message exists": (said(parts=[{"type": "text", "text": "hi"}]), "palaver"),
-    "no parts, until ui-message exists": (said(parts=[]), "palaver"),
     "ours by an unknown role": ([{"role": "x", "parts": [{"type": "text", "text": "hi"}]}], None),
     # gemini
     "gemini": ([{"role": "model", "parts": [{"text": "hi"}]}], "gemini"),
@@ -186,6 +189,16 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "a blob": (said(parts=[{"type": "blob"}]), "gen-ai"),
     "text under content": (said(parts=[{"type": "text", "content": "hi"}]), "gen-ai"),
     # ui-message
+    "text parts alone": (said(parts=[{"type": "text", "text": "hi"}]), "ui-message"),
+    "text and reasoning": (
+        [{"role": "assistant", "parts": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "hi"}]}],
+        "ui-message",
+    ),
+    "no parts": (said(parts=[]), "ui-message"),
+    "text parts beside one of ours": (
+        said(parts=[{"type": "text", "text": "hi"}, {"type": "file", "media_type": "image/png"}]),
+        "palaver",
+    ),
     "a file of the AI SDK": (said(parts=[{"type": "file", "mediaType": "image/png", "url": "x"}]), "ui-message"),
     "a tool part": (
         [{"role": "assistant", "parts": [{"type": "tool-now", "state": "output-available"}]}],

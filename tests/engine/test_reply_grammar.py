@@ -245,12 +245,12 @@ async def test_no_workflow_may_give(case: str, maker: Maker, declared: Callable[
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 async def test_a_chat_may_not_give_messages_in_a_dialect_that_is_not_read(maker: Maker) -> None:
-    run = await ran(a_chat(maker, {"type": "ai", "content": "Hi."}))
+    run = await ran(a_chat(maker, {"role": "model", "parts": [{"text": "Hi."}]}))
 
     assert end_of(run) == RunFailed(
         code="bad_stream",
         message="The workflow gave messages that cannot be read: "
-        "The history is in the dialect 'langchain', which is not read yet.",
+        "The history is in the dialect 'gemini', which is not read yet.",
         at=NOW,
     )
 

@@ -24,6 +24,7 @@ from palaver.errors import (
 )
 from palaver.protocols import agenta, forms
 from palaver.protocols.agenta import Reading, Refused
+from palaver.protocols.ui_client import Client
 from tests.protocols.wire import CHAT, FORM, HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, json, lawful, request
 
 OFFERS = ("application/json", "application/x-ndjson", "application/jsonl", "text/event-stream")
@@ -184,19 +185,65 @@ def test_where_nothing_is_streamed_a_stream_is_refused() -> None:
     assert refused.value.details == {"supported": [JSON]}
 
 
+def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it() -> None:
+    with pytest.raises(Refused) as refused:
+        understood({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
+
+    assert refused.value.code == "not_acceptable"
+    assert refused.value.message == "That message format is unknown: ask for agenta or vercel."
+    assert refused.value.details == {"supported": ["agenta", "vercel"]}
+    assert refused.value.reading.session == "s-1"
+    assert understood({"messages": []}, x_ag_messages_format="agenta")[1] == Reading(
+        places={"/inputs": "/inputs", "/parameters": "/parameters", "/messages": "/messages"}
+    )
+
+
+# UI messages: the vercel format leaves JSON and server-sent events
+
+
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("accept", "stream", "form"),
     [
-        ("vercel", "The UI message format is not served yet: leave x-ag-messages-format out, or ask for agenta."),
-        ("hunter2", "That message format is unknown: leave x-ag-messages-format out, or ask for agenta."),
+        (None, None, JSON),
+        (None, True, SSE),
+        (None, False, JSON),
+        ("application/jsonl, */*;q=0.1", None, JSON),
+        ("application/json;q=0, */*", None, SSE),
+        ("text/*", None, SSE),
     ],
 )
-def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it(asked: str, message: str) -> None:
-    with pytest.raises(Refused) as refused:
-        understood({"messages": []}, x_ag_messages_format=asked)
+def test_ui_messages_are_told_whole_or_as_events(accept: str | None, stream: bool | None, form: str) -> None:
+    body = {"messages": [], "flags": {} if stream is None else {"stream": stream}}
+    headers: dict[str, Any] = {} if accept is None else {"accept": accept}
 
-    assert (refused.value.message, refused.value.details) == (message, {"supported": ["agenta"]})
-    assert understood({"messages": []}, x_ag_messages_format="agenta")[1].form == JSON
+    _, reading = understood(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
+
+    assert (reading.form, reading.ui) == (form, Client(version=7))
+
+
+def test_ui_messages_cannot_be_told_in_lines() -> None:
+    with pytest.raises(Refused) as refused:
+        understood({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
+
+    assert refused.value.details == {"supported": [JSON, SSE]}
+
+
+def test_a_version_that_we_do_not_know_is_refused_where_ui_messages_are_asked_for() -> None:
+    with pytest.raises(Refused, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
+        understood({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
+
+    assert refused.value.code == "invalid_value"
+    assert understood({"messages": []}, x_palaver_ui_version="4")[1].ui is None
+
+
+def test_the_client_goes_on_in_the_ui_message_that_it_sent_last() -> None:
+    tool = {"type": "tool-now", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 12}
+    last = {"id": "m7", "role": "assistant", "parts": [tool]}
+
+    call, reading = understood({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
+
+    assert [message.role for message in call.messages] == ["assistant", "tool"]
+    assert reading.ui == Client(message="m7", shown={"c1": False})
 
 
 def test_the_form_of_the_answer_is_refused_before_the_history() -> None:

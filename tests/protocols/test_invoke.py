@@ -31,7 +31,9 @@ from palaver.errors import BadStream, InvalidBody, MisplacedField, ShuttingDown,
 from palaver.protocols import invoke
 from palaver.protocols.agenta import Reading, Refused
 from palaver.protocols.base import Answer, Request
-from tests.protocols.wire import HISTORY, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+from palaver.protocols.ui_client import Client
+from palaver.protocols.ui_parts import Writer
+from tests.protocols.wire import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
 ENVELOPE = {"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}}
 IDS = (
@@ -191,6 +193,62 @@ def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: 
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No."}
     assert document.get("data") == said
+
+
+# UI messages
+
+
+UI = Reading(form="text/event-stream", ui=Client(version=7))
+UI_MESSAGE = {
+    "id": MESSAGE,
+    "role": "assistant",
+    "metadata": {"runId": RUN, "traceId": TRACE, "chatId": "s-1"},
+    "parts": [{"type": "step-start"}, {"type": "text", "text": "Hi", "state": "done"}],
+}
+
+
+def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
+    assert invoke.head(STARTED, UI) == Answer(
+        status=200,
+        headers=(
+            ("content-type", "text/event-stream"),
+            ("cache-control", "no-cache, no-transform"),
+            ("x-accel-buffering", "no"),
+            ("x-vercel-ai-ui-message-stream", "v1"),
+            ("x-palaver-ui-version", "7"),
+            *IDS,
+        ),
+        keep_alive=b": keep-alive\n\n",
+    )
+
+
+def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_said() -> None:
+    events = lawful("Hi")
+    frames, theirs = invoke.frames(UI), Writer(Client(version=7))
+
+    first, *rest = [frames(event) for event in events]
+
+    assert first == b""  # A run that fails now is answered with its status.
+    assert b"".join(rest) == b"".join(map(theirs.frames, events))
+
+
+@pytest.mark.parametrize(
+    ("reading", "end", "body"),
+    [
+        pytest.param(Reading(ui=Client()), None, UI_MESSAGE, id="a chat"),
+        pytest.param(Reading(ui=Client(), trim=True), None, UI_MESSAGE, id="a chat, its last message"),
+        pytest.param(Reading(ui=Client(), is_chat=False), RunFinished(value=[1]), [1], id="another workflow"),
+    ],
+)
+def test_a_whole_answer_in_ui_messages_is_the_one_that_a_client_builds(reading: Reading, end: Any, body: Any) -> None:
+    assert json(invoke.whole(lawful("Hi", end=end), reading, status=200)) == body
+
+
+def test_what_was_said_before_a_failure_is_a_ui_message_too() -> None:
+    events = lawful("Hi", end=RunFailed(code="mine", message="No."))
+    document = json(invoke.whole(events, Reading(envelope=True, ui=Client()), status=500))
+
+    assert document["data"] == {"outputs": UI_MESSAGE}
 
 
 # Law 2: the JSON answer is what a client builds from the stream

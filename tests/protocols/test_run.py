@@ -65,7 +65,7 @@ def test_a_name_said_differently_in_body_and_query_is_refused() -> None:
     [
         pytest.param({"messages": []}, {"accept": "text/event-stream"}, "not_acceptable", id="only streams accepted"),
         pytest.param({"messages": [], "flags": {"stream": True}}, {}, "not_acceptable", id="a stream asked for"),
-        pytest.param({"messages": []}, {"x_ag_messages_format": "vercel"}, "not_acceptable", id="UI messages"),
+        pytest.param({"messages": []}, {"x_ag_messages_format": "v9"}, "not_acceptable", id="an unknown format"),
         pytest.param({}, {}, "missing_input", id="no history"),
     ],
 )

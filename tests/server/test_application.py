@@ -136,7 +136,13 @@ async def test_the_rest_api_lists_and_shows_workflows() -> None:
         ("eliza", True, True),
         ("headline", False, False),
     ]
-    assert shown["routes"] == {"invoke": "/headline/invoke"}
+    assert shown["routes"] == {
+        "invoke": "/headline/invoke",
+        "responses": "/headline/v1/responses",
+        "invocations": "/headline/invocations",
+        "chat_completions": "/headline/v1/chat/completions",
+        "ui_stream": "/headline/api/chat",
+    }
     assert shown["schemas"]["inputs"]["required"] == ["text"]
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "workflow_not_found")
     assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "not_found")
@@ -305,10 +311,10 @@ async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
 ) -> None:
     from palaver.server import routes
 
-    def broken(path: str) -> None:
-        raise ZeroDivisionError(path)
+    def broken(*asked: object) -> None:
+        raise ZeroDivisionError(asked)
 
-    monkeypatch.setattr(routes, "match", broken)
+    monkeypatch.setattr(routes, "check_method", broken)
     async with client(echo) as http:
         answer = await http.get("/health")
 

@@ -11,7 +11,7 @@ import pytest
 from palaver.core.calls import Call
 from palaver.core.parts import Data
 from palaver.workflows.context import Context
-from palaver.workflows.produce import Emitted, Returned, produce, unfold
+from palaver.workflows.produce import Emitted, Returned, kind_of, produce, unfold
 from palaver.workflows.threads import Threads
 
 
@@ -21,7 +21,7 @@ def context() -> Context:
 
 async def given(function: Any, ctx: Context | None = None) -> list[object]:
     async with asyncio.timeout(10):
-        return [value async for value in produce(function, function, ctx or context())]
+        return [value async for value in produce(kind_of(function), function, ctx or context())]
 
 
 async def read_into(seen: list[object], values: AsyncIterator[object]) -> None:
@@ -90,11 +90,11 @@ async def test_the_values_of_a(kind: Any, values: list[object]) -> None:
 def test_an_async_generator_is_handed_on_as_it_is() -> None:
     made = async_generator()
 
-    assert produce(async_generator, lambda: made, context()) is made
+    assert produce(kind_of(async_generator), lambda: made, context()) is made
 
 
 async def test_a_coroutine_is_not_begun_before_it_is_read() -> None:
-    values = produce(coroutine, coroutine, context())
+    values = produce(kind_of(coroutine), coroutine, context())
 
     await values.aclose()  # A warning about a coroutine that nobody awaited would be an error.
 
@@ -143,7 +143,7 @@ async def test_what_sync_code_raises_comes_out() -> None:
     seen: list[object] = []
 
     with pytest.raises(LookupError, match="x"):
-        await read_into(seen, produce(broken, broken, context()))
+        await read_into(seen, produce(kind_of(broken), broken, context()))
     assert seen == ["a"]
 
 

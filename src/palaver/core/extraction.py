@@ -162,11 +162,7 @@ def _judge_parts(parts: list[Any]) -> Dialect | None:
         return "gemini"
     if any(map(_is_gen_ai, objects)):
         return "gen-ai"
-    if typed:
-        # Text and reasoning, or nothing at all, look the same to both; they are ours until ui-message can be read.
-        plain = all(part["type"] in ("text", "reasoning") and isinstance(part.get("text"), str) for part in objects)
-        return "palaver" if plain else "ui-message"
-    return None
+    return "ui-message" if typed else None  # Text and reasoning alone look the same in ours; it reads both alike.
 
 
 def _is_ours(part: _Object) -> bool:
@@ -227,6 +223,10 @@ def _judge_response_item(element: _Object) -> bool | None:
         case "reasoning":
             told = _is_list(element.get("summary")) or _is_list(element.get("content")) or given("encrypted_content")
             return False if told else None
+        case "mcp_approval_response" if given("approval_request_id"):
+            return True
+        case "palaver:data" | "palaver:file":
+            return True if given("name") or given("media_type") else None
         case _:
             other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
             return False if other and given("id") else None

@@ -7,7 +7,7 @@ import msgspec
 
 from palaver.core.ids import LONGEST
 from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, ToolCall, ToolResult
+from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, Text, ToolCall, ToolResult
 from palaver.errors import InvalidValue, TooLarge, UnknownCall
 
 SystemPolicy = Literal["keep", "drop", "reject"]
@@ -38,6 +38,8 @@ def believed(
     A result must answer a call before it that has none yet; calls that nobody answered are left out, for no model
     takes them; instructions from a client are marked as such, dropped or refused, as the author declared.
     """
+    if len(messages) <= bounds.messages and all(map(_is_plain, messages)):
+        return messages if isinstance(messages, tuple) else tuple(messages), []
     _check_bounds(messages, bounds)
     warnings: list[str] = []
     taken: dict[int, Message] = {}
@@ -61,6 +63,12 @@ def believed(
         else:
             del taken[index]
     return tuple(taken.values()), warnings
+
+
+def _is_plain(message: Message) -> bool:
+    """Is it what most messages are, one text with no id, by the user or the assistant? Nothing there can be wrong."""
+    parts = message.parts
+    return len(parts) == 1 and type(parts[0]) is Text and message.id is None and message.role in ("user", "assistant")
 
 
 def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, str]]:

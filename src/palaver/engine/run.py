@@ -7,7 +7,7 @@ the log and are never waited for.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import datetime
@@ -19,16 +19,16 @@ from msgspec import UNSET
 from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
-from palaver.core.grammar import Grammar
+from palaver.core.grammar import Given, Grammar
 from palaver.engine.bounds import Bounds
 from palaver.engine.failures import cleaned, failed, unkept
 from palaver.engine.store import Store
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
-from palaver.workflows.produce import unfold
+from palaver.workflows.produce import Returned, unfold
 from palaver.workflows.replies import Replies
-from palaver.workflows.threads import Threads
+from palaver.workflows.threads import Threads, is_running
 from palaver.workflows.workflow import Producer, Workflow
 
 Attend = Callable[[Sequence[Event]], Awaitable[None]]
@@ -98,7 +98,7 @@ class Run:
         self._attend = attend
         self._sending: Sequence[Event] = ()
         self._untold: int | None = None
-        self._turn = asyncio.Lock()
+        self._turn: asyncio.Lock | None = None  # Made by the first who needs it.
 
     # What others may ask of it
 
@@ -136,6 +136,11 @@ class Run:
             self._over = self._loop.create_future()
         await asyncio.wait([self._over])
 
+    async def recorded(self) -> None:
+        """Wait until its last event is recorded, whoever is still being told."""
+        async for _ in self.follow(len(self.log) - 1):
+            pass
+
     async def follow(self, after: int = -1) -> AsyncIterator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last. Any number may follow."""
         at = max(after + 1, 0)
@@ -165,6 +170,8 @@ class Run:
                 del producer  # It holds the arguments, which the workflow may have let go of.
                 async with aclosing(values):
                     await self._consume(values)
+                if self._ordered is None:
+                    await self._feed(self._replies.end())
             terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
             terminal = self._broken_off(error)
@@ -188,6 +195,9 @@ class Run:
         async for value in values:
             if self._ordered is not None:
                 return  # It was told to stop and went on.
+            if text is not None and type(value) is Returned and type(value.value) is str:
+                self._check_bounds()  # What it emitted before.
+                value = value.value
             if text is None or type(value) is not str:
                 await self._take(value)
                 if self._ordered is not None:
@@ -218,7 +228,10 @@ class Run:
             async with aclosing(inner) as values:
                 await self._consume(values)
             return
-        for given in self._replies.feed(value):
+        await self._feed(self._replies.feed(value))
+
+    async def _feed(self, said: Iterable[Given]) -> None:
+        for given in said:
             await self._say(self._grammar.feed(given))
             self._check_bounds()
             if self._ordered is not None:
@@ -327,15 +340,20 @@ class Run:
     async def _look_up(self) -> None:
         """In the run's own task: something happened while it was sending, or another task is sending."""
         self._sending = _LATER
-        async with self._turn:
+        async with self._lock():
             await self._catch_up()
         self._sending = ()
 
     async def _flush(self) -> None:
         """In a task of its own, while the run's is inside the workflow; when it is not, it will look up itself."""
-        async with self._turn:
+        async with self._lock():
             if not self._sending:
                 await self._catch_up()
+
+    def _lock(self) -> asyncio.Lock:
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        return self._turn
 
     async def _catch_up(self) -> None:
         """Tell the first reader, in order, what nobody has told it yet."""
@@ -349,7 +367,7 @@ class Run:
 
     def _emit(self, said: object) -> None:
         """Take what `ctx.emit(…)` said, at once, from the loop or from any thread."""
-        if _is_running(self._loop):
+        if is_running(self._loop):
             self._emit_now(said)
             return
         taken: Future[None] = Future()
@@ -383,11 +401,3 @@ class Run:
         self._helpers.append(task)  # The loop itself holds tasks weakly.
         task.add_done_callback(self._helpers.remove)
         return task
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Are we on this loop's thread, called by it?"""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False

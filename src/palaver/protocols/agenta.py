@@ -1,6 +1,5 @@
 """What /inspect, /invoke, /run and /test have in common: Agenta's version, headers, outputs and errors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,13 +13,11 @@ from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, PartAdded, RunFailed, RunStarted, TextDelta
 from palaver.core.parts import Data
 from palaver.errors import FaultyCall, MissingInput, NotAcceptable, PalaverError, RequestError
-from palaver.protocols import accept, forms
+from palaver.protocols import accept, forms, ui_client, ui_whole
 from palaver.protocols.base import Answer, Headers, Request
 
 VERSION = "2025.07.14"
-JSON = "application/json"
-
-_TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+JSON, SSE = "application/json", "text/event-stream"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +29,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     trim: bool = False
     """Only the last message."""
     is_chat: bool = True
+    ui: ui_client.Client | None = None
+    """Who reads UI messages (the vercel format); None where messages are told in Chat Completions form."""
     session: str | None = None
     places: Mapping[str, str] = {}
     """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
@@ -70,10 +69,12 @@ def understood(
         strays=form.strays,
     )
     try:
-        chosen = _negotiated(request.headers, form.flags, offers)
+        version = _ui_version(request.headers)
+        chosen = _negotiated(request.headers, form.flags, offers if version is None else _told_as_ui(offers))
         messages = forms.history(form) if workflow.is_chat else ()
     except RequestError as error:
         raise Refused(error, reading) from None
+    ui = None if version is None else ui_client.client(version, form.messages, messages)
     call = Call(
         workflow=workflow.name,
         messages=messages,
@@ -82,18 +83,31 @@ def understood(
         session=form.session,
         references=form.references,
         tags=form.tags,
-        trace_parent=_trace_parent(request.headers),
+        trace_parent=request.trace_parent,
     )
-    return call, msgspec.structs.replace(reading, form=chosen)
+    return call, msgspec.structs.replace(reading, form=chosen, ui=ui)
+
+
+def _ui_version(headers: Mapping[str, str]) -> int | None:
+    """The version of the client that wants UI messages; None for one that wants Agenta's own format."""
+    match headers.get("x-ag-messages-format", "agenta"):
+        case "agenta":
+            return None
+        case "vercel":
+            return ui_client.version(headers)
+        case _:
+            known = ["agenta", "vercel"]
+            raise NotAcceptable(f"That message format is unknown: ask for {' or '.join(known)}.", supported=known)
+
+
+def _told_as_ui(offers: Sequence[str]) -> tuple[str, ...]:
+    """The forms in which UI messages can be told: they have no records, and so no lines."""
+    return tuple(offer for offer in offers if offer in (JSON, SSE))
 
 
 def _negotiated(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
     """The form of the answer, decided before anything runs."""
     stream = flags.get("stream")
-    wanted = headers.get("x-ag-messages-format", "agenta")
-    if wanted != "agenta":
-        what = "The UI message format is not served yet" if wanted == "vercel" else "That message format is unknown"
-        raise NotAcceptable(f"{what}: leave x-ag-messages-format out, or ask for agenta.", supported=["agenta"])
     left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
     if not left:
         raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
@@ -102,12 +116,6 @@ def _negotiated(headers: Mapping[str, str], flags: Mapping[str, bool], offers: S
         asked = "" if stream is None else f" with flags.stream {str(stream).lower()}"
         raise NotAcceptable(f"Nothing accepted can be given{asked}: accept {' or '.join(left)}.", supported=left)
     return chosen
-
-
-def _trace_parent(headers: Mapping[str, str]) -> str | None:
-    """The caller's trace, if it names one that W3C would accept."""
-    given = headers.get("traceparent", "")
-    return given if _TRACE_PARENT.fullmatch(given) else None
 
 
 # Answers
@@ -130,9 +138,11 @@ def headers(started: RunStarted | None, session: str | None = None) -> Headers:
 
 
 def outputs(reply: Reply, events: Sequence[Event], reading: Reading) -> Any:
-    """A chat's messages in Chat Completions form, one alone as an object; any other workflow's value."""
+    """A chat's messages in Chat Completions form, one alone as an object, or as a UI message; any other's value."""
     if not reading.is_chat:
         return _value_so_far(events) if reply.value is UNSET else reply.value
+    if reading.ui is not None:
+        return ui_whole.message(events, reading.ui)
     written = chat_completions.write(reply.messages)
     if not written:
         return {"role": "assistant", "content": ""}

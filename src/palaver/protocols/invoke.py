@@ -11,11 +11,11 @@ from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
 from palaver.errors import PalaverError
-from palaver.protocols import agenta, forms, records, sse, upstream
-from palaver.protocols.agenta import JSON, VERSION, Reading
+from palaver.protocols import agenta, forms, records, sse, ui_parts, upstream
+from palaver.protocols.agenta import JSON, SSE, VERSION, Reading
 from palaver.protocols.base import Answer, Find, Frames, Request
 
-NDJSON, JSONL, SSE = "application/x-ndjson", "application/jsonl", "text/event-stream"
+NDJSON, JSONL = "application/x-ndjson", "application/jsonl"
 OFFERS = (JSON, NDJSON, JSONL, SSE)
 
 
@@ -31,12 +31,16 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
     if reading.form == JSON:
         return None
     named = (("content-type", reading.form), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no"))
+    told_as = reading.ui.headers if reading.ui else ()
     keep_alive = sse.KEEP_ALIVE if reading.form == SSE else b""
-    return Answer(status=200, headers=(*named, *agenta.headers(started)), keep_alive=keep_alive)
+    return Answer(status=200, headers=(*named, *told_as, *agenta.headers(started)), keep_alive=keep_alive)
 
 
 def frames(reading: Reading) -> Frames:
-    """Records, wrapped as the form wants them."""
+    """Records, wrapped as the form wants them; or the parts of a UI message."""
+    if reading.ui is not None:
+        # A run that fails before it has said anything is answered with its status here: so the start waits.
+        return ui_parts.Writer(reading.ui, at_once=False).frames
     return records.Writer(sse.frame if reading.form == SSE else _line, is_chat=reading.is_chat).frames
 
 

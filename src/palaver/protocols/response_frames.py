@@ -134,10 +134,10 @@ class Writer:
     def _close_text(self, event: TextEnded) -> bytes:
         at, index = self._content(event.item), self._output.index(event.item)
         said = self._output.text(event)
-        noted = (
+        noted = [  # At once: each frame takes the next number.
             self._frame("response.output_text.annotation.added", at, b',"annotation_index":%d,"annotation":' % n, note)
             for n, note in enumerate(said.notes)
-        )
+        ]
         done = self._frame("response.output_text.done", at, b',"text":', _text(event.text), b',"logprobs":[]')
         part = self._frame("response.content_part.done", at, b',"part":', said.part)
         return b"".join((*noted, done, part, self._done(index, said.item)))

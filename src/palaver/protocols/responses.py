@@ -17,6 +17,8 @@ from palaver.protocols.response_object import ResponseObject
 from palaver.protocols.response_output import Output
 from palaver.protocols.response_request import Reading
 
+_ONE_ITEM = 5
+"""So many events cannot hold two items that interleave: a start, a piece and an end between those of the run."""
 _JSON = (("content-type", "application/json"),)
 _STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -50,7 +52,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     if isinstance(last, RunFailed):
         return openai_errors.run_failure(last, started, status=status, headers=_ids(started))
     output = Output(reading)
-    for event in linear(events):
+    for event in linear(events) if len(events) > _ONE_ITEM else events:
         output.take(event)
     body = ResponseObject(started, reading).complete(last, output.items, output.usage(last), output.custom)
     return Answer(status=status, headers=(*_JSON, *_ids(started)), body=body)

@@ -1,4 +1,4 @@
-"""What calling somebody else's /invoke or /run has in common: the headers that go out, and what their bodies mean.
+"""What calling somebody else has in common, whatever they speak: the headers that go out, and what bodies mean.
 
 Whatever comes back is a stranger's: it is kept as it is here, and made fit to be shown by whoever shows it.
 """

@@ -3,19 +3,22 @@
 import asyncio
 import logging
 import time
+from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from palaver.core import jsons
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
 from palaver.errors import MethodNotAllowed, Overloaded, PalaverError
-from palaver.protocols import agenta, inspect
+from palaver.protocols import agenta
 from palaver.protocols.base import Answer, Request
 from palaver.server import guards, logs, routes
 from palaver.server.exchange import Exchange, Gone, Receive, Scope, Send
+from palaver.server.heads import NO_HEAD
 from palaver.server.metrics import CONTENT_TYPE, Metrics
 from palaver.server.pulse import Pulse
+from palaver.server.questions import Served
 from palaver.server.routes import Match
 from palaver.server.settings import Settings
 from palaver.server.status import RETRY_AFTER, status_of
@@ -24,6 +27,7 @@ from palaver.workflows.threads import Threads
 
 log = logging.getLogger("palaver.server")
 VERSION = version("palaver")
+_SHORT = 200  # What strangers send us may not fill our memory.
 
 
 class Server:
@@ -39,6 +43,14 @@ class Server:
             debug=self.settings.debug,
         )
         self.metrics = Metrics(self.engine)
+        self._served = Served(
+            find=registry.find,
+            descriptions=registry.descriptions,
+            routes=self._routes,
+            default=lambda: registry.default,
+            version=VERSION,
+            since=int(time.time()),
+        )
         self._pulse = Pulse(stall=self.settings.stream_stall)
         self._api: Any = None
         self._loading: asyncio.Task[None] | None = None
@@ -51,18 +63,19 @@ class Server:
         exchange = Exchange(scope, receive, send)
         found: Match | None = None
         try:
-            bad = guards.is_bad(exchange.path, scope.get("raw_path") or b"")
-            path = routes.below(self.settings.root_path, exchange.path)
-            found = None if bad else routes.match(path)
+            place = _place(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            found = place.found
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             if found is None:
-                raise guards.not_normal(exchange.path) if bad else routes.nothing(path)
-            routes.check_method(found.endpoint, exchange.method, path)
+                raise guards.not_normal(exchange.path) if place.bad else routes.nothing(place.path)
+            routes.check_method(found.endpoint, exchange.method, place.path)
             match found.endpoint.kind:
                 case "call":
                     await self._call(exchange, found)
-                case "inspect":
-                    await self._inspect(exchange, found)
+                case "question":
+                    await self._question(exchange, found)
+                case "stop":
+                    await self._stop(exchange, found)
                 case "api":
                     await self._loaded()
                     await self._api(scope, receive, _noted(exchange))
@@ -98,19 +111,22 @@ class Server:
         adapter, stream = found.endpoint.adapter, None
         assert adapter is not None
         try:
-            self.registry.find(found.workflow)
+            if found.workflow is not None or not found.endpoint.picks:
+                self.registry.find(found.workflow)
             if len(self._pulse.streams) >= self.settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self._read(exchange, found)
             call, reading = adapter.decode(request, self.registry.find)
             stream = Stream(exchange, adapter, reading, found.endpoint.column)
             del request, reading
+            if found.endpoint.interrupts:
+                await self._interrupt(call.workflow, call.session)
             self._pulse.add(stream)
             try:
                 workflow = self.registry.workflow(call.workflow)
                 answering = stream.answer(self.engine, workflow, call, cancels=found.endpoint.cancels)
                 # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
-                exchange.headers = {}
+                exchange.headers = NO_HEAD
                 del call
                 await answering
             finally:
@@ -120,18 +136,35 @@ class Server:
             answer = adapter.failure(error, reading, status=status_of(error, found.endpoint.column))
             await exchange.answer(_with_retry(answer, error))
 
-    async def _inspect(self, exchange: Exchange, found: Match) -> None:
-        description = self.registry.find(found.workflow)
-        inspect.check(await self._read(exchange, found))
-        base = self.settings.root_path
-        paths = {name: base + path for name, path in routes.of(description.name).items()}
-        await exchange.answer(inspect.answer(description, routes=paths, version=VERSION))
+    async def _question(self, exchange: Exchange, found: Match) -> None:
+        ask = found.endpoint.ask
+        assert ask is not None
+        await exchange.answer(ask(await self._read(exchange, found), self._served))
+
+    async def _stop(self, exchange: Exchange, found: Match) -> None:
+        """End the runs of a chat; it is not an error when there are none."""
+        workflow = self.registry.find(found.workflow).name
+        await self._interrupt(workflow, found.parameters["id"])
+        await exchange.answer(Answer(status=204))
+
+    async def _interrupt(self, workflow: str, session: str | None) -> None:
+        """End what is still going of a session, and wait until that is recorded; a slow reader is not waited for."""
+        going = self.engine.of_session(workflow, session) if session else []
+        for run in going:
+            run.cancel()
+        for run in going:
+            await run.recorded()
+
+    def _routes(self, workflow: str) -> dict[str, str]:
+        return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
 
     async def _read(self, exchange: Exchange, found: Match) -> Request:
         guards.check_json(exchange)
         return Request(
             method=exchange.method,
+            route=found.name,
             workflow=found.workflow,
+            parameters=found.parameters,
             query=exchange.query if exchange.scope["query_string"] else {},
             headers=exchange.headers,
             body=await exchange.body(self.settings),
@@ -168,11 +201,9 @@ class Server:
 
     def _refusal(self, error: PalaverError, found: Match | None) -> Answer:
         """An error outside of a run, in the shape of the route it was meant for."""
-        status = status_of(error)
-        if found is not None and found.endpoint.adapter is not None:
-            answer = found.endpoint.adapter.failure(error, None, status=status)
-        elif found is not None and found.endpoint.kind == "inspect":
-            answer = agenta.failure(error, None, status=status)
+        status = status_of(error, found.endpoint.column if found else "a")
+        if found is not None and found.endpoint.fails is not None:
+            answer = found.endpoint.fails(error, None, status=status)
         else:
             answer = _problem(status, {"code": error.code, "message": error.message})
         if isinstance(error, MethodNotAllowed):
@@ -182,19 +213,16 @@ class Server:
     def _note(self, exchange: Exchange, route: str) -> None:
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
-        if logs.access.isEnabledFor(logging.INFO):
-            milliseconds = round(seconds * 1000, 1)
-            fields = {
-                "request_id": exchange.id,
-                "method": exchange.method,
-                "path": exchange.path[:200],
-                "status": exchange.status,
-                "milliseconds": milliseconds,
-            }
-            if exchange.run_id:
-                fields["run_id"] = exchange.run_id
-            said = (exchange.method, exchange.path[:200], exchange.status, milliseconds)
-            logs.note_access("%s %s  %s  %s ms", said, fields)
+        fields = {
+            "request_id": exchange.id,
+            "method": exchange.method,
+            "path": exchange.path[:200],
+            "status": exchange.status,
+            "milliseconds": round(seconds * 1000, 1),
+        }
+        if exchange.run_id:
+            fields["run_id"] = exchange.run_id
+        logs.note_access(fields)
 
     # Starting and stopping
 
@@ -226,6 +254,27 @@ class Server:
     async def _loaded(self) -> None:
         if self._api is None:
             await asyncio.shield(self._load())
+
+
+class _Place(NamedTuple):
+    """What a path means, if anything."""
+
+    path: str
+    """Without the prefix that a proxy may have left on it."""
+    bad: bool
+    """Is it anything but one plain spelling?"""
+    found: Match | None
+
+
+def _place(prefix: str, path: str, raw_path: bytes) -> _Place:
+    return (_known_place if len(path) <= _SHORT else _known_place.__wrapped__)(prefix, path, raw_path)
+
+
+@lru_cache(1024)
+def _known_place(prefix: str, path: str, raw_path: bytes) -> _Place:
+    bad = guards.is_bad(path, raw_path)
+    path = routes.below(prefix, path)
+    return _Place(path, bad, None if bad else routes.match(path))
 
 
 def _json(status: int, document: Any) -> Answer:

@@ -3,13 +3,14 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 from palaver.core.ids import sortable
 from palaver.errors import RequestTimeout, TooLarge
 from palaver.protocols.base import Answer, Headers
+from palaver.server.heads import Head
 from palaver.server.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -24,7 +25,7 @@ class Gone(Exception):
 class Exchange:
     """One HTTP request, as ASGI gives it."""
 
-    __slots__ = ("headers", "id", "method", "path", "receive", "run_id", "scope", "send", "since", "status")
+    __slots__ = ("_id", "headers", "method", "path", "receive", "run_id", "scope", "send", "since", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -32,11 +33,20 @@ class Exchange:
         self.send = send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = _joined(scope["headers"])
-        self.id = sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
+        self.headers = Head(scope["headers"])
+        self._id: str | None = None
         self.since = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What the answer and the log call this request: its run, where it has one."""
+        if self.run_id is not None:
+            return self.run_id
+        if self._id is None:
+            self._id = sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
+        return self._id
 
     @property
     def query(self) -> dict[str, str]:
@@ -51,11 +61,7 @@ class Exchange:
         pieces: list[bytes] = []
         size = 0
         while True:
-            try:
-                async with asyncio.timeout(settings.body_seconds):
-                    message = await self.receive()
-            except TimeoutError:
-                raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
+            message = await (self.receive() if self._is_here else self._received(settings.body_seconds))
             if message["type"] == "http.disconnect":
                 raise Gone
             piece = message.get("body", b"")
@@ -65,6 +71,18 @@ class Exchange:
             pieces.append(piece)
             if not message.get("more_body", False):
                 return b"".join(pieces)
+
+    @property
+    def _is_here(self) -> bool:
+        """Has uvicorn read the whole request? Then `receive` returns at once, and a timer would cost more than it."""
+        return getattr(getattr(self.receive, "__self__", None), "more_body", True) is False
+
+    async def _received(self, seconds: float) -> MutableMapping[str, Any]:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.receive()
+        except TimeoutError:
+            raise RequestTimeout(f"The body stopped coming for {seconds:g} seconds.") from None
 
     async def open(self, status: int, headers: Headers) -> None:
         """Send the status line and the headers."""
@@ -77,15 +95,6 @@ class Exchange:
         """Send a whole answer."""
         await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
-
-
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The headers by name; what was sent in several lines is one list, as RFC 9110 says."""
-    joined: dict[str, str] = {}
-    for name, value in headers:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        joined[key] = f"{joined[key]}, {text}" if key in joined else text
-    return joined
 
 
 def _too_large(settings: Settings) -> TooLarge:

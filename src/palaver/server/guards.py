@@ -5,6 +5,7 @@ able to read, run or change anything: hence the checks of Host and Origin, and b
 """
 
 import re
+from functools import lru_cache
 
 from palaver.errors import ForeignOrigin, InvalidValue, RequestError, TooLarge, UnsupportedMediaType, WrongHost
 from palaver.server.exchange import Exchange
@@ -17,13 +18,25 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 def check(exchange: Exchange, settings: Settings) -> None:
     """Raise for a request that must not go any further."""
     _check_size(exchange, settings)
-    hosts = [value for name, value in exchange.scope["headers"] if name.lower() == b"host"]
-    if len(hosts) != 1:
+    host = exchange.headers.get("host")
+    if host is None or (exchange.headers.repeats and _count(exchange, b"host") != 1):
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
-        _check_host(hosts[0].decode("latin-1").lower(), exchange, settings)
+        server = exchange.scope.get("server")
+        if not _is_ours(host, server[1] if server else None, settings.allowed_hosts):
+            raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
     if exchange.method not in ("GET", "HEAD"):
         check_origin(exchange, settings)
+
+
+def _count(exchange: Exchange, wanted: bytes) -> int:
+    return sum(name == wanted for name, _ in exchange.scope["headers"])
+
+
+@lru_cache(256)
+def _is_ours(host: str, port: int | None, allowed: tuple[str, ...]) -> bool:
+    host = host.lower()
+    return host.removesuffix(f":{port}") in _LOOPBACK_NAMES or host in allowed
 
 
 def check_origin(exchange: Exchange, settings: Settings) -> None:
@@ -40,7 +53,10 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
 
 def check_json(exchange: Exchange) -> None:
     """Raise for a body that is not declared as JSON; an empty one needs no type."""
-    declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    declared = exchange.headers.get("content-type", "")
+    if declared == "application/json":
+        return
+    declared = declared.partition(";")[0].strip().lower()
     if declared == "application/json" or (declared.startswith("application/") and declared.endswith("+json")):
         return
     length = exchange.headers.get("content-length")
@@ -54,16 +70,8 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
     if url > settings.max_url:
         raise TooLarge(f"The URL is longer than {settings.max_url} bytes.", part="url")
     headers = exchange.scope["headers"]
-    if len(headers) > 100 or sum(len(name) + len(value) for name, value in headers) > settings.max_headers:
+    if len(headers) > 100 or sum([len(name) + len(value) for name, value in headers]) > settings.max_headers:
         raise TooLarge(f"The headers are more than 100, or larger than {settings.max_headers} bytes.", part="headers")
-
-
-def _check_host(host: str, exchange: Exchange, settings: Settings) -> None:
-    server = exchange.scope.get("server")
-    port = f":{server[1]}" if server and server[1] else ""
-    if host.removesuffix(port) in _LOOPBACK_NAMES or host in settings.allowed_hosts:
-        return
-    raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
 
 
 def is_bad(path: str, raw_path: bytes) -> bool:

@@ -1,22 +1,93 @@
-"""Logs: one record, one line. For people on a terminal, as JSON everywhere else."""
+"""Logs: one record, one line. For people on a terminal, as JSON everywhere else.
 
+The access log has a way of its own. Handing every request to `logging` costs more than routing it, so while nobody has
+put handlers of their own there, its lines are made by hand and written together, a few times a second.
+"""
+
+import asyncio
 import logging
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, TextIO
 
 from palaver.core import jsons
 from palaver.outbound import printable
 
 access = logging.getLogger("palaver.access")
 
+_SOON = 0.05
+"""Seconds until the lines of the access log are written."""
 
-def note_access(message: str, said: tuple[object, ...], fields: Mapping[str, object]) -> None:
-    """One request in the log; made by hand, because looking for the caller's line would take half the time."""
-    record = logging.LogRecord(access.name, logging.INFO, __file__, 0, message, said, None)
-    record.fields = fields
-    access.handle(record)
+
+def note_access(fields: Mapping[str, Any]) -> None:
+    """One request in the log."""
+    if not access.isEnabledFor(logging.INFO):
+        return
+    handler = _only_handler()
+    if handler is not None:
+        handler.note(fields)
+    else:
+        record = logging.LogRecord(access.name, logging.INFO, __file__, 0, _sentence(fields), None, None)
+        record.fields = fields
+        access.handle(record)
+
+
+def _sentence(fields: Mapping[str, Any]) -> str:
+    return f"{fields['method']} {fields['path']}  {fields['status']}  {fields['milliseconds']} ms"
+
+
+def _only_handler() -> "Lines | None":
+    """Ours, if access records would go nowhere else."""
+    if access.handlers or access.filters or not access.propagate:
+        return None
+    parent = access.parent
+    if parent is None or parent.propagate or len(parent.handlers) != 1:
+        return None
+    handler = parent.handlers[0]
+    return handler if isinstance(handler, Lines) else None
+
+
+class Lines(logging.StreamHandler[TextIO]):
+    """Writes lines to standard error; those of the access log a moment later, all at once."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__(sys.stderr)
+        self._as_json = as_json
+        self._waiting: list[str] = []
+        self.setFormatter(JsonLines() if as_json else Plain())
+
+    def note(self, fields: Mapping[str, Any]) -> None:
+        """One line of the access log. On the loop only."""
+        now = time.time()
+        if self._as_json:
+            line = {"at": _at(now), "level": "info", "logger": access.name, "message": _sentence(fields), **fields}
+            text = _encoded(line)
+        else:
+            text = f"{_clock(int(now))}  {printable(_sentence(fields), 500)}"
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_SOON, self.flush)
+        self._waiting.append(text)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Any other record, after what happened before it."""
+        self._write()
+        super().emit(record)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self.acquire()
+        try:
+            self._write()
+        finally:
+            self.release()
+        super().flush()
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.stream.write("\n".join(waiting) + "\n")
 
 
 class JsonLines(logging.Formatter):
@@ -25,15 +96,15 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, logger, message, the fields of an access record, and a traceback where there is one."""
         line: dict[str, Any] = {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "at": _at(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": jsons.whole_text(record.getMessage()),
+            "message": record.getMessage(),
         }
         line |= getattr(record, "fields", {})
         if record.exc_info:
-            line["traceback"] = jsons.whole_text(self.formatException(record.exc_info))
-        return jsons.encode(line).decode()
+            line["traceback"] = self.formatException(record.exc_info)
+        return _encoded(line)
 
 
 class Plain(logging.Formatter):
@@ -41,17 +112,37 @@ class Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback where there is one."""
-        line = f"{time.strftime('%H:%M:%S')}  {printable(record.getMessage(), 500)}"
+        line = f"{_clock(int(record.created))}  {printable(record.getMessage(), 500)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
+def _encoded(line: dict[str, Any]) -> str:
+    try:
+        return jsons.encode(line).decode()
+    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+        return jsons.encode(jsons.plain(line)).decode()
+
+
+def _at(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{_date(whole)}.{int((seconds - whole) * 1000):03}Z"
+
+
+@lru_cache(4)  # Most lines of a second share it.
+def _date(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+@lru_cache(4)
+def _clock(seconds: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
 def set_up(*, verbose: bool = False) -> None:
     """Send our log to the terminal or, as JSON, to wherever standard error goes."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
     root = logging.getLogger("palaver")
-    root.handlers = [handler]
+    root.handlers = [Lines(as_json=not sys.stderr.isatty())]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
     root.propagate = False

@@ -1,10 +1,20 @@
-"""Figures for Prometheus at /metrics."""
+"""Figures for Prometheus at /metrics.
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+Requests are counted in plain numbers, on the loop alone, and only told to Prometheus' library when somebody looks: its
+own counters are made for many threads, and cost more than routing a request.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from palaver.engine.engine import Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BUCKETS = Histogram.DEFAULT_BUCKETS
 
 
 class Metrics:
@@ -12,9 +22,10 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         registry = self._registry = CollectorRegistry()
-        self.requests = Counter("palaver_requests", "Requests answered.", ["route", "status"], registry=registry)
-        self.seconds = Histogram("palaver_request_seconds", "Time until the answer was complete.", registry=registry)
-        self._children: dict[tuple[str, int], Counter] = {}  # Looking a label up costs more than counting.
+        self._requests: dict[tuple[str, int], int] = {}
+        self._buckets = [0] * (len(_BUCKETS))
+        self._seconds = 0.0
+        registry.register(self)
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
         alive.set_function(lambda: engine.alive)
         busy = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
@@ -22,12 +33,26 @@ class Metrics:
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """One request was answered."""
-        child = self._children.get((route, status))
-        if child is None:
-            child = self._children[route, status] = self.requests.labels(route, str(status))
-        child.inc()
-        self.seconds.observe(seconds)
+        key = route, status
+        self._requests[key] = self._requests.get(key, 0) + 1
+        self._buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self._seconds += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """The requests, as Prometheus' library wants them."""
+        requests = CounterMetricFamily("palaver_requests", "Requests answered.", labels=["route", "status"])
+        for (route, status), number in self._requests.items():
+            requests.add_metric([route, str(status)], number)
+        yield requests
+        sums = [(_named(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
+        seconds = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
+        seconds.add_metric([], sums, self._seconds)
+        yield seconds
 
     def text(self) -> bytes:
         """All figures in the text format."""
         return generate_latest(self._registry)
+
+
+def _named(bound: float) -> str:
+    return "+Inf" if bound == float("inf") else str(bound)

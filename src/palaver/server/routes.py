@@ -1,16 +1,29 @@
 """Which path means what. Adding a protocol is one line in the table of what every workflow answers."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
 from palaver.core.descriptions import RESERVED
-from palaver.errors import MethodNotAllowed, NotFound
-from palaver.protocols import invoke, run
-from palaver.protocols.base import Adapter
+from palaver.errors import MethodNotAllowed, NotFound, PalaverError
+from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, ui_stream
+from palaver.protocols.base import Adapter, Answer, Request
+from palaver.server import questions
+from palaver.server.questions import Served
 from palaver.server.status import Column
 
-Kind = Literal["call", "inspect", "own", "api", "page"]
+Kind = Literal["call", "question", "stop", "own", "api", "page"]
+Ask = Callable[[Request, Served], Answer]
+_READ = ("GET", "HEAD")
+
+
+class Fails(Protocol):
+    """How an error looks on a route."""
+
+    def __call__(self, error: PalaverError, reading: None, *, status: int) -> Answer:
+        """The answer to a request that could not even be read."""
+        ...
 
 
 class Endpoint(NamedTuple):
@@ -18,54 +31,103 @@ class Endpoint(NamedTuple):
 
     kind: Kind
     methods: tuple[str, ...]
+    fails: Fails | None = None
     adapter: Adapter | None = None
     """For a call: the protocol it is made in."""
+    ask: Ask | None = None
+    """For a question: who answers it."""
     cancels: bool = True
     """For a call: does a client that leaves end the run, where the author says nothing?"""
+    interrupts: bool = False
+    """For a call: does it end a run of the same session that is still going?"""
+    picks: bool = False
+    """For a call: may its body name the workflow?"""
     column: Column = "a"
 
 
 class Match(NamedTuple):
-    """An endpoint, and the workflow that the path names (None: the default one)."""
+    """An endpoint, the workflow that the path names (None: the default one), and what else it names."""
 
     endpoint: Endpoint
     workflow: str | None
     name: str
+    parameters: Mapping[str, str] = {}
 
 
-def _calls(adapter: ModuleType) -> Endpoint:
-    return Endpoint("call", ("POST",), cast("Adapter", adapter))
+def _call(
+    protocol: ModuleType, *, column: Column = "b", picks: bool = False, cancels: bool = True, interrupts: bool = False
+) -> Endpoint:
+    adapter = cast("Adapter", protocol)
+    fails = cast("Fails", adapter.failure)
+    return Endpoint("call", ("POST",), fails, adapter, None, cancels, interrupts, picks, column)
+
+
+def _question(
+    ask: Ask, fails: Callable[..., Answer], methods: tuple[str, ...] = _READ, *, column: Column = "b"
+) -> Endpoint:
+    return Endpoint("question", methods, cast("Fails", fails), ask=ask, column=column)
+
+
+def _openai(error: PalaverError, reading: None, *, status: int) -> Answer:  # noqa: ARG001 - the shape of all of them
+    return openai_errors.failure(error, status=status)
 
 
 OF_WORKFLOWS: Mapping[str, Endpoint] = {
-    "inspect": Endpoint("inspect", ("GET", "POST")),
-    "invoke": _calls(invoke),
-    "run": _calls(run),
-    "test": _calls(run),
+    "inspect": _question(questions.inspect, agenta.failure, ("GET", "POST"), column="a"),
+    "invoke": _call(invoke, column="a"),
+    "run": _call(run, column="a"),
+    "test": _call(run, column="a"),
+    "invocations": _call(responses, picks=True),
+    "responses": _call(responses, picks=True),
+    "v1/responses": _call(responses, picks=True),
+    "v1/chat/completions": _call(chat_completions, picks=True),
+    "api/chat": _call(ui_stream, cancels=False, interrupts=True),
+    "v1/models": _question(questions.models, _openai),
+    "agent/info": _question(questions.agent_info, _openai),
 }
 """Below `/{w}`, and at the root for the default workflow."""
 
+_ANY = ("GET", "HEAD", "POST", "DELETE")
+_STORED = _question(questions.stored, _openai, _ANY)
+_PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
+    (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
+    for name, endpoint in {
+        "v1/models/{model}": _question(questions.model, _openai),
+        "api/chat/{id}/stream": _question(questions.resume, ui_stream.failure),
+        "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("Fails", ui_stream.failure), column="b"),
+        "(v1/)?responses/{id}(/(cancel|input_items))?": _STORED,
+        "(v1/)?conversations(/{id}(/items(/{item})?)?)?": _STORED,
+    }.items()
+]
+"""The same, for paths that name something more."""
+
 OWN: Mapping[str, Endpoint] = {
-    path: Endpoint("own", ("GET", "HEAD")) for path in ("health", "ready", "version", "metrics", "openapi.json")
+    path: Endpoint("own", _READ) for path in ("health", "ready", "version", "metrics", "openapi.json")
 }
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
-_PAGE = Endpoint("page", ("GET", "HEAD"))
+_PAGE = Endpoint("page", _READ)
 
 
 def match(path: str) -> Match | None:
-    """What a path means; None where it means nothing."""
-    first, _, rest = path.strip("/").partition("/")
-    if not first:
-        return Match(_PAGE, None, "page")
-    if first == "api":
-        return Match(_API, None, "api")
-    if not rest and first in OWN:
-        return Match(OWN[first], None, first)
+    """What a path means; None where it means nothing. A slash at its end changes nothing."""
     whole = path.strip("/")
-    if whole in OF_WORKFLOWS:
-        return Match(OF_WORKFLOWS[whole], None, whole)
+    first, _, rest = whole.partition("/")
     if first not in RESERVED and rest in OF_WORKFLOWS:
         return Match(OF_WORKFLOWS[rest], first, rest)
+    if whole in OF_WORKFLOWS:
+        return Match(OF_WORKFLOWS[whole], None, whole)
+    if not first:
+        return Match(_PAGE, None, "page")
+    if not rest and first in OWN:
+        return Match(OWN[first], None, first)
+    found = _named(whole, None) if first in RESERVED else _named(rest, first)
+    return found or (Match(_API, None, "api") if first == "api" else None)
+
+
+def _named(path: str, workflow: str | None) -> Match | None:
+    for name, pattern, endpoint in _PATTERNS:
+        if named := pattern.fullmatch(path):
+            return Match(endpoint, workflow, name, {key: value for key, value in named.groupdict().items() if value})
     return None
 
 
@@ -87,4 +149,10 @@ def check_method(endpoint: Endpoint, method: str, path: str) -> None:
 
 def of(workflow: str) -> dict[str, str]:
     """The paths under which a workflow can be called, by protocol."""
-    return {"invoke": f"/{workflow}/invoke"}
+    return {
+        "invoke": f"/{workflow}/invoke",
+        "responses": f"/{workflow}/v1/responses",
+        "invocations": f"/{workflow}/invocations",
+        "chat_completions": f"/{workflow}/v1/chat/completions",
+        "ui_stream": f"/{workflow}/api/chat",
+    }

@@ -5,14 +5,14 @@ workflow. The status line waits for the first frame, so that a run which fails b
 """
 
 import asyncio
-from collections.abc import Awaitable, MutableMapping, Sequence
+from collections.abc import Awaitable, Generator, MutableMapping, Sequence
 from typing import Any
 
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunFailed
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
-from palaver.protocols.base import Adapter, Answer
+from palaver.protocols.base import Adapter, Answer, Frames
 from palaver.server.exchange import Exchange
 from palaver.server.status import Column, status_of_end
 from palaver.workflows.workflow import Workflow
@@ -22,6 +22,29 @@ PATIENCE = 10
 QUIET = 15
 """Seconds of silence after which a stream says that it is alive."""
 
+
+def _no_frames(_: Event) -> bytes:
+    return b""
+
+
+_BREAKS = ((b"\xc2\x85", rb"\u0085"), (b"\xe2\x80\xa8", rb"\u2028"), (b"\xe2\x80\xa9", rb"\u2029"))
+
+
+def unbroken(frames: bytes) -> bytes:
+    """The frames, with those characters escaped that JSON allows and that some clients take for the end of a line."""
+    for raw, escaped in _BREAKS:
+        frames = frames.replace(raw, escaped)
+    return frames
+
+
+class _Nothing:
+    """What is awaited when there is nothing to send."""
+
+    def __await__(self) -> Generator[None]:
+        yield from ()
+
+
+_NOTHING = _Nothing()
 
 _sending: set[asyncio.Task[None]] = set()
 TRANSPORT = "palaver.transport"
@@ -55,7 +78,7 @@ class Stream:
         self._adapter = adapter
         self.reading = reading
         self._column: Column = column
-        self._frames = adapter.frames(reading)
+        self._frames: Frames = _no_frames  # Until it is known that this is a stream.
         self._head: Answer | None = None
         self._keep_alive = b""
         self._transport = exchange.scope.get("extensions", {}).get(TRANSPORT)
@@ -69,6 +92,8 @@ class Stream:
         run = self.run = engine.start(workflow, call, attend=self.attend)
         self._exchange.run_id = run.id
         self._head = self._adapter.head(run.started, self.reading)
+        if self._head is not None:
+            self._frames = self._adapter.frames(self.reading)
         await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
         self._left, self._open = True, False
         if not run.finished and (run.on_disconnect == "cancel" or (run.on_disconnect is None and cancels)):
@@ -81,6 +106,8 @@ class Stream:
             return self._begin(events)
         frames = self._frames
         body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
+        if not body.isascii():
+            body = unbroken(body)
         self._sent += 1  # As in _put, in line.
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
@@ -88,20 +115,20 @@ class Stream:
         self._sent += 1
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
-    async def _begin(self, events: Sequence[Event]) -> None:
+    def _begin(self, events: Sequence[Event]) -> Awaitable[None]:
         if self._left:
-            return
+            return _NOTHING
         run = self.run
         if self._head is None:
-            if run.finished:
-                await self._whole(run)
-            return
+            return self._whole(run) if run.finished else _NOTHING
         body = b"".join(map(self._frames, events))
         if run.finished and isinstance(events[-1], RunFailed):
-            await self._whole(run)
-        elif body:
-            await self._start(self._head)
-            await self._put(body)
+            return self._whole(run)
+        return self._start_with(self._head, body) if body else _NOTHING
+
+    async def _start_with(self, head: Answer, body: bytes) -> None:
+        await self._start(head)
+        await self._put(unbroken(body))
 
     async def _start(self, head: Answer) -> None:
         self._open = True

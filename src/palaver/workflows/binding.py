@@ -23,18 +23,17 @@ def bind(
 def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
     values: _Values = {}
     faults: list[CallFault] = []
-    inputs = {argument.name: argument for argument in signature.of("input")}
+    inputs = signature.inputs
     for name, argument in inputs.items():
         if name in given:
             _read(argument, given[name], values, faults)
         elif argument.required:
             faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{jsons.escaped(name)}"))
     # `**kwargs` takes only what nobody else is named: an input cannot become the context, or an unchecked parameter.
-    taken = {argument.name for argument in signature.arguments}
     for name, value in given.items():
         if name in inputs:
             continue
-        if signature.open and name not in taken:
+        if signature.open and name not in signature.names:
             values[name] = value
         else:
             fault = _unknown("input", name, inputs)
@@ -43,6 +42,8 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
 
 
 def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
+    if not signature.settings and not given:
+        return {}, []
     values: _Values = {}
     faults: list[CallFault] = []
     for name, value in given.items():

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -32,14 +32,27 @@ _WHOLE = (str, dict, list, tuple, msgspec.Struct, int, float, type(None))
 """Most values are such, and give nothing in turn: they need no closer look."""
 
 
-def produce(function: Callable[..., Any], bound: Bound, context: Context) -> AsyncGenerator[object, None]:
-    """The values, in order. An async generator is handed on as it is: on the hot path there is nothing in between."""
+Kind = Literal["async generator", "coroutine", "sync"]
+"""How a function is run."""
+
+
+def kind_of(function: Callable[..., Any]) -> Kind:
+    """How this one is. Asked once, when it is declared: looking costs as much as a short run."""
     runs = called(function)
     if inspect.isasyncgenfunction(runs):
-        return bound()
-    if inspect.iscoroutinefunction(runs):
-        return _awaited(bound)
-    return _threaded(bound, context)
+        return "async generator"
+    return "coroutine" if inspect.iscoroutinefunction(runs) else "sync"
+
+
+def produce(kind: Kind, bound: Bound, context: Context) -> AsyncGenerator[object, None]:
+    """The values, in order. An async generator is handed on as it is: on the hot path there is nothing in between."""
+    match kind:
+        case "async generator":
+            return bound()
+        case "coroutine":
+            return _awaited(bound)
+        case "sync":
+            return _threaded(bound, context)
 
 
 def unfold(value: object, context: Context) -> AsyncGenerator[object, None] | None:

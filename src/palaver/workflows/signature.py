@@ -14,6 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -21,9 +22,10 @@ import msgspec
 from palaver.core.extraction import Dialect
 from palaver.core.messages import Message
 from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
-from palaver.workflows.annotations import bare, hints_of, notes_of
+from palaver.workflows.annotations import bare, hints_of, members_of, notes_of
 from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
+from palaver.workflows.frameworks import Framework, framework_of_class
 from palaver.workflows.models import NOTHING, Model, is_model
 from palaver.workflows.shapes import Shape, shape_of
 
@@ -65,12 +67,31 @@ class Signature:
     returns: Shape
     dialect: Dialect
     """In which dialect the function wants its history."""
+    framework: Framework | None = None
+    """Whose messages it wants instead, as objects."""
     settings: Mapping[str, Argument]
     """The workflow's parameters by name: the marked arguments, and the config model's fields."""
 
+    @cached_property
+    def inputs(self) -> Mapping[str, Argument]:
+        """The workflow's inputs by name."""
+        return {argument.name: argument for argument in self.of("input")}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of all arguments."""
+        return frozenset(argument.name for argument in self.arguments)
+
+    @cached_property
+    def _uses(self) -> dict[str, list[Argument]]:
+        return {}
+
     def of(self, use: Use) -> list[Argument]:
-        """The arguments of that use."""
-        return [argument for argument in self.arguments if argument.use == use]
+        """The arguments of that use. Asked with every call, so it is looked up once."""
+        found = self._uses.get(use)
+        if found is None:
+            found = self._uses[use] = [argument for argument in self.arguments if argument.use == use]
+        return found
 
 
 def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) -> Signature:
@@ -93,6 +114,7 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
         open=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         returns=shape_of(_given_back(hints.get("return", Any))),
         dialect="palaver" if history and _is_our_messages(hints.get(history)) else "chat-completions",
+        framework=_framework_of_messages(hints.get(history)) if history else None,
         settings=_settings(arguments, name),
     )
 
@@ -157,14 +179,21 @@ def _history_name(parameters: Sequence[inspect.Parameter], hints: Mapping[str, A
     names = [parameter.name for parameter in parameters]
     if "messages" in names:
         return "messages"
-    listed = [name for name in names if _is_our_messages(hints.get(name))]
+    listed = [name for name in names if _is_our_messages(hints.get(name)) or _framework_of_messages(hints.get(name))]
     return listed[0] if len(listed) == 1 else None
 
 
 def _is_our_messages(annotation: Any) -> bool:
-    annotation = bare(annotation)
-    origin = get_origin(annotation)
-    return isinstance(origin, type) and issubclass(origin, Iterable) and Message in get_args(annotation)
+    return Message in members_of(annotation)
+
+
+def _framework_of_messages(annotation: Any) -> Framework | None:
+    """Of `list[BaseMessage]` or a list of any of its subclasses, LangChain."""
+    for member in members_of(annotation):
+        found = framework_of_class(member) if isinstance(member, type) else None
+        if found is not None and found.MESSAGES is not None and issubclass(member, found.MESSAGES):
+            return found
+    return None
 
 
 def _described(annotation: Any) -> str:

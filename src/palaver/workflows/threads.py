@@ -105,3 +105,11 @@ class Pump:
                 self._loop.call_soon_threadsafe(self._filled.set)
             except RuntimeError:
                 self._closed = True  # The loop is gone.
+
+
+def is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    """Are we on this loop's thread, called by it?"""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

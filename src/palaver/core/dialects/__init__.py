@@ -1,7 +1,8 @@
 """Message dialects: the shapes in which others write messages, read into ours and written back.
 
 One file each, all of one shape: `read(elements) -> list[Message]`, `write(messages) -> list`, and `LOSSES`, what does
-not survive the way there and back. Which dialect a value is in, extraction.py decides.
+not survive the way there and back. Which dialect a value is in, extraction.py decides. What several share is in roles
+and pieces; the content of two large ones has a file of its own.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from itertools import groupby
 from typing import Any, Protocol, cast
 
 from palaver.core import jsons
-from palaver.core.dialects import chat_completions, palaver
+from palaver.core.dialects import chat_completions, langchain, palaver, responses, ui_message
 from palaver.core.extraction import Dialect, dialect_of, element_dialect, unwrapped, why_not
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
@@ -25,7 +26,13 @@ class _Dialect(Protocol):
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
 
-READABLE: dict[Dialect, _Dialect] = {"chat-completions": chat_completions, "palaver": palaver}
+READABLE: dict[Dialect, _Dialect] = {
+    "chat-completions": chat_completions,
+    "langchain": langchain,
+    "palaver": palaver,
+    "responses": responses,
+    "ui-message": ui_message,
+}
 
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:

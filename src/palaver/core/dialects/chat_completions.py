@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from palaver.core import jsons
+from palaver.core.dialects.pieces import UNKNOWN_MEDIA, address, argument_text, content_of, file_at, result_text
 from palaver.core.dialects.roles import role_of
 from palaver.core.extraction import actor
 from palaver.core.messages import Message
@@ -68,21 +68,9 @@ def _message(element: _Object, index: int, open_functions: dict[str, str]) -> Me
 
 
 def _said(element: _Object) -> list[Part]:
-    content = _content_of(element)
+    content = content_of(element)
     listed = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
     return [part for item in listed if (part := _part(item)) is not None]
-
-
-def _content_of(element: _Object) -> Any:
-    """What was said, wherever it stands: parts that are not empty, else the first of several names."""
-    parts = element.get("parts")
-    if isinstance(parts, list) and parts:
-        return cast("list[Any]", parts)
-    for key in ("content", "text", "message"):
-        if element.get(key) is not None:
-            return element[key]
-    delta = element.get("delta")
-    return cast("_Object", delta).get("content") if isinstance(delta, dict) else None
 
 
 def _part(item: Any) -> Part | None:
@@ -93,9 +81,9 @@ def _part(item: Any) -> Part | None:
             return Text(text=text) if text else None
         case {"type": "image_url", "image_url": {"url": str(url)} as image}:
             detail = cast("_Object", image).get("detail")
-            return _file(url, "image/*", detail=detail if isinstance(detail, str) else None)
+            return file_at(url, "image/*", detail=detail if isinstance(detail, str) else None)
         case {"type": "image_url", "image_url": str(url)}:
-            return _file(url, "image/*")
+            return file_at(url, "image/*")
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
             return File(media_type=f"audio/{form}", data=data)
         case {"type": "file", "file": {} as file}:
@@ -111,23 +99,14 @@ def _part(item: Any) -> Part | None:
             return Data(name=f"chat-completions:{kind if isinstance(kind, str) else 'part'}", value=item)
 
 
-def _file(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
-    """A file by its URL; a `data:` URL in base64 is taken apart."""
-    head, comma, data = url.partition(",")
-    if head.startswith("data:") and head.endswith(";base64") and comma:
-        media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
-        return File(media_type=media_type, data=data, filename=filename, detail=detail)
-    return File(media_type=media_type, url=url, filename=filename, detail=detail)
-
-
 def _attached(file: _Object) -> File:
     data, file_id, filename = file.get("file_data"), file.get("file_id"), file.get("filename")
-    unknown, name = "application/octet-stream", filename if isinstance(filename, str) else None
+    name = filename if isinstance(filename, str) else None
     if isinstance(data, str):
         if data.startswith(("data:", "https:", "http:")):
-            return _file(data, unknown, filename=name)
-        return File(media_type=unknown, data=data, filename=name)
-    return File(media_type=unknown, file_id=file_id if isinstance(file_id, str) else None, filename=name)
+            return file_at(data, UNKNOWN_MEDIA, filename=name)
+        return File(media_type=UNKNOWN_MEDIA, data=data, filename=name)
+    return File(media_type=UNKNOWN_MEDIA, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
 
 def _calls(element: _Object, index: int, open_functions: dict[str, str]) -> Iterable[ToolCall]:
@@ -159,16 +138,15 @@ def _call(item: Any, otherwise: str) -> ToolCall | None:
     inner = call.get("function")
     function = cast("_Object", inner) if isinstance(inner, dict) else call
     name, call_id = function.get("name"), call.get("id")
-    arguments = function.get("arguments", function.get("args"))
     return ToolCall(
         call_id=call_id if isinstance(call_id, str) and call_id else otherwise,
         name=name if isinstance(name, str) else "",
-        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else _compact(arguments),
+        arguments=argument_text(function.get("arguments", function.get("args"))),
     )
 
 
 def _result(element: _Object, call_id: str) -> ToolResult:
-    output = _content_of(element)
+    output = content_of(element)
     if isinstance(output, list):
         parts = _said(element)
         if all(isinstance(part, Text) for part in parts):
@@ -234,8 +212,7 @@ def _written(message: Message) -> Iterable[dict[str, Any]]:
 
 
 def _written_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
-    content = result.output if isinstance(result.output, str) else _compact(result.output)
-    written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": content}
+    written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result.output)}
     if name is not None:
         written["name"] = name
     if result.is_error:
@@ -294,26 +271,18 @@ def _written_file(file: File) -> dict[str, Any]:
     if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
     if kind == "image" and file.file_id is None:
-        image = {"url": _address(file), "detail": file.detail}
+        image = {"url": address(file), "detail": file.detail}
         return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}
     attached: dict[str, Any] = {}
     if file.file_id is not None:
         attached["file_id"] = file.file_id
     else:
-        attached["file_data"] = _address(file)
+        attached["file_data"] = address(file)
     if file.filename is not None:
         attached["filename"] = file.filename
     return {"type": "file", "file": attached}
 
 
-def _address(file: File) -> str:
-    return file.url if file.url is not None else f"data:{file.media_type};base64,{file.data or ''}"
-
-
 def _note(note: Annotation) -> dict[str, Any]:
     fields = {"url": note.url, "title": note.title, "start_index": note.start, "end_index": note.end}
     return {"type": "url_citation", "url_citation": {key: value for key, value in fields.items() if value is not None}}
-
-
-def _compact(value: Any) -> str:
-    return jsons.encode(jsons.plain(value)).decode()

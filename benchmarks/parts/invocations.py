@@ -1,0 +1,76 @@
+"""/invocations, streamed and whole, between a bare application that sends the same bytes and MLflow's own server.
+
+All three run uvicorn with uvloop and httptools, on one core, one after the other in every round; MLflow's tracing is
+off, and so is recording. What is compared with MLflow is whole streams of 200 pieces: it sends fewer frames than we do.
+"""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from benchmarks import peers, raw, servers
+from benchmarks.figures import Figure, at_least, at_most, half_range
+from benchmarks.rounds import CALM, CLIENTS, Asked, Round, calm_rounds, others
+from benchmarks.stand import Stand
+
+_STREAM, _ECHO = '{"input":"Hello there","stream":true}', '{"input":"Hello there"}'
+_OURS = Asked(
+    streams="/tokens/invocations",
+    stream_body=_STREAM,
+    events=raw.RESPONSES.events,
+    echoes="/say/invocations",
+    echo_body=_ECHO,
+)
+_THEIRS = Asked(
+    streams="/invocations",
+    stream_body='{"input":[{"role":"user","content":"Hello there"}],"stream":true}',
+    events=peers.MLFLOW_EVENTS,
+    echoes="/invocations",
+    echo_body='{"input":[{"role":"user","content":"Hello there"}]}',
+)
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    python = peers.installed()
+    with servers.bare(stand) as bare, servers.palaver(stand) as palaver, peers.mlflow(stand, python) as mlflow:
+        rounds = calm_rounds(stand, {bare: _OURS, palaver: _OURS, mlflow: _THEIRS})
+    sides = list(zip(*rounds, strict=True))
+    disturbed = max(map(others, rounds))
+    calm = "" if disturbed < CALM else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+
+    def figure(name: str, of: Callable[[Round], float], against: int, **more: object) -> Figure:
+        sample = [[of(each) for each in side] for side in sides]
+        ours, theirs = sample[1], sample[against]
+        return Figure(
+            name=name,
+            value=median(ours) / median(theirs),
+            spread=half_range([one / other for one, other in zip(ours, theirs, strict=True)]),
+            how=f"{median(ours):,.0f} of {median(theirs):,.0f} per second, {CLIENTS} clients, "
+            f"medians of {len(ours)} rounds{calm}",
+            **more,  # type: ignore[arg-type]
+        )
+
+    yield figure("/invocations, events / bare ASGI", _events, 0, goal=at_least(0.7, must=0.6))
+    yield figure("/invocations, streams / MLflow", _streams, 2, goal=at_least(2.5))
+    yield figure("/invocations, whole answers / bare ASGI", _echoes, 0, goal=at_least(0.4))
+    yield figure("/invocations, whole answers / MLflow", _echoes, 2)
+    firsts = [[each.alone.first_event_ms for each in side] for side in sides]
+    yield Figure(
+        name="/invocations, first event",
+        value=median(firsts[1]),
+        spread=half_range(firsts[1]),
+        unit="ms",
+        goal=at_most(0.3),
+        how=f"one client, from the request, median; bare {median(firsts[0]):.2f} ms, MLflow {median(firsts[2]):.2f} ms",
+    )
+
+
+def _events(round_: Round) -> float:
+    return round_.streams.events_per_second
+
+
+def _streams(round_: Round) -> float:
+    return round_.streams.requests_per_second
+
+
+def _echoes(round_: Round) -> float:
+    return round_.echoes.requests_per_second

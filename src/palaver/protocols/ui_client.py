@@ -1,0 +1,75 @@
+"""The client of a UI message stream: its version, the tools it runs, and what its last message shows already."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.errors import InvalidValue
+from palaver.protocols.base import Headers
+
+VERSION = "x-palaver-ui-version"
+"""The header in which a client says its version of the AI SDK; the answer repeats it."""
+
+_VERSIONS = {"5": 5, "6": 6, "7": 7}
+_DEFAULT = "6"
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the client that will read the parts."""
+
+    version: int = _VERSIONS[_DEFAULT]
+    message: str | None = None
+    """The id of the message in which it goes on; None where it begins a new one."""
+    shown: Mapping[str, bool] = {}
+    """The calls that this message shows already; False for those of tools that the client knows by type."""
+    waiting: Mapping[str, ToolCall] = {}
+    """All calls of the history that have no result."""
+    tools: frozenset[str] = frozenset()
+    """Names of the tools that it runs itself."""
+
+    @property
+    def headers(self) -> Headers:
+        """What tells it that the answer is such a stream, and for which version."""
+        return (("x-vercel-ai-ui-message-stream", "v1"), (VERSION, str(self.version)))
+
+
+def version(headers: Mapping[str, str]) -> int:
+    """The client's version of the AI SDK."""
+    known = _VERSIONS.get(headers.get(VERSION, _DEFAULT).strip())
+    if known is None:
+        raise InvalidValue(f"The header {VERSION} must be 5, 6 or 7.")
+    return known
+
+
+def client(version: int, elements: Any, messages: Iterable[Message], *, tools: frozenset[str] = frozenset()) -> Client:
+    """The client that sent this history: its elements as they came, and the messages that they are.
+
+    Where the last element is an assistant's, the client goes on in it, with the id that it has and the calls it shows.
+    """
+    message: str | None = None
+    shown: dict[str, bool] = {}
+    match elements:
+        case [*_, {"role": "assistant", **said}]:
+            message = given if isinstance(given := said.get("id"), str) and given else None
+            parts = said.get("parts")
+            for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
+                match part:
+                    case {"type": str(kind), "toolCallId": str(call_id)}:
+                        shown[call_id] = kind == "dynamic-tool"
+                    case _:
+                        pass
+        case _:
+            pass
+    return Client(version=version, message=message, shown=shown, waiting=_unanswered(messages), tools=tools)
+
+
+def _unanswered(messages: Iterable[Message]) -> dict[str, ToolCall]:
+    waiting: dict[str, ToolCall] = {}
+    for message in messages:
+        waiting |= {call.call_id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            waiting.pop(result.call_id, None)
+    return waiting

@@ -1,0 +1,331 @@
+"""UI parts: how the AI SDK's UI message stream (v1) tells a run, on /api/chat and in the vercel format of /invoke.
+
+A run is one UI message, cut into steps: a step ends before the first thing said after all its tools have answered. A
+result stands in the step of its call, and a call that waits for its result keeps its step open: clients look for calls,
+and decide whether to send results by themselves, in the last step only.
+"""
+
+from typing import Any, Literal, assert_never, cast
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import jsons
+from palaver.core.events import (
+    TERMINAL,
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.ids import bounded
+from palaver.core.parts import APPROVAL_REQUEST, Data, File, Refusal, ToolCall
+from palaver.core.usage import Usage
+from palaver.protocols import sse
+from palaver.protocols.ui_client import Client
+
+Part = dict[str, Any]
+"""One part of the stream, as JSON has it."""
+
+
+_WITH_APPROVALS = 6
+_START_STEP: Part = {"type": "start-step"}
+_FINISH_STEP: Part = {"type": "finish-step"}
+_AFTER = b"}\n\n"
+
+_json = msgspec.json.Encoder().encode
+
+
+class Writer:
+    """Events in, parts out, as values or in frames. A delta is the hot path: what stands before it is made once."""
+
+    def __init__(self, client: Client, *, at_once: bool = True) -> None:
+        self._client = client
+        self._at_once = at_once
+        self._held = b""  # The start, where it is not told before anything else is.
+        self._started = RunStarted()
+        self._usage: Usage | None = None
+        self._before: dict[str, bytes] = {}  # Of each open item, all that stands before its deltas.
+        self._open: dict[str, Part] = {}  # Text and reasoning: the part that ends each.
+        self._taken: set[str] = set()
+        self._calls: dict[str, ToolStarted] = {}  # Those that are open,
+        self._asked: dict[str, list[Part]] = {}  # and what is asked about them before they have ended.
+        self._made: set[str] = set()  # Ids of calls: of this run,
+        self._pending: set[str] = set()  # and of this step without a result.
+        self._answered = False  # Is there a result in this step?
+        self._has_text = False
+        self._output: Any = UNSET  # The last value that was told while the workflow ran.
+
+    def frames(self, event: Event) -> bytes:
+        """The frames of one event; empty where it has none. `[DONE]` follows the last."""
+        if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ToolDelta:
+            try:
+                return b"".join((self._before[event.item], _json(event.delta), _AFTER))
+            except KeyError:
+                pass  # A new step ended its part: it goes on in another.
+        frames = b"".join([sse.frame(_json(part)) for part in self.parts(event)])
+        if isinstance(event, RunStarted) and not self._at_once:
+            self._held, frames = frames, b""
+        elif self._held and frames:
+            self._held, frames = b"", self._held + frames
+        return frames + sse.DONE if isinstance(event, TERMINAL) else frames
+
+    def parts(self, event: Event) -> list[Part]:
+        """The parts of one event."""
+        match event:
+            case TextDelta() | ReasoningDelta():
+                return self._piece("text" if isinstance(event, TextDelta) else "reasoning", event)
+            case ToolDelta():
+                call_id = self._calls[event.item].call_id
+                return [{"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": event.delta}]
+            case RunStarted():
+                return self._start(event)
+            case TextStarted():
+                self._has_text = True
+                return [*self._next_step(), self._begin("text", event.item)]
+            case ReasoningStarted():
+                return [*self._next_step(), self._begin("reasoning", event.item)]
+            case TextEnded():
+                return [*self._end(event.item), *_sources(event)]
+            case ReasoningEnded(item=item, encrypted=encrypted):
+                # What its provider wants back in the next turn goes with the history, which the client sends.
+                return self._end(item, **_kept(encrypted=encrypted) if encrypted else {})
+            case ToolStarted():
+                return [*self._next_step(), self._call(event)]
+            case ToolEnded():
+                return self._called(event)
+            case ToolReturned():
+                return self._result(event)
+            case PartAdded():
+                return self._added(event)
+            case UsageAdded():
+                self._usage = self._usage + event.usage if self._usage else event.usage
+                return []
+            case RunFinished(finish="interrupted" | "cancelled" as reason):
+                return [{"type": "abort", "reason": reason}]
+            case RunFinished():
+                return self._finish(event)
+            case RunFailed():
+                end: Part = {"type": "finish", "finishReason": "error"}
+                return [{"type": "error", "errorText": event.message}, _FINISH_STEP, end]
+            case RunCancelled():
+                return [{"type": "abort", "reason": "cancelled"}]
+            case _:
+                assert_never(event)
+
+    # The run
+
+    def _start(self, event: RunStarted) -> list[Part]:
+        self._started = event
+        metadata = {"runId": event.run_id}
+        if event.trace_id:
+            metadata["traceId"] = event.trace_id
+        message = self._client.message or self._named("msg")
+        return [
+            {"type": "start", "messageId": message, "messageMetadata": metadata | {"chatId": event.session}},
+            _START_STEP,
+        ]
+
+    def _finish(self, event: RunFinished) -> list[Part]:
+        end: Part = {"type": "finish", "finishReason": event.finish}
+        if usage := event.usage or self._usage:
+            end["messageMetadata"] = {"usage": _tokens(usage)}
+        said = [] if event.value is UNSET else self._value(event.value)
+        return [*(self._next_step() if said else ()), *said, _FINISH_STEP, end]
+
+    def _value(self, value: Any) -> list[Part]:
+        """What a workflow that is no chat came to, as far as it was not told while it ran."""
+        text = value if isinstance(value, str) else jsons.encode(value).decode()
+        said = [] if self._has_text or not text else self._whole_text(self._named("msg", "output"), text)
+        if not isinstance(value, str) and value != self._output:
+            said.append({"type": "data-output", "id": self._named("dat", "output"), "data": value})
+        return said
+
+    def _named(self, prefix: str, suffix: str = "") -> str:
+        """An id made of the run's, the same on every replay."""
+        tail = self._started.run_id.removeprefix("run_")
+        return f"{prefix}_{tail}_{suffix}" if suffix else f"{prefix}_{tail}"
+
+    def _next_step(self) -> list[Part]:
+        """A new step, where this one has come to its end; all that is open ends with it."""
+        if not self._answered or self._pending:
+            return []
+        self._answered = False
+        ended = [part for item in list(self._open) for part in self._end(item)]
+        return [*ended, _FINISH_STEP, _START_STEP]
+
+    # Text and reasoning
+
+    def _begin(self, kind: Literal["text", "reasoning"], item: str, **told: Any) -> Part:
+        name = self._free(item)
+        self._open[item] = {"type": f"{kind}-end", "id": name}
+        self._before[item] = b'data: {"type":"%b-delta","id":%b,"delta":' % (kind.encode(), _json(name))
+        return {"type": f"{kind}-start", "id": name, **told}
+
+    def _piece(self, kind: Literal["text", "reasoning"], event: TextDelta | ReasoningDelta) -> list[Part]:
+        begun = [] if event.item in self._open else [self._begin(kind, event.item)]
+        return [*begun, {"type": f"{kind}-delta", "id": self._open[event.item]["id"], "delta": event.delta}]
+
+    def _end(self, item: str, **told: Any) -> list[Part]:
+        self._before.pop(item, None)
+        ending = self._open.pop(item, None)
+        return [ending | told] if ending else []  # A new step may have ended it before.
+
+    def _whole_text(self, item: str, text: str, **told: Any) -> list[Part]:
+        begun = self._begin("text", item, **told)
+        return [begun, {"type": "text-delta", "id": begun["id"], "delta": text}, *self._end(item)]
+
+    def _free(self, item: str) -> str:
+        """The item's own id if no part had it, else the next one made of it."""
+        name, number = item, 1
+        while name in self._taken:
+            number += 1
+            name = bounded(f"{item}.{number}")
+        self._taken.add(name)
+        return name
+
+    # Tools
+
+    def _call(self, event: ToolStarted) -> Part:
+        self._calls[event.item] = event
+        self._asked[event.call_id] = []
+        self._made.add(event.call_id)
+        self._pending.add(event.call_id)
+        before = b'data: {"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":'
+        self._before[event.item] = before % _json(event.call_id)
+        return {
+            "type": "tool-input-start",
+            "toolCallId": event.call_id,
+            "toolName": event.name,
+            **self._runner(event.name),
+        }
+
+    def _called(self, event: ToolEnded) -> list[Part]:
+        call = self._calls.pop(event.item)
+        del self._before[event.item]
+        whole = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
+        return [self._input(whole), *self._asked.pop(call.call_id)]
+
+    def _input(self, call: ToolCall) -> Part:
+        told: Part = {"toolCallId": call.call_id, "toolName": call.name, "input": call.parsed}
+        if told["input"] is call.arguments:
+            error = {"errorText": "The arguments are not valid JSON."}
+            return {"type": "tool-input-error", **told, **error, **self._runner(call.name)}
+        return {"type": "tool-input-available", **told, **self._runner(call.name)}
+
+    def _runner(self, name: str) -> Part:
+        """No tool of ours is known to the client by type; its own ones are those that it named."""
+        return {"dynamic": True} if name in self._client.tools else {"dynamic": True, "providerExecuted": True}
+
+    def _show(self, call_id: str) -> list[Part]:
+        """The call of an id, if the client does not know it yet: it throws on an id that it does not know."""
+        if call_id in self._made or call_id in self._client.shown:
+            return []
+        self._made.add(call_id)
+        self._pending.add(call_id)
+        return [self._input(self._client.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
+
+    def _result(self, event: ToolReturned) -> list[Part]:
+        call_id = event.call_id
+        shown = self._show(call_id)
+        # Version 5 looks for the call among the dynamic ones, or among all others, as the result says.
+        ran: Part = {"dynamic": True} if call_id in self._made or self._client.shown[call_id] else {}
+        ran["providerExecuted"] = True
+        self._pending.discard(call_id)
+        self._answered = True
+        if not event.is_error:
+            return [*shown, {"type": "tool-output-available", "toolCallId": call_id, "output": event.output, **ran}]
+        text = event.output if isinstance(event.output, str) else jsons.encode(event.output).decode()
+        return [*shown, {"type": "tool-output-error", "toolCallId": call_id, "errorText": text, **ran}]
+
+    # Parts that come whole
+
+    def _added(self, event: PartAdded) -> list[Part]:
+        part = event.part
+        if part is None:
+            return []
+        if event.transient:
+            name, value = _as_data(part)
+            return [{"type": f"data-{name}", "data": value, "transient": True}]
+        match part:
+            case Data(name=name, value={"id": str(given), "call_id": str(call_id)}) if self._asks(name, call_id):
+                return self._ask({"type": "tool-approval-request", "approvalId": given, "toolCallId": call_id})
+            case Refusal(text=text):
+                said = self._whole_text(event.item, text, **_kept(refusal=True))
+            case File(url=str() as url):
+                said = [{"type": "file", "url": url, "mediaType": part.media_type}]
+            case File(data=str() as data):
+                url = f"data:{part.media_type};base64,{data}"
+                said = [{"type": "file", "url": url, "mediaType": part.media_type}]
+            case _:
+                name, value = _as_data(part)
+                if name == "output":
+                    self._output = value
+                said = [{"type": f"data-{name}", "id": event.item, "data": value}]
+        return [*self._next_step(), *said]
+
+    def _asks(self, name: str, call_id: str) -> bool:
+        """Is it a question about a call that waits, and a client that can ask it?"""
+        if name != APPROVAL_REQUEST or self._client.version < _WITH_APPROVALS:
+            return False
+        return call_id in self._pending or (call_id not in self._made and call_id in self._client.waiting)
+
+    def _ask(self, request: Part) -> list[Part]:
+        call_id = request["toolCallId"]
+        if call_id in self._asked:
+            self._asked[call_id].append(request)  # Its input would wipe the question out.
+            return []
+        return [*self._show(call_id), request]
+
+
+def _kept(**notes: Any) -> Part:
+    """Notes of ours that the client keeps with a part and sends back with it."""
+    return {"providerMetadata": {"palaver": notes}}
+
+
+def _sources(event: TextEnded) -> list[Part]:
+    sources: list[Part] = []
+    for number, note in enumerate(event.annotations, 1):
+        source = f"{event.item}.s{number}"
+        if note.kind == "url" and note.url is not None:
+            titled = {} if note.title is None else {"title": note.title}
+            sources.append({"type": "source-url", "sourceId": source, "url": note.url, **titled})
+        elif note.kind == "file":
+            told = {"mediaType": "application/octet-stream", "title": note.title or note.file_id or ""}
+            named = {} if note.title is None else {"filename": note.title}
+            sources.append({"type": "source-document", "sourceId": source, **told, **named})
+    return sources
+
+
+def _as_data(part: Data | File | Refusal) -> tuple[str, Any]:
+    """A part that has no shape of its own here, by name and value."""
+    match part:
+        case Data(name=name, value=value):
+            return name, value
+        case _:
+            told = cast("Part", msgspec.to_builtins(part))
+            return told.pop("type"), told
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    told = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+        "cachedInputTokens": usage.cached_input_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+    }
+    return {name: count for name, count in told.items() if count is not None}

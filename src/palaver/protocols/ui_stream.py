@@ -1,0 +1,170 @@
+"""POST /{w}/api/chat: the AI SDK's useChat, answered as a UI message stream, v1 (contract: other protocols, 2).
+
+The client sends its whole history each time and shows an error's body word for word: so errors are plain text.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from palaver.core import jsons
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description
+from palaver.core.dialects import ui_message
+from palaver.core.events import Event, RunFailed, RunStarted
+from palaver.errors import InvalidMessages, InvalidSessionId, InvalidType, PalaverError
+from palaver.protocols import sse, ui_client, ui_whole
+from palaver.protocols.base import Answer, Find, Frames, Headers, Request
+from palaver.protocols.openai_fields import Fields, called
+from palaver.protocols.ui_client import Client as Reading
+from palaver.protocols.ui_parts import Writer
+
+_SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_ROLES = ("system", "user", "assistant")
+_TRIGGERS = ("submit-message", "regenerate-message")
+_OWN = frozenset({"id", "messages", "trigger", "messageId", "inputs", "parameters", "tools"})
+_NEEDS = {
+    "text": ("text",),
+    "reasoning": ("text",),
+    "file": ("mediaType", "url"),
+    "dynamic-tool": ("toolCallId", "toolName"),
+}
+"""Of each type of part, the fields that must be strings."""
+
+
+def decode(request: Request, find: Find) -> tuple[Call, Reading]:
+    """The call, and who is to read the answer."""
+    workflow = find(request.workflow)
+    fields = Fields.of(request)
+    version = ui_client.version(request.headers)
+    session = fields.string("id")
+    if session is not None and not _SESSION.fullmatch(session):
+        raise InvalidSessionId("id must be 1 to 128 letters, digits or any of . _ : -", pointer="/id")
+    fields.string("trigger", of=_TRIGGERS)
+    elements = _elements(fields, workflow)
+    messages = tuple(ui_message.read(elements)) if workflow.is_chat else ()
+    tools = _tools(fields)
+    named = frozenset(name for name, _ in tools)
+    objects = [tool for _, tool in tools if tool is not None]
+    call = Call(
+        workflow=workflow.name,
+        messages=messages,
+        inputs=_inputs(fields, workflow),
+        parameters=fields.object("parameters") or {},
+        session=session,
+        client_tools=named,
+        options={"tools": objects} if objects else {},
+        trace_parent=request.trace_parent,
+    )
+    return call, ui_client.client(version, elements, messages, tools=named)
+
+
+def head(started: RunStarted, reading: Reading) -> Answer | None:
+    """The head of the stream: there is always one."""
+    named = (("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("x-accel-buffering", "no"))
+    headers = (*named, *reading.headers, *_ids(started))
+    return Answer(status=200, headers=headers, keep_alive=sse.KEEP_ALIVE)
+
+
+def frames(reading: Reading) -> Frames:
+    """Parts, each in a frame of its own."""
+    return Writer(reading).frames
+
+
+def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
+    """The UI message that a client would have built, or what went wrong before anything was sent."""
+    started, last = events[0], events[-1]
+    assert isinstance(started, RunStarted)
+    if isinstance(last, RunFailed):
+        return _text(status, last.message, (*reading.headers[1:], *_ids(started)))
+    named = (("content-type", "application/json"), *reading.headers[1:], *_ids(started))
+    return Answer(status=status, headers=named, body=jsons.encode(ui_whole.message(events, reading)))
+
+
+def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
+    """The message alone."""
+    return _text(status, error.message, reading.headers[1:] if reading else ())
+
+
+def _text(status: int, message: str, headers: Headers) -> Answer:
+    body = jsons.whole_text(message).encode()
+    return Answer(status=status, headers=(("content-type", "text/plain; charset=utf-8"), *headers), body=body)
+
+
+def _ids(started: RunStarted) -> Headers:
+    traced = (("x-palaver-trace-id", started.trace_id),) if started.trace_id else ()
+    return (("x-palaver-run-id", started.run_id), *traced)
+
+
+# What a body says
+
+
+def _elements(fields: Fields, workflow: Description) -> list[Any]:
+    """The UI messages as they came; a workflow that is no chat does not look at them."""
+    elements = fields.body.get("messages")
+    if not workflow.is_chat and elements is None:
+        return []
+    if not isinstance(elements, list):
+        raise fields.wrong("messages", "a list of UI messages", elements)
+    listed = cast("list[Any]", elements)
+    for index, element in enumerate(listed):
+        _check_message(element, index)
+    return listed
+
+
+def _check_message(element: Any, index: int) -> None:
+    pointer = f"/messages/{index}"
+    match element:
+        case {"role": "system" | "user" | "assistant", "parts": list()}:
+            for place, part in enumerate(cast("list[Any]", element["parts"])):
+                _check_part(part, f"{pointer}/parts/{place}", f"Part {place} of message {index}")
+        case {"role": "system" | "user" | "assistant"}:
+            raise InvalidMessages(f"Message {index} has no list of parts.", pointer=f"{pointer}/parts")
+        case dict():
+            raise InvalidMessages(f"Message {index} needs a role: {', '.join(_ROLES)}.", pointer=f"{pointer}/role")
+        case _:
+            raise InvalidMessages(f"Message {index} is {called(element)}, not a UI message.", pointer=pointer)
+
+
+def _check_part(part: Any, pointer: str, subject: str) -> None:
+    match part:
+        case {"type": str(kind), **said}:
+            needed = _NEEDS.get(kind, ("toolCallId",) if kind.startswith("tool-") else ())
+            for name in needed:
+                if not isinstance(said.get(name), str):
+                    raise InvalidMessages(f"{subject} needs a string {name}.", pointer=f"{pointer}/{name}")
+        case _:
+            raise InvalidMessages(f"{subject} is no object with a type.", pointer=pointer)
+
+
+def _inputs(fields: Fields, workflow: Description) -> dict[str, Any]:
+    """What `inputs` says, and else what stands at the top and is declared: `sendMessage(m, {body: {subject}})`."""
+    declared: Mapping[str, Any] = workflow.schemas.inputs.get("properties") or {}
+    own = _OWN if workflow.is_chat else _OWN - {"messages"}
+    beside = {name: value for name, value in fields.body.items() if name in declared and name not in own}
+    return beside | (fields.object("inputs") or {})
+
+
+def _tools(fields: Fields) -> list[tuple[str, dict[str, Any] | None]]:
+    """The client's tools, each a name or an object with one; or an object that has them by name."""
+    given: Any = fields.body.get("tools")
+    match given:
+        case None:
+            listed: list[Any] = []
+        case list():
+            listed = cast("list[Any]", given)
+        case dict():
+            by_name = cast("dict[str, Any]", given)
+            listed = [{"name": name, **tool} if isinstance(tool, dict) else name for name, tool in by_name.items()]
+        case _:
+            raise fields.wrong("tools", "a list of tools", given)
+    tools: list[tuple[str, dict[str, Any] | None]] = []
+    for index, tool in enumerate(listed):
+        match tool:
+            case str():
+                tools.append((tool, None))
+            case {"name": str(name)} | {"function": {"name": str(name)}}:
+                tools.append((name, tool))
+            case _:
+                raise InvalidType(f"tools[{index}] must be a name or an object with one.", pointer=f"/tools/{index}")
+    return tools

@@ -1,0 +1,45 @@
+"""One real server for the whole folder, and the real clients that talk to it."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conformance.node import Driver
+from tests.serving import WORKFLOWS, Served, served
+
+with warnings.catch_warnings(action="ignore"):
+    import mlflow.types.responses  # noqa: F401  # It warns of its own type hints when it is imported first.
+
+OURS = [Path(__file__).parent / name for name in ("probed.py", "recalling.py")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_proxy() -> Iterator[None]:
+    """A proxy of the machine is not on the way to loopback."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "*")
+        yield
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("conformance"), WORKFLOWS, *map(str, OURS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def http(server: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def drivers() -> Iterator[Callable[[str], Driver]]:
+    """The Node program of that name, started when it is first asked for."""
+    started: dict[str, Driver] = {}
+    yield lambda name: started.get(name) or started.setdefault(name, Driver(name))
+    for driver in started.values():
+        driver.close()

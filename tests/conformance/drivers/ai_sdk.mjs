@@ -1,0 +1,64 @@
+// What `generateText` and `streamText` of the AI SDK build from a run, with each provider that speaks one of our protocols.
+
+import { createOpenResponses } from '@ai-sdk/open-responses';
+import { createOpenAI } from '@ai-sdk/openai';
+import { createDatabricksProvider } from '@databricks/ai-sdk-provider';
+import { generateText, streamText } from 'ai';
+import { answer, told } from './lines.mjs';
+
+const MODELS = {
+  databricks: ({ url, workflow }) => createDatabricksProvider({
+    baseURL: `${url}/${workflow}`,
+    formatUrl: ({ baseUrl }) => `${baseUrl}/invocations`,
+    useRemoteToolCalling: true,
+  }).responses(workflow),
+  openaiResponses: ({ url, workflow }) => createOpenAI({ baseURL: `${url}/${workflow}/v1`, apiKey: 'none' }).responses(workflow),
+  openaiChat: ({ url, workflow }) => createOpenAI({ baseURL: `${url}/${workflow}/v1`, apiKey: 'none' }).chat(workflow),
+  openResponses: ({ url, workflow }) => createOpenResponses({ name: 'palaver', url: `${url}/${workflow}/v1/responses` })(workflow),
+};
+
+const whole = (model) => async (asked, built) => {
+  const result = await generateText({ model: model(asked), prompt: asked.prompt, maxRetries: 0 });
+  for (const part of result.content) {
+    if (part.type === 'text') built.text.push(part.text);
+    if (part.type === 'reasoning') built.reasoning += part.text;
+    if (part.type === 'tool-call') built.calls.push({ id: part.toolCallId, name: part.toolName, arguments: part.input });
+    if (part.type === 'tool-result') built.results.push({ id: part.toolCallId, output: part.output });
+  }
+  readEnd(result, built);
+};
+
+const streamed = (model) => async (asked, built, { signal, heard }) => {
+  const result = streamText({ model: model(asked), prompt: asked.prompt, maxRetries: 0, abortSignal: signal, onError() {} });
+  let place = {};
+  for await (const part of result.fullStream) {
+    switch (part.type) {
+      case 'text-start': place[part.id] = built.text.push('') - 1; break;
+      case 'text-delta': built.text[place[part.id]] += part.text; heard(); break;
+      case 'reasoning-delta': built.reasoning += part.text; break;
+      case 'tool-call': built.calls.push({ id: part.toolCallId, name: part.toolName, arguments: part.input }); break;
+      case 'tool-result': built.results.push({ id: part.toolCallId, output: part.output }); break;
+      case 'error': built.error ??= told(part.error); break;
+      case 'finish': readEnd({ finishReason: part.finishReason, usage: part.totalUsage }, built);
+    }
+  }
+};
+
+/** Asks, sends back all that came, and asks on. */
+const twice = (model) => async (asked, built) => {
+  // Unless told not to, OpenAI's provider refers to items that it believes stored.
+  const options = { model: model(asked), maxRetries: 0, providerOptions: { openai: { store: false } } };
+  const messages = [{ role: 'user', content: asked.prompt }];
+  messages.push(...(await streamText({ ...options, messages }).response).messages);
+  messages.push({ role: 'user', content: asked.then });
+  built.text.push(await streamText({ ...options, messages }).text);
+};
+
+function readEnd({ finishReason, usage }, built) {
+  built.finish = finishReason;
+  const { inputTokens: input, outputTokens: output } = usage;
+  built.usage = input === undefined && output === undefined ? null : { input, output };
+}
+
+await answer(Object.fromEntries(Object.entries(MODELS).flatMap(([name, model]) =>
+  [[`${name}Whole`, whole(model)], [`${name}Streamed`, streamed(model)], [`${name}Twice`, twice(model)]])));

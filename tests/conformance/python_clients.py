@@ -1,0 +1,294 @@
+"""What the official clients for Python build from a run: openai, LangChain's ChatOpenAI, MLflow's own types.
+
+Every function takes the server's address, a workflow, the user message and whether to hang up at the first text, and
+fills in the same record as the Node programs of drivers/ (their lines.mjs describes it).
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import openai
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_openai import ChatOpenAI
+from mlflow.types.responses import ResponsesAgentRequest, ResponsesAgentResponse, ResponsesAgentStreamEvent
+from openai.types.chat import ChatCompletion
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFailedEvent,
+    ResponseIncompleteEvent,
+    ResponseOutputItem,
+)
+from pydantic import SecretStr
+
+Record = dict[str, Any]
+Ask = Callable[..., None]
+
+
+class HungUp(Exception):
+    """The client was asked to leave in the middle of a stream."""
+
+
+def nothing() -> Record:
+    return {"text": [], "calls": [], "results": [], "reasoning": "", "usage": None, "finish": None, "error": None}
+
+
+# --- openai
+
+
+def whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    with _openai(url, workflow) as client:
+        _read_response(client.responses.create(model=workflow, input=prompt), built)
+
+
+def streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    with _openai(url, workflow) as client, client.responses.create(model=workflow, input=prompt, stream=True) as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta" and cancel:
+                raise HungUp
+            if event.type == "response.output_item.done":
+                _read_item(event.item, built)
+            if isinstance(event, ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent):
+                _read_end(event.response, built)
+
+
+def helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    with _openai(url, workflow) as client, client.responses.stream(model=workflow, input=prompt) as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta" and cancel:
+                raise HungUp
+        _read_response(stream.get_final_response(), built)
+
+
+def chat_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    with _openai(url, workflow) as client:
+        answer = client.chat.completions.create(model=workflow, messages=[{"role": "user", "content": prompt}])
+        _read_completion(answer, built)
+
+
+def chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    with (
+        _openai(url, workflow) as client,
+        client.chat.completions.create(
+            model=workflow,
+            messages=[{"role": "user", "content": prompt}],
+            stream=True,
+            stream_options={"include_usage": True},
+        ) as stream,
+    ):
+        text = ""
+        for chunk in stream:
+            if chunk.usage:
+                built["usage"] = {"input": chunk.usage.prompt_tokens, "output": chunk.usage.completion_tokens}
+            for choice in chunk.choices:
+                if choice.delta.content:
+                    text += choice.delta.content
+                    built["text"] = [text]
+                    if cancel:
+                        raise HungUp
+                built["reasoning"] += getattr(choice.delta, "reasoning_content", None) or ""
+                for piece in choice.delta.tool_calls or []:
+                    assert piece.function
+                    if piece.id:
+                        built["calls"].append({"id": piece.id, "name": piece.function.name, "arguments": ""})
+                    built["calls"][piece.index]["arguments"] += piece.function.arguments or ""
+                built["finish"] = choice.finish_reason or built["finish"]
+
+
+def chat_helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    with (
+        _openai(url, workflow) as client,
+        client.chat.completions.stream(
+            model=workflow, messages=[{"role": "user", "content": prompt}], stream_options={"include_usage": True}
+        ) as stream,
+    ):
+        for event in stream:
+            if event.type == "content.delta" and cancel:
+                raise HungUp
+        _read_completion(stream.get_final_completion(), built)
+
+
+def twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+    """Asks, sends back all that came, and asks on."""
+    with _openai(url, workflow) as client:
+        sent: list[Any] = [{"role": "user", "content": prompt}]
+        sent += client.responses.create(model=workflow, input=sent).output
+        sent += [{"role": "user", "content": then}]
+        _read_response(client.responses.create(model=workflow, input=sent), built)
+
+
+@contextmanager
+def _openai(url: str, workflow: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/{workflow}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def _read_response(response: Response, built: Record) -> None:
+    for item in response.output:
+        _read_item(item, built)
+    _read_end(response, built)
+
+
+def _read_item(item: ResponseOutputItem, built: Record) -> None:
+    match item.type:
+        case "message":
+            built["text"].append("".join(part.text for part in item.content if part.type == "output_text"))
+        case "function_call":
+            built["calls"].append({"id": item.call_id, "name": item.name, "arguments": item.arguments})
+        case "function_call_output":
+            built["results"].append({"id": item.call_id, "output": item.output})
+        case "reasoning":
+            built["reasoning"] += "".join(part.text for part in item.summary)
+        case other:
+            raise AssertionError(f"an item that nobody sent: {other}")
+
+
+def _read_end(response: Response, built: Record) -> None:
+    if response.usage:
+        built["usage"] = {"input": response.usage.input_tokens, "output": response.usage.output_tokens}
+    details = response.incomplete_details
+    built["finish"] = (details and details.reason) or response.status
+    if response.error:
+        built["error"] = {"code": response.error.code, "message": response.error.message}
+
+
+def _read_completion(answer: ChatCompletion, built: Record) -> None:
+    [choice] = answer.choices
+    if choice.message.content:
+        built["text"] = [choice.message.content]
+    built["reasoning"] = getattr(choice.message, "reasoning_content", None) or ""
+    for called in choice.message.tool_calls or []:
+        assert called.type == "function"
+        built["calls"].append({"id": called.id, "name": called.function.name, "arguments": called.function.arguments})
+    if answer.usage:
+        built["usage"] = {"input": answer.usage.prompt_tokens, "output": answer.usage.completion_tokens}
+    built["finish"] = choice.finish_reason
+
+
+# --- LangChain
+
+
+def langchain_responses(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    _read_message(_langchain(url, workflow, use_responses_api=True).invoke(prompt), built)
+
+
+def langchain_responses_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    _read_chunks(_langchain(url, workflow, use_responses_api=True).stream(prompt), built, cancel=cancel)
+
+
+def langchain_chat(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    _read_message(_langchain(url, workflow).invoke(prompt), built)
+
+
+def langchain_chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    _read_chunks(_langchain(url, workflow, stream_usage=True).stream(prompt), built, cancel=cancel)
+
+
+def langchain_responses_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+    model = _langchain(url, workflow, use_responses_api=True)
+    asked = HumanMessage(prompt)
+    _read_message(model.invoke([asked, model.invoke([asked]), HumanMessage(then)]), built)
+
+
+def langchain_chat_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+    model = _langchain(url, workflow)
+    asked = HumanMessage(prompt)
+    _read_message(model.invoke([asked, model.invoke([asked]), HumanMessage(then)]), built)
+
+
+def _langchain(url: str, workflow: str, **options: Any) -> ChatOpenAI:
+    return ChatOpenAI(
+        model=workflow, base_url=f"{url}/{workflow}/v1", api_key=SecretStr("none"), max_retries=0, **options
+    )
+
+
+def _read_chunks(chunks: Iterator[AIMessageChunk], built: Record, *, cancel: bool) -> None:
+    message: AIMessageChunk | None = None
+    try:
+        for chunk in chunks:
+            message = chunk if message is None else message + chunk
+            if cancel and message.text:
+                raise HungUp
+    finally:
+        chunks.close()  # pyright: ignore[reportAttributeAccessIssue]  # It is a generator.
+        if message is not None:
+            _read_message(message, built)
+
+
+def _read_message(message: AIMessage, built: Record) -> None:
+    for block in message.content_blocks:
+        if block["type"] == "text" and block["text"]:
+            built["text"].append(block["text"])
+        if block["type"] == "reasoning":
+            built["reasoning"] += block.get("reasoning", "")
+    for called in message.tool_calls:
+        built["calls"].append({"id": called["id"], "name": called["name"], "arguments": called["args"]})
+    for item in message.content if isinstance(message.content, list) else []:
+        if isinstance(item, dict) and item.get("type") == "function_call_output":
+            built["results"].append({"id": item["call_id"], "output": item["output"]})
+    if message.usage_metadata:
+        usage = message.usage_metadata
+        built["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+    told = message.response_metadata
+    details = told.get("incomplete_details") or {}
+    built["finish"] = details.get("reason") or told.get("status") or told.get("finish_reason")
+
+
+# --- MLflow: no client of its own for a local agent server, so what it validates and folds is what counts
+
+
+def mlflow_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    answer = httpx.post(f"{url}/{workflow}/invocations", json=_mlflow_request(prompt), timeout=30)
+    if answer.is_error:
+        built["error"] = answer.json()["error"]
+        return
+    _read_mlflow(ResponsesAgentResponse.model_validate(answer.json()).model_dump(), built)
+
+
+def mlflow_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    body = {**_mlflow_request(prompt), "stream": True}
+    address = f"{url}/{workflow}/invocations"
+    with httpx.stream("POST", address, json=body, timeout=30) as answer:
+        if answer.is_error:
+            answer.read()
+            built["error"] = answer.json()["error"]
+            return
+        items: list[dict[str, Any]] = []
+        for line in answer.iter_lines():
+            if not line.startswith("data: ") or line == "data: [DONE]":
+                continue
+            event = ResponsesAgentStreamEvent.model_validate(json.loads(line.removeprefix("data: "))).model_dump()
+            if event["type"] == "response.output_text.delta" and cancel:
+                raise HungUp
+            if event["type"] == "response.output_item.done":
+                items.append(event["item"])
+            if event["type"] == "error":
+                built["error"] = {"code": event["code"], "message": event["message"]}
+            if event["type"] in ("response.completed", "response.incomplete", "response.failed"):
+                _read_mlflow({**event["response"], "output": items}, built)
+
+
+def _mlflow_request(prompt: str) -> dict[str, Any]:
+    request = ResponsesAgentRequest.model_validate({"input": [{"role": "user", "content": prompt}]})
+    return request.model_dump(exclude_none=True)
+
+
+def _read_mlflow(response: dict[str, Any], built: Record) -> None:
+    for item in response["output"]:
+        match item["type"]:
+            case "message":
+                built["text"].append("".join(part["text"] for part in item["content"]))
+            case "function_call":
+                built["calls"].append({"id": item["call_id"], "name": item["name"], "arguments": item["arguments"]})
+            case "function_call_output":
+                built["results"].append({"id": item["call_id"], "output": item["output"]})
+            case "reasoning":
+                built["reasoning"] += "".join(part["text"] for part in item["summary"])
+            case other:
+                raise AssertionError(f"an item that nobody sent: {other}")
+    if usage := response.get("usage"):
+        built["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+    built["finish"] = (response.get("incomplete_details") or {}).get("reason") or response["status"]

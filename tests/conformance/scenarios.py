@@ -1,0 +1,157 @@
+"""What a workflow says, and what a client that loses nothing builds from it."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """An answer, whatever the client and the protocol."""
+
+    text: list[str] = field(default_factory=list[str])
+    """Of each message that has text."""
+    calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """`id`, `name` and the parsed `arguments` of every tool call."""
+    results: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """`id` of the call and `output`."""
+    reasoning: str = ""
+    usage: tuple[int, int] | None = None
+    """Tokens in, tokens out."""
+    finish: str | None = "stop"
+    """In the words of the waist; `error` after a failure."""
+    error: tuple[str | None, str] | None = None
+    """Code and message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A script for the scripted workflow, and what it amounts to."""
+
+    script: list[Step]
+    built: Built
+    workflow: str = "scripted"
+    refused: bool = False
+    """No run was started: an error answers the request itself."""
+
+    @property
+    def prompt(self) -> str:
+        """The script as a user message, which every client can send."""
+        return json.dumps(self.script)
+
+
+def call(name: str, *, id: str, **arguments: object) -> Step:
+    return {"tool_call": {"name": name, "id": id, "arguments": arguments}}
+
+
+def result(id: str, output: object) -> Step:
+    return {"tool_result": {"id": id, "output": output}}
+
+
+FAIL: Step = {"fail": {"code": "model_down", "message": "The model is down."}}
+DOWN = ("model_down", "The model is down.")
+BEYOND = "𝄞 clef, 👩🏽‍🚀 crew, 𠜎 word, e\u0301 joined, \x7f end"
+
+SCENARIOS = {
+    "text": Scenario(
+        script=[{"text": "Hello "}, {"text": "world."}],
+        built=Built(text=["Hello world."]),
+    ),
+    "text, a tool, text": Scenario(
+        script=[
+            {"text": "Let me check."},
+            call("get_time", id="c1", tz="UTC"),
+            result("c1", "12:00"),
+            {"text": "It is "},
+            {"text": "noon."},
+        ],
+        built=Built(
+            text=["Let me check.", "It is noon."],
+            calls=[{"id": "c1", "name": "get_time", "arguments": {"tz": "UTC"}}],
+            results=[{"id": "c1", "output": "12:00"}],
+        ),
+    ),
+    "parallel tools": Scenario(
+        script=[
+            call("get_time", id="c1", tz="UTC"),
+            call("get_weather", id="c2", city="Zürich", days=[1, 2]),
+            result("c2", {"sky": "blue"}),
+            result("c1", "12:00"),
+            {"text": "Noon, and the sky is blue."},
+        ],
+        built=Built(
+            text=["Noon, and the sky is blue."],
+            calls=[
+                {"id": "c1", "name": "get_time", "arguments": {"tz": "UTC"}},
+                {"id": "c2", "name": "get_weather", "arguments": {"city": "Zürich", "days": [1, 2]}},
+            ],
+            results=[{"id": "c2", "output": {"sky": "blue"}}, {"id": "c1", "output": "12:00"}],
+        ),
+    ),
+    "a call left to the client": Scenario(
+        script=[{"text": "Please look."}, call("look_up", id="c1", word="palaver")],
+        built=Built(
+            text=["Please look."],
+            calls=[{"id": "c1", "name": "look_up", "arguments": {"word": "palaver"}}],
+            finish="tool-calls",
+        ),
+    ),
+    "reasoning": Scenario(
+        script=[{"reasoning": "Two and "}, {"reasoning": "two."}, {"text": "Four."}],
+        built=Built(text=["Four."], reasoning="Two and two."),
+    ),
+    "usage": Scenario(
+        script=[
+            {"usage": {"input_tokens": 3, "output_tokens": 4}},
+            {"text": "Counted."},
+            {"usage": {"input_tokens": 10, "output_tokens": 1}},
+        ],
+        built=Built(text=["Counted."], usage=(13, 5)),
+    ),
+    "cut off": Scenario(
+        script=[{"text": "It goes on and"}, {"finish": "length"}],
+        built=Built(text=["It goes on and"], finish="length"),
+    ),
+    "refused": Scenario(
+        script=[{"text": "never said"}],
+        workflow="nobody",
+        refused=True,
+        built=Built(finish="error", error=("model_not_found", "No workflow 'nobody'.")),
+    ),
+    "failure before anything was said": Scenario(
+        script=[FAIL],
+        built=Built(finish="error", error=DOWN),
+    ),
+    "failure in the middle": Scenario(
+        script=[{"text": "I was about to"}, FAIL, {"text": "never said"}],
+        built=Built(text=["I was about to"], finish="error", error=DOWN),
+    ),
+    "beyond the BMP": Scenario(
+        script=[
+            {"text": BEYOND[:1]},
+            {"text": BEYOND[1:]},
+            call("sing", id="c1", note="𝄞", crew="👩🏽‍🚀"),
+            result("c1", "🎶 𠜎"),
+        ],
+        built=Built(
+            text=[BEYOND],
+            calls=[{"id": "c1", "name": "sing", "arguments": {"note": "𝄞", "crew": "👩🏽‍🚀"}}],
+            results=[{"id": "c1", "output": "🎶 𠜎"}],
+        ),
+    ),
+    "what some take for ends of lines": Scenario(
+        # Python's splitlines() does, and with it more than one reader of server-sent events.
+        script=[{"text": "one\u2028two\u2029"}, {"text": "three\x85four\r\nfive"}],
+        built=Built(text=["one\u2028two\u2029three\x85four\r\nfive"]),
+    ),
+    "10,000 deltas": Scenario(
+        script=[{"repeat": {"times": 10_000, "steps": [{"text": "word "}]}}],
+        built=Built(text=["word " * 10_000]),
+    ),
+    "an empty answer": Scenario(script=[], built=Built()),
+}
+
+LONG = Scenario(script=[{"text": "One."}, {"sleep": 60}, {"text": "never said"}], built=Built(text=["One."]))
+"""Says one word and would go on for a minute: to hang up on."""

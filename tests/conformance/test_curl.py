@@ -1,0 +1,92 @@
+"""curl against /invocations, as the Python agents of others are tested."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from tests.serving import Served
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+
+
+def curl(server: Served, body: dict[str, object], *more: str) -> str:
+    command = ["curl", "--silent", "--show-error", "--no-buffer", "--noproxy", "*", *more]
+    command += [f"{server.url}/scripted/invocations", "-H", "content-type: application/json", "-d", json.dumps(body)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30, check=True).stdout
+
+
+def test_a_question_gets_an_answer_in_the_form_of_responses(server: Served) -> None:
+    said = curl(server, {"input": [{"role": "user", "content": "Hello there"}]})
+
+    [message] = json.loads(said)["output"]
+    assert message == {
+        "type": "message",
+        "id": message["id"],
+        "status": "completed",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hello there", "annotations": [], "logprobs": []}],
+    }
+
+
+def test_a_streamed_answer_is_lines_of_data(server: Served) -> None:
+    said = curl(server, {"input": [{"role": "user", "content": "Hello there"}], "stream": True})
+
+    lines = [line for line in said.split("\n") if line]
+    types = [json.loads(line.removeprefix("data: "))["type"] for line in lines[:-1]]
+    assert types == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "responses.completed",
+        "response.completed",
+    ]
+    assert lines[-1] == "data: [DONE]"
+
+
+def test_a_tool_round_has_the_items_of_the_mission(server: Served) -> None:
+    script = [
+        {"tool_call": {"name": "get_current_time", "id": "call-456", "arguments": '{"timezone":"Asia/Tokyo"}'}},
+        {"tool_result": {"id": "call-456", "output": "Current time: 12:00 PM"}},
+    ]
+
+    said = curl(server, {"input": [], "custom_inputs": {"script": script}})
+
+    assert json.loads(said)["output"] == [
+        {
+            "type": "function_call",
+            "id": "fc_call-456",
+            "call_id": "call-456",
+            "name": "get_current_time",
+            "arguments": '{"timezone":"Asia/Tokyo"}',
+            "status": "completed",
+        },
+        {
+            "type": "function_call_output",
+            "id": "fco_call-456",
+            "call_id": "call-456",
+            "output": "Current time: 12:00 PM",
+            "status": "completed",
+        },
+    ]
+
+
+def test_a_mistake_is_told_to_every_family_of_readers(server: Served) -> None:
+    said = curl(server, {"input": "Hello", "stream": "yes"}, "--write-out", "\n%{http_code}")
+
+    body, status = said.rsplit("\n", 1)
+    message = json.loads(body)["detail"]
+    assert (status, json.loads(body)) == (
+        "400",
+        {
+            "error": {"message": message, "type": "invalid_request", "code": "invalid_type", "param": "stream"},
+            "detail": message,
+        },
+    )

@@ -1,0 +1,110 @@
+"""The error classes of the openai package: each mistake is told as what it is, and nothing runs twice."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.conformance.scenarios import FAIL
+from tests.serving import Served
+
+
+@pytest.fixture
+def client(server: Served) -> Iterator[openai.OpenAI]:
+    """A client as everybody makes it: it tries again by itself."""
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        yield client
+
+
+def told(error: openai.APIStatusError) -> dict[str, Any]:
+    return {"status": error.status_code, "type": error.type, "code": error.code, "param": error.param}
+
+
+def test_an_unknown_workflow_is_not_found(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="No workflow 'nobody'") as raised:
+        client.responses.create(model="nobody", input="Hello")
+
+    assert told(raised.value) == {"status": 404, "type": "not_found", "code": "model_not_found", "param": None}
+
+
+def test_a_wrong_value_is_a_bad_request_that_names_its_field(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="temperature must be between 0 and 2") as raised:
+        client.responses.create(model="scripted", input="Hello", temperature=9)
+
+    assert told(raised.value) == {
+        "status": 400,
+        "type": "invalid_request",
+        "code": "invalid_value",
+        "param": "temperature",
+    }
+
+
+def test_a_mistake_is_told_before_the_stream_begins(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="n must be") as raised:
+        client.chat.completions.create(
+            model="scripted", messages=[{"role": "user", "content": "Hello"}], n=2, stream=True
+        )
+
+    assert told(raised.value) == {
+        "status": 400,
+        "type": "invalid_request",
+        "code": "unsupported_value",
+        "param": "n",
+    }
+
+
+@pytest.mark.parametrize("stored", ["retrieve", "cancel", "delete"])
+def test_what_comes_with_storage_says_so_and_is_asked_for_once(
+    client: openai.OpenAI, http: httpx.Client, stored: str
+) -> None:
+    before = requests(http, status=501)
+
+    with pytest.raises(openai.InternalServerError, match="not stored yet") as raised:
+        getattr(client.responses, stored)("resp_1")
+
+    assert told(raised.value) == {"status": 501, "type": "server_error", "code": "not_implemented", "param": None}
+    assert requests(http, status=501) == before + 1
+
+
+def test_a_failed_run_is_told_with_its_code_and_not_run_again(client: openai.OpenAI, http: httpx.Client) -> None:
+    before = requests(http, status=500)
+
+    with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
+        client.responses.create(model="scripted", input="Go on.", extra_body={"custom_inputs": {"script": [FAIL]}})
+
+    assert told(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
+    assert requests(http, status=500) == before + 1
+
+
+def test_so_is_it_in_chat_completions(client: openai.OpenAI, http: httpx.Client) -> None:
+    before = requests(http, status=500)
+
+    with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
+        client.chat.completions.create(
+            model="scripted",
+            messages=[{"role": "user", "content": "Go on."}],
+            extra_body={"custom_inputs": {"script": [FAIL]}},
+        )
+
+    assert told(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
+    assert requests(http, status=500) == before + 1
+
+
+def test_models_are_the_chats_by_name(client: openai.OpenAI) -> None:
+    models = [model.id for model in client.models.list()]
+
+    assert models == ["calculator", "eliza", "probed", "recalling", "scripted"]
+    assert client.models.retrieve("eliza").owned_by == "palaver"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("nobody")
+
+
+def requests(http: httpx.Client, *, status: int) -> int:
+    """How many requests were answered with that status so far."""
+    counts = re.findall(
+        rf'^palaver_requests_total{{.*status="{status}"}} (\d+)', http.get("/metrics").text, re.MULTILINE
+    )
+    return sum(map(int, counts))

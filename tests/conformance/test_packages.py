@@ -1,0 +1,22 @@
+"""What npm installs: exact versions, no address of a registry, no script of a package run."""
+
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_every_package_is_asked_for_by_its_exact_version() -> None:
+    wanted = json.loads((HERE / "package.json").read_text("utf-8"))["dependencies"]
+
+    assert {name: version for name, version in wanted.items() if not version.split("@")[-1][0].isdigit()} == {}
+
+
+def test_the_lock_holds_hashes_and_no_address() -> None:
+    packages = json.loads((HERE / "package-lock.json").read_text("utf-8"))["packages"]
+    installed = {path: package for path, package in packages.items() if path}
+
+    assert installed
+    assert [path for path, package in installed.items() if "integrity" not in package] == []
+    assert [path for path, package in installed.items() if "resolved" in package] == []
+    assert (HERE / ".npmrc").read_text("utf-8") == "omit-lockfile-registry-resolved=true\n"

@@ -1,0 +1,233 @@
+"""One script over every protocol: all the official clients build the same answer, up to the losses listed here.
+
+The losses of our protocols are those of docs/protocols.md; the others are habits of a client.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from functools import reduce
+from typing import Any
+
+import pytest
+
+from tests.conformance import python_clients
+from tests.conformance.node import Driver
+from tests.conformance.python_clients import Record
+from tests.conformance.scenarios import DOWN, SCENARIOS, Built, Scenario
+from tests.serving import Served
+
+Drivers = Callable[[str], Driver]
+Loss = Callable[[Built], Built]
+
+
+# --- Losses: what stands in the answer instead
+
+
+def joined(built: Built) -> Built:
+    """Chat Completions has one content: messages are joined."""
+    return replace(built, text=["\n\n".join(built.text)] if built.text else [])
+
+
+def without_own_tools(built: Built) -> Built:
+    """Chat Completions shows only the calls that the client is to answer."""
+    answered = {result["id"] for result in built.results}
+    return replace(built, calls=[call for call in built.calls if call["id"] not in answered], results=[])
+
+
+def completed(built: Built) -> Built:
+    """Responses has one status for all that ended well."""
+    return replace(built, finish="stop" if built.finish == "tool-calls" else built.finish)
+
+
+def error_alone(built: Built) -> Built:
+    """An answer that is not streamed is the error, and nothing of what was said before it."""
+    return built if built.error is None else Built(finish="error", error=built.error)
+
+
+def only_message(built: Built) -> Built:
+    """The client tells the message of an error alone."""
+    return built if built.error is None else replace(built, error=(None, built.error[1]))
+
+
+def only_status(built: Built) -> Built:
+    """The client cannot read an error whose `param` is null, and tells the name of the HTTP status."""
+    names = {"model_not_found": "Not Found", "model_down": "Internal Server Error"}
+    return built if built.error is None else replace(built, error=(None, names[str(built.error[0])]))
+
+
+def silent_failure(built: Built) -> Built:
+    """The client sees that a stream failed, not why."""
+    return replace(built, error=None) if built.error == DOWN else built
+
+
+def no_results(built: Built) -> Built:
+    """The client leaves out results of tools that it did not run itself."""
+    return replace(built, results=[])
+
+
+def no_reasoning(built: Built) -> Built:
+    """The client does not read the reasoning there."""
+    return replace(built, reasoning="")
+
+
+def last_reasoning(built: Built) -> Built:
+    """The client adds up the fields it knows; of `reasoning_content` it keeps the last piece."""
+    return replace(built, reasoning="two." if built.reasoning else "")
+
+
+def tools_end_it(built: Built) -> Built:
+    """The client finds the finish reason by itself: any call makes it `tool-calls`."""
+    return replace(built, finish="tool-calls") if built.calls and built.error is None else built
+
+
+def zeros(built: Built) -> Built:
+    """The client makes zeros of a usage that nobody knows."""
+    return replace(built, usage=(0, 0)) if built.usage is None and built.error is None else built
+
+
+def zeros_of_every_run(built: Built) -> Built:
+    """Streamed, even where the run failed; not where there was none."""
+    return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, DOWN) else built
+
+
+def refuses_results(built: Built) -> Built:
+    """The client's schema of a whole body has no results of tools: it refuses all of it."""
+    return Built(finish="error", error=(None, "Invalid JSON response")) if built.results else built
+
+
+def refuses_length(message: str) -> Loss:
+    """The client's helper wants an answer that was not cut off."""
+
+    def refused(built: Built) -> Built:
+        return Built(finish="error", error=(None, message)) if built.finish == "length" else built
+
+    return refused
+
+
+def results_beside_calls(built: Built) -> Built:
+    """A call and its result are one part: results have the order of the calls."""
+    order = [call["id"] for call in built.calls]
+    return replace(built, results=sorted(built.results, key=lambda result: order.index(result["id"])))
+
+
+CHAT = (joined, without_own_tools)
+
+CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
+    # Responses, /v1/responses
+    "openai for Python": ("python", "whole", (completed, error_alone)),
+    "openai for Python, streamed": ("python", "streamed", (completed,)),
+    "openai for Python, stream()": (
+        "python",
+        "helper",
+        (completed, error_alone, refuses_length("Didn't receive a `response.completed` event.")),
+    ),
+    "openai for Node": ("openai", "whole", (completed, error_alone)),
+    "openai for Node, streamed": ("openai", "streamed", (completed,)),
+    "openai for Node, stream()": ("openai", "helper", (completed, error_alone)),
+    "LangChain, Responses": ("python", "langchain_responses", (completed, error_alone, no_results)),
+    "LangChain, Responses, streamed": ("python", "langchain_responses_streamed", (completed, no_results)),
+    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesWhole", (error_alone, refuses_results)),
+    "AI SDK openai, Responses, streamed": ("ai_sdk", "openaiResponsesStreamed", (no_results, tools_end_it)),
+    "AI SDK open-responses": (
+        "ai_sdk",
+        "openResponsesWhole",
+        (error_alone, only_status, no_reasoning, no_results, tools_end_it),
+    ),
+    "AI SDK open-responses, streamed": (
+        "ai_sdk",
+        "openResponsesStreamed",
+        (silent_failure, only_status, no_results, tools_end_it),
+    ),
+    # Responses, /invocations
+    "MLflow": ("python", "mlflow_whole", (completed, error_alone)),
+    "MLflow, streamed": ("python", "mlflow_streamed", (completed,)),
+    "AI SDK databricks": ("ai_sdk", "databricksWhole", (error_alone, tools_end_it, zeros)),
+    "AI SDK databricks, streamed": ("ai_sdk", "databricksStreamed", (tools_end_it, zeros_of_every_run)),
+    # Chat Completions
+    "openai for Python, chat": ("python", "chat_whole", (*CHAT, error_alone)),
+    "openai for Python, chat streamed": ("python", "chat_streamed", CHAT),
+    "openai for Python, chat stream()": (
+        "python",
+        "chat_helper",
+        (*CHAT, error_alone, refuses_length("Could not parse response content as the length limit was reached")),
+    ),
+    "openai for Node, chat": ("openai", "chatWhole", (*CHAT, error_alone)),
+    "openai for Node, chat streamed": ("openai", "chatStreamed", CHAT),
+    "openai for Node, chat stream()": ("openai", "chatHelper", (*CHAT, error_alone, last_reasoning)),
+    "LangChain, chat": ("python", "langchain_chat", (*CHAT, error_alone, no_reasoning)),
+    "LangChain, chat streamed": ("python", "langchain_chat_streamed", (*CHAT, no_reasoning)),
+    "AI SDK openai, chat": ("ai_sdk", "openaiChatWhole", (*CHAT, error_alone, no_reasoning)),
+    "AI SDK openai, chat streamed": ("ai_sdk", "openaiChatStreamed", (*CHAT, no_reasoning)),
+    # UI message stream
+    "useChat 5": ("use_chat", "ai5", (only_message, results_beside_calls)),
+    "useChat 6": ("use_chat", "ai6", (only_message, results_beside_calls)),
+    "useChat 7": ("use_chat", "ai7", (only_message, results_beside_calls)),
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_client_builds_what_was_said(client: str, scenario: Scenario, server: Served, drivers: Drivers) -> None:
+    kind, way, losses = CLIENTS[client]
+    expected = reduce(lambda built, loss: loss(built), losses, scenario.built)
+
+    record = ask(kind, way, scenario, server.url, drivers)
+
+    assert asdict(read(record, expected)) == asdict(expected)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_loss_is_listed_in_vain(client: str) -> None:
+    losses = CLIENTS[client][2]
+
+    def lost(chosen: Iterable[Loss]) -> list[Built]:
+        return [reduce(lambda built, loss: loss(built), chosen, scenario.built) for scenario in SCENARIOS.values()]
+
+    assert [loss for loss in losses if lost(losses) == lost(other for other in losses if other is not loss)] == []
+
+
+def ask(kind: str, way: str, scenario: Scenario, url: str, drivers: Drivers, *, cancel: bool = False) -> Record:
+    """The record of what the client made of the scenario."""
+    if kind != "python":
+        return drivers(kind).ask(way=way, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)
+    record = python_clients.nothing()
+    try:
+        getattr(python_clients, way)(record, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)
+    except python_clients.HungUp:
+        record["finish"] = "hung up"
+    except Exception as error:
+        record["error"] = {"code": getattr(error, "code", None), "message": str(error)}
+    return record
+
+
+FINISHES = {
+    "completed": "stop",
+    "failed": "error",
+    "max_output_tokens": "length",
+    "tool_calls": "tool-calls",
+}
+
+
+def read(record: Record, expected: Built) -> Built:
+    """A record in the words of the waist. Clients wrap messages of errors: what counts is that ours is in there."""
+    error = record["error"] and (record["error"].get("code"), record["error"]["message"])
+    if error and expected.error and expected.error[1] in error[1]:
+        error = (error[0], expected.error[1])
+    usage = record["usage"]
+    return Built(
+        text=[text for text in record["text"] if text],
+        calls=[{**call, "arguments": parsed(call["arguments"])} for call in record["calls"]],
+        results=[{**result, "output": parsed(result["output"])} for result in record["results"]],
+        reasoning=record["reasoning"],
+        usage=usage and (usage["input"], usage["output"]),
+        finish="error" if error else FINISHES.get(record["finish"], record["finish"]),
+        error=error,
+    )
+
+
+def parsed(value: Any) -> Any:
+    """Where a protocol carries JSON as text, the value."""
+    if not isinstance(value, str) or not value.startswith(("{", "[")):
+        return value
+    return json.loads(value)

@@ -1,0 +1,632 @@
+"""Responses: what items make up which messages, what is written, and the way there and back up to its listed losses."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.dialects import responses
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.values import messages
+
+PNG = "data:image/png;base64,AAAA"
+NOW = ToolCall(call_id="c", name="now", arguments='{"tz": 1}')
+
+
+def call(call_id: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": "now", "arguments": '{"tz": 1}', **fields}
+
+
+def output(call_id: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "12:00", **fields}
+
+
+def thought(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], **fields}
+
+
+def spoken(text: str, **fields: Any) -> dict[str, Any]:
+    piece = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "role": "assistant", "content": [piece], **fields}
+
+
+def asked(*content: Any) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": list(content)}
+
+
+READ: dict[str, tuple[list[Any], list[Message]]] = {
+    "nothing": ([], []),
+    "an easy message": ([{"role": "user", "content": "hi"}], [Message.user("hi")]),
+    "no text": (
+        [{"role": "user", "content": ""}, {"role": "developer", "content": []}],
+        [Message.user(), Message(role="developer", parts=())],
+    ),
+    "an id, a status and a name": (
+        [spoken("hi", id="m", status="completed", name="n")],
+        [Message(role="assistant", id="m", name="n", parts=(Text(text="hi"),))],
+    ),
+    "a role that we do not know": (
+        [{"type": "message", "role": "planner", "content": "hi"}],
+        [Message(role="assistant", name="planner", parts=(Text(text="hi"),))],
+    ),
+    "text under another name": ([{"type": "message", "role": "user", "text": "hi"}], [Message.user("hi")]),
+    "parts stay in their message": (
+        [
+            asked(
+                {"type": "input_text", "text": "a"},
+                {"type": "text", "text": "b"},
+                {"type": "new", "text": "c"},
+                {"text": "d"},
+                "e",
+                {"type": "input_text", "text": ""},
+                "",
+            )
+        ],
+        [Message.user("a", "b", "c", "d", "e")],
+    ),
+    "a refusal": (
+        [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}],
+        [Message.assistant(Refusal(text="no"))],
+    ),
+    "images": (
+        [
+            asked(
+                {"type": "input_image", "image_url": "https://host/a", "detail": "low"},
+                {"type": "input_image", "image_url": {"url": PNG, "detail": "high"}},
+                {"type": "input_image", "file_id": "f", "image_url": None},
+                {"type": "image_url", "image_url": {"url": "https://host/a"}},
+            )
+        ],
+        [
+            Message.user(
+                File(media_type="image/*", url="https://host/a", detail="low"),
+                File(media_type="image/png", data="AAAA", detail="high"),
+                File(media_type="image/*", file_id="f"),
+                File(media_type="image/*", url="https://host/a"),
+            )
+        ],
+    ),
+    "files and sounds": (
+        [
+            asked(
+                {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
+                {"type": "input_file", "file_data": "AAAA"},
+                {"type": "input_file", "file_url": "https://host/a.pdf"},
+                {"type": "input_file", "file_id": "f", "filename": 5},
+                {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+                {"type": "input_audio", "data": "AAAA", "format": "mp3"},
+            )
+        ],
+        [
+            Message.user(
+                File(media_type="application/pdf", data="AAAA", filename="a.pdf"),
+                File(media_type="application/octet-stream", data="AAAA"),
+                File(media_type="application/octet-stream", url="https://host/a.pdf"),
+                File(media_type="application/octet-stream", file_id="f"),
+                File(media_type="audio/wav", data="AAAA"),
+                File(media_type="audio/mp3", data="AAAA"),
+            )
+        ],
+    ),
+    "any other part, with its raw value": (
+        [asked({"type": "input_video", "url": "u"}, {"type": 5}, {"type": "input_image"})],
+        [
+            Message.user(
+                Data(name="responses:input_video", value={"type": "input_video", "url": "u"}),
+                Data(name="responses:part", value={"type": 5}),
+                Data(name="responses:input_image", value={"type": "input_image"}),
+            )
+        ],
+    ),
+    "annotations": (
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "output_text",
+                        "text": "abc",
+                        "annotations": [
+                            {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 2},
+                            {"type": "url_citation", "url": "u", "title": "", "start_index": "0"},
+                            {"type": "file_citation", "file_id": "f", "filename": "a.txt", "index": 3},
+                            {"type": "container_file_citation", "file_id": "f", "start_index": 1, "end_index": 2},
+                            {"type": "palaver:span", "start_index": 1, "end_index": 2, "title": "s"},
+                            {"type": "url_citation"},
+                            5,
+                        ],
+                    }
+                ],
+            }
+        ],
+        [
+            Message.assistant(
+                Text(
+                    text="abc",
+                    annotations=(
+                        Annotation(kind="url", url="u", title="t", start=0, end=2),
+                        Annotation(kind="url", url="u"),
+                        Annotation(kind="file", file_id="f", title="a.txt", start=3),
+                        Annotation(kind="file", file_id="f", start=1, end=2),
+                        Annotation(kind="span", title="s", start=1, end=2),
+                    ),
+                )
+            )
+        ],
+    ),
+    "a call whose arguments are no text": (
+        [
+            call("c", arguments={"tz": 1}),
+            call("d", arguments=None),
+            {"type": "function_call", "id": "i", "name": 5},
+            {},
+        ],
+        [
+            Message.assistant(
+                ToolCall(call_id="c", name="now", arguments='{"tz":1}'),
+                ToolCall(call_id="d", name="now"),
+                ToolCall(call_id="i", name=""),
+                Data(name="responses:item", value={}),
+            )
+        ],
+    ),
+    "a call without any id": (
+        [{"role": "user", "content": "hi"}, {"type": "function_call", "name": "now", "arguments": ""}],
+        [Message.user("hi"), Message.assistant(ToolCall(call_id="call_1", name="now"))],
+    ),
+    "results, each by itself": (
+        [
+            output("c"),
+            output("d", output=[{"type": "input_text", "text": "x"}]),
+            output("e", **{"palaver:is_error": True}),
+        ],
+        [
+            Message.tool("c", "12:00"),
+            Message.tool("d", [{"type": "input_text", "text": "x"}]),
+            Message.tool("e", "12:00", is_error=True),
+        ],
+    ),
+    "reasoning": (
+        [
+            {"type": "reasoning", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "x"},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "c"}]},
+            {"type": "reasoning", "encrypted_content": "y"},
+            {"type": "reasoning", "summary": [{"text": ""}, 5], "encrypted_content": None},
+        ],
+        [
+            Message.assistant(
+                Reasoning(text="a\n\nb", encrypted="x"), Reasoning(text="c"), Reasoning(text="", encrypted="y")
+            )
+        ],
+    ),
+    "an approval, asked and given": (
+        [
+            call("c"),
+            {"type": "mcp_approval_request", "id": "c", "name": "now", "arguments": "{}", "server_label": "w"},
+            {"type": "mcp_approval_response", "approval_request_id": "c", "approve": False, "reason": "no"},
+            {"type": "mcp_approval_request", "id": "int_1", "name": "interrupt", "arguments": {"a": 1}},
+            {"type": "mcp_approval_response", "approval_request_id": "int_1", "approve": True},
+        ],
+        [
+            Message.assistant(
+                NOW,
+                Data(name="approval-request", value={"id": "c", "call_id": "c", "name": "now", "arguments": "{}"}),
+            ),
+            Message.user(Data(name="approval-response", value={"id": "c", "approve": False, "reason": "no"})),
+            Message.assistant(
+                Data(
+                    name="approval-request",
+                    value={"id": "int_1", "call_id": None, "name": "interrupt", "arguments": '{"a":1}'},
+                )
+            ),
+            Message.user(Data(name="approval-response", value={"id": "int_1", "approve": True, "reason": None})),
+        ],
+    ),
+    "items of ours": (
+        [
+            {"type": "palaver:data", "id": "dat_1", "status": "completed", "name": "chart", "value": {"x": [1]}},
+            {"type": "palaver:file", "id": "fil_1", "media_type": "image/png", "data": "AAAA", "filename": "p.png"},
+            {"type": "palaver:data", "name": "empty"},
+            {"type": "palaver:file", "url": "u"},
+        ],
+        [
+            Message.assistant(
+                Data(name="chart", value={"x": [1]}),
+                File(media_type="image/png", data="AAAA", filename="p.png"),
+                Data(name="empty"),
+                Data(name="responses:palaver:file", value={"type": "palaver:file", "url": "u"}),
+            )
+        ],
+    ),
+    "any other item, with its raw value": (
+        [{"type": "web_search_call", "id": "w"}, {"type": "custom_tool_call", "name": "f", "input": "x"}, 5],
+        [
+            Message.assistant(
+                Data(name="responses:web_search_call", value={"type": "web_search_call", "id": "w"}),
+                Data(name="responses:custom_tool_call", value={"type": "custom_tool_call", "name": "f", "input": "x"}),
+                Data(name="responses:item", value=5),
+            )
+        ],
+    ),
+    "calls of another dialect in a message": (
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "a"}],
+                "tool_calls": [{"id": "c", "function": {"name": "now", "arguments": '{"tz": 1}'}}],
+            },
+            {"type": "message", "role": "tool", "tool_call_id": "c", "content": "12:00"},
+            {"type": "message", "role": "tool", "content": [{"type": "output_text", "text": "?"}]},
+            {"type": "message", "role": "tool", "content": [{"type": "x"}]},
+        ],
+        [
+            Message.assistant("a", NOW),
+            Message.tool("c", "12:00"),
+            Message.tool("", "?"),
+            Message.tool("", [{"type": "x"}]),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("items", "said"), READ.values(), ids=READ)
+def test_items_are_read(items: list[Any], said: list[Message]) -> None:
+    assert responses.read(items) == said
+
+
+A, B = spoken("a", id="a"), spoken("b", id="b")
+SAID_A, SAID_B = Text(text="a"), Text(text="b")
+C, D = NOW, ToolCall(call_id="d", name="now", arguments='{"tz": 1}')
+R, S = Reasoning(text="r"), Reasoning(text="s")
+
+
+def assistant(own_id: str | None, *parts: Part) -> Message:
+    return Message(role="assistant", id=own_id, parts=parts)
+
+
+GROUPS: dict[str, tuple[list[Any], list[tuple[Message, int]]]] = {
+    "calls made in parallel stay together": ([call("c"), call("d")], [(assistant(None, C, D), 0)]),
+    "text and its calls": ([A, call("c"), call("d")], [(assistant("a", SAID_A, C, D), 0)]),
+    "text after a call is a message of its own": (
+        [call("c"), A],
+        [(assistant(None, C), 0), (assistant("a", SAID_A), 1)],
+    ),
+    "two texts are two messages": ([A, B], [(assistant("a", SAID_A), 0), (assistant("b", SAID_B), 1)]),
+    "an empty text is one, too": (
+        [{"role": "assistant", "content": []}, B],
+        [(assistant(None), 0), (assistant("b", SAID_B), 1)],
+    ),
+    "reasoning stands before its text": (
+        [thought("r"), thought("s"), A, call("c")],
+        [(assistant("a", R, S, SAID_A, C), 0)],
+    ),
+    "reasoning stands before its call": ([thought("r"), call("c")], [(assistant(None, R, C), 0)]),
+    "reasoning after anything else starts a message": (
+        [A, thought("r"), B, call("c"), thought("s"), call("d")],
+        [(assistant("a", SAID_A), 0), (assistant("b", R, SAID_B, C), 1), (assistant(None, S, D), 4)],
+    ),
+    "reasoning of nothing starts none": (
+        [call("c"), {"type": "reasoning", "summary": []}, call("d")],
+        [(assistant(None, C, D), 0)],
+    ),
+    "what others say stands between": (
+        [A, {"role": "user", "content": "hi"}, call("c"), output("c"), call("d"), output("d"), B],
+        [
+            (assistant("a", SAID_A), 0),
+            (Message.user("hi"), 1),
+            (assistant(None, C), 2),
+            (Message.tool("c", "12:00"), 3),
+            (assistant(None, D), 4),
+            (Message.tool("d", "12:00"), 5),
+            (assistant("b", SAID_B), 6),
+        ],
+    ),
+    "data joins its turn": (
+        [A, {"type": "palaver:data", "name": "n"}, call("c")],
+        [(assistant("a", SAID_A, Data(name="n"), C), 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("items", "said"), GROUPS.values(), ids=GROUPS)
+def test_items_of_one_turn_are_one_message_that_knows_where_it_begins(
+    items: list[Any], said: list[tuple[Message, int]]
+) -> None:
+    assert responses.read_indexed(items) == said
+
+
+WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
+    "a question": (
+        Message(
+            role="user", id="u", name="n", metadata={"a": 1}, parts=(Text(text="a"), Text(text=""), Text(text="b"))
+        ),
+        [{**asked({"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}), "id": "u"}],
+    ),
+    "an answer": (
+        Message.assistant(
+            Text(
+                text="abc",
+                annotations=(
+                    Annotation(kind="url", url="u", title="t", start=1, end=2),
+                    Annotation(kind="url", url="u"),
+                    Annotation(kind="url"),
+                    Annotation(kind="file", file_id="f", title="a.txt", start=1),
+                    Annotation(kind="file"),
+                    Annotation(kind="span", start=1),
+                ),
+            ),
+            Refusal(text="no"),
+        ),
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "output_text",
+                        "text": "abc",
+                        "annotations": [
+                            {"type": "url_citation", "url": "u", "title": "t", "start_index": 1, "end_index": 2},
+                            {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 3},
+                            {"type": "file_citation", "file_id": "f", "filename": "a.txt", "index": 1},
+                            {"type": "file_citation", "file_id": "", "filename": "", "index": 0},
+                            {"type": "palaver:span", "title": "", "start_index": 1, "end_index": 3},
+                        ],
+                    },
+                    {"type": "refusal", "refusal": "no"},
+                ],
+            }
+        ],
+    ),
+    "nothing": (Message.user(), [asked()]),
+    "no answer": (Message.assistant("", Reasoning(text="")), []),
+    "nothing that can be said": (
+        Message.user(Reasoning(text="hm"), NOW, Refusal(text="no"), Data(name="n")),
+        [{"type": "message", "role": "user", "content": []}],
+    ),
+    "a turn": (
+        Message(
+            role="assistant",
+            id="m",
+            parts=(
+                Reasoning(text="r", encrypted="x"),
+                Reasoning(text="", encrypted="y"),
+                Reasoning(text=""),
+                SAID_A,
+                NOW,
+                SAID_B,
+                Data(name="n", value=[1]),
+                File(media_type="image/png", data="AAAA", filename="p.png", detail="low"),
+            ),
+        ),
+        [
+            thought("r", encrypted_content="x"),
+            {"type": "reasoning", "summary": [], "encrypted_content": "y"},
+            spoken("a", id="m"),
+            call("c"),
+            spoken("b"),
+            {"type": "palaver:data", "name": "n", "value": [1]},
+            {"type": "palaver:file", "media_type": "image/png", "data": "AAAA", "filename": "p.png", "detail": "low"},
+        ],
+    ),
+    "files that are asked about": (
+        Message.user(
+            File(media_type="image/png", url="https://host/a", detail="low"),
+            File(media_type="image/png", data="AAAA", filename="a.png"),
+            File(media_type="image/png", file_id="f"),
+            File(media_type="audio/wav", data="AAAA"),
+            File(media_type="application/pdf", data="AAAA", filename="a.pdf"),
+            File(media_type="application/pdf", url="https://host/a.pdf"),
+            File(media_type="audio/wav", file_id="f"),
+        ),
+        [
+            asked(
+                {"type": "input_image", "image_url": "https://host/a", "detail": "low"},
+                {"type": "input_image", "image_url": PNG},
+                {"type": "input_image", "file_id": "f"},
+                {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+                {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
+                {"type": "input_file", "file_url": "https://host/a.pdf"},
+                {"type": "input_file", "file_id": "f"},
+            )
+        ],
+    ),
+    "results": (
+        Message(
+            role="tool",
+            parts=(
+                ToolResult(call_id="c", output={"h": 12}),
+                Text(text="?"),
+                ToolResult(call_id="d", output=[{"type": "input_text", "text": "x"}]),
+                ToolResult(call_id="e", output=[{"type": "text"}], is_error=True),
+            ),
+        ),
+        [
+            output("c", output='{"h":12}'),
+            output("d", output=[{"type": "input_text", "text": "x"}]),
+            output("e", output='[{"type":"text"}]', **{"palaver:is_error": True}),
+        ],
+    ),
+    "a message with its own result stays in order": (
+        Message.assistant(NOW, ToolResult(call_id="c", output="12:00"), "a"),
+        [call("c"), output("c"), spoken("a")],
+    ),
+    "a user's result and approval": (
+        Message.user(
+            "a",
+            ToolResult(call_id="c", output="12:00"),
+            Data(name="approval-response", value={"id": "d", "approve": True, "reason": "ok"}),
+            Data(name="approval-response", value={"id": "e", "approve": False, "reason": None}),
+            Data(name="approval-response", value={"id": "f", "approve": "yes"}),
+        ),
+        [
+            asked({"type": "input_text", "text": "a"}),
+            output("c"),
+            {"type": "mcp_approval_response", "approval_request_id": "d", "approve": True, "reason": "ok"},
+            {"type": "mcp_approval_response", "approval_request_id": "e", "approve": False},
+        ],
+    ),
+    "a request for approval": (
+        Message.assistant(
+            Data(name="approval-request", value={"id": "c", "call_id": "c", "name": "now", "arguments": "{}", "x": 1}),
+            Data(name="approval-request", value={"id": 5}),
+        ),
+        [
+            {
+                "type": "mcp_approval_request",
+                "id": "c",
+                "name": "now",
+                "arguments": "{}",
+                "server_label": "palaver",
+            },
+            {"type": "palaver:data", "name": "approval-request", "value": {"id": 5}},
+        ],
+    ),
+    "a foreign item, as it was": (
+        Message.assistant(Data(name="responses:web_search_call", value={"type": "web_search_call", "id": "w"})),
+        [{"type": "web_search_call", "id": "w"}],
+    ),
+    "a foreign part, as it was": (
+        Message.user(Data(name="responses:input_video", value={"type": "input_video", "url": "u"})),
+        [asked({"type": "input_video", "url": "u"})],
+    ),
+    "no call that was only data": (
+        Message.assistant(
+            Data(name="responses:function_call", value=call("c")),
+            Data(name="responses:web_search_call", value={"type": "image_call"}),
+            Data(name="responses:message", value=spoken("a")),
+            Data(name="responses:reasoning", value={"type": "reasoning"}),
+            Data(name="responses:item", value={}),
+            Data(name="responses:item", value=5),
+        ),
+        [
+            {"type": "palaver:data", "name": "responses:function_call", "value": call("c")},
+            {"type": "palaver:data", "name": "responses:web_search_call", "value": {"type": "image_call"}},
+            {"type": "palaver:data", "name": "responses:message", "value": spoken("a")},
+            {"type": "palaver:data", "name": "responses:reasoning", "value": {"type": "reasoning"}},
+            {"type": "palaver:data", "name": "responses:item", "value": {}},
+            {"type": "palaver:data", "name": "responses:item", "value": 5},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "written"), WRITTEN.values(), ids=WRITTEN)
+def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -> None:
+    assert responses.write([message]) == written
+
+
+@given(st.lists(messages, max_size=4))
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+    written = responses.write(said)
+
+    read = responses.read(written)
+
+    assert read == normal(said)
+    assert responses.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+
+
+@given(st.lists(messages, max_size=4))
+def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
+    once = responses.read(responses.write(said))
+
+    assert responses.read(responses.write(once)) == once
+
+
+# The normal form: a message as LOSSES leave it
+
+
+def normal(said: Sequence[Message]) -> list[Message]:
+    """Pieces that can stand alone, put together again."""
+    whole: list[Message] = []
+    for piece in (piece for message in said for piece in _pieces(message)):
+        last = whole[-1] if whole else None
+        if last is not None and last.role == piece.role == "assistant" and _joins(last, piece):
+            own_id = piece.id if last.id is None else last.id
+            whole[-1] = Message(role="assistant", id=own_id, parts=(*last.parts, *piece.parts))
+        else:
+            whole.append(piece)
+    return whole
+
+
+def _joins(last: Message, piece: Message) -> bool:
+    starts = isinstance(piece.parts[0], Text | Refusal | Reasoning)
+    return not starts or all(isinstance(part, Reasoning) for part in last.parts)
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    if message.role == "tool":
+        yield from (Message(role="tool", parts=(_result(result),)) for result in message.tool_results)
+        return
+    kept = [found for part in message.parts if (found := _part(part, message.role)) is not None]
+    own_id = message.id
+    if not kept and message.role != "assistant":
+        yield Message(role=message.role, parts=(), id=own_id)
+    for is_content, group in groupby(kept, lambda part: _is_content(part, message.role)):
+        parts = tuple(group)
+        if is_content:
+            yield Message(role=message.role, parts=parts, id=own_id)
+            own_id = None
+        else:
+            for part in parts:
+                role = "tool" if isinstance(part, ToolResult) else message.role
+                yield Message(role=role, parts=(part,))
+
+
+def _is_content(part: Part, role: str) -> bool:
+    return isinstance(part, Text | Refusal) or (isinstance(part, File) and role != "assistant")
+
+
+def _part(part: Part, role: str) -> Part | None:
+    speaks = role == "assistant"
+    match part:
+        case Text(text=text, annotations=notes):
+            kept = [_note(note, text) for note in notes if note.kind != "url" or note.url is not None]
+            return Text(text=text, annotations=tuple(kept) if speaks else ()) if text else None
+        case Reasoning():
+            return part if speaks and (part.text or part.encrypted) else None
+        case ToolResult():
+            return _result(part)
+        case File():
+            return part if speaks else _file(part)
+        case _:
+            return part if speaks else None
+
+
+def _note(note: Annotation, text: str) -> Annotation:
+    title, start, end = note.title or None, note.start or 0, len(text) if note.end is None else note.end
+    match note.kind:
+        case "url":
+            return Annotation(kind="url", url=note.url, title=title, start=start, end=end)
+        case "file":
+            return Annotation(kind="file", file_id=note.file_id or None, title=title, start=start)
+        case "span":
+            return Annotation(kind="span", title=title, start=start, end=end)
+
+
+def _result(result: ToolResult) -> ToolResult:
+    text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
+    return ToolResult(call_id=result.call_id, output=text, is_error=result.is_error)
+
+
+def _file(file: File) -> File:
+    if file.media_type.startswith("audio/") and file.data:
+        return File(media_type=file.media_type, data=file.data)
+    image = file.media_type.startswith("image/")
+    kept = File(
+        media_type="image/*" if image else "application/octet-stream",
+        filename=None if image else file.filename,
+        detail=file.detail if image else None,
+    )
+    if file.file_id is not None:
+        return msgspec.structs.replace(kept, file_id=file.file_id)
+    if file.url is not None:
+        return msgspec.structs.replace(kept, url=file.url)
+    return msgspec.structs.replace(kept, media_type=file.media_type, data=file.data or "")

@@ -1,0 +1,320 @@
+"""POST /api/chat: what is read, how it is answered, and how errors look (contract: other protocols, 2)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description, Schemas
+from palaver.core.events import RunFailed, RunStarted
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, ToolCall
+from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFound
+from palaver.protocols import sse, ui_stream
+from palaver.protocols.ui_client import Client
+from tests.protocols.wire import MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+
+PARENT = f"00-{TRACE}-{SPAN}-00"
+ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}
+QUESTION = msgspec.structs.replace(Message.user("What time is it?"), id="u1")
+SCHEMA = {"type": "object", "properties": {"subject": {"type": "string"}, "messages": {}, "id": {}}}
+TUTOR = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=SCHEMA))
+FORM = Description(name="headline", flags={"is_chat": False}, schemas=Schemas(inputs=SCHEMA))
+
+
+def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[Call, Client]:
+    return ui_stream.decode(request(body, **headers), lambda _: workflow)
+
+
+# What is read
+
+
+def test_the_request_of_the_contract_is_read_with_all_that_it_says() -> None:
+    body = {
+        "id": "chat-1",
+        "messages": [ASKED],
+        "trigger": "submit-message",
+        "messageId": None,
+        "inputs": {"subject": "maths"},
+        "parameters": {"temperature": 0},
+    }
+
+    call, client = decoded(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
+
+    assert call == Call(
+        workflow="tutor",
+        messages=(QUESTION,),
+        inputs={"subject": "maths"},
+        parameters={"temperature": 0},
+        session="chat-1",
+        trace_parent=PARENT,
+    )
+    assert client == Client()
+    assert "hunter2" not in repr((call, client))
+
+
+def test_only_the_messages_are_needed() -> None:
+    assert decoded({"messages": []}) == (Call(workflow="tutor"), Client())
+
+
+def test_a_null_is_an_absent_field() -> None:
+    body = dict.fromkeys(("id", "trigger", "inputs", "parameters", "tools"), None)
+
+    assert decoded({"messages": [], **body}) == (Call(workflow="tutor"), Client())
+
+
+def test_both_triggers_mean_this_list() -> None:
+    for trigger in ("submit-message", "regenerate-message"):
+        assert decoded({"messages": [ASKED], "trigger": trigger})[0].messages == (QUESTION,)
+
+
+def test_an_input_may_stand_at_the_top_if_it_is_declared() -> None:
+    body = {"messages": [], "id": "chat-1", "subject": "maths", "stray": 1}
+
+    assert decoded(body)[0].inputs == {"subject": "maths"}
+    assert decoded({**body, "inputs": {"subject": "physics", "more": 2}})[0].inputs == {"subject": "physics", "more": 2}
+
+
+def test_a_workflow_that_is_no_chat_gets_no_history_but_may_declare_it() -> None:
+    call, _ = decoded({"messages": [ASKED], "inputs": {"text": "Hi"}}, FORM)
+
+    assert call == Call(workflow="headline", inputs={"messages": [ASKED], "text": "Hi"})
+    assert decoded({}, FORM)[0] == Call(workflow="headline")
+
+
+def test_the_path_picks_the_workflow() -> None:
+    call, _ = ui_stream.decode(request({}, workflow="headline"), find)
+
+    assert call.workflow == "headline"
+    with pytest.raises(WorkflowNotFound):
+        ui_stream.decode(request({}, workflow="nobody"), find)
+
+
+@pytest.mark.parametrize(
+    ("tools", "names", "objects"),
+    [
+        (["ask_user", "pick"], {"ask_user", "pick"}, None),
+        (
+            [{"name": "pick", "description": "?"}, "ask_user"],
+            {"ask_user", "pick"},
+            [{"name": "pick", "description": "?"}],
+        ),
+        (
+            [{"type": "function", "function": {"name": "pick"}}],
+            {"pick"},
+            [{"type": "function", "function": {"name": "pick"}}],
+        ),
+        ({"pick": {"parameters": {}}, "ask_user": True}, {"pick", "ask_user"}, [{"name": "pick", "parameters": {}}]),
+        ([], set[str](), None),
+    ],
+)
+def test_the_clients_tools_are_names_or_objects(tools: Any, names: set[str], objects: Any) -> None:
+    call, client = decoded({"messages": [], "tools": tools})
+
+    assert call.client_tools == client.tools == names
+    assert call.options == ({"tools": objects} if objects else {})
+
+
+def test_a_client_goes_on_in_the_message_that_it_answers() -> None:
+    tool = {"type": "dynamic-tool", "toolName": "delete", "toolCallId": "c1", "input": {"x": 1}}
+    approved = tool | {"state": "approval-responded", "approval": {"id": "c1", "approved": True}}
+    last = {"id": "m7", "role": "assistant", "parts": [{"type": "step-start"}, approved]}
+
+    call, client = decoded({"messages": [ASKED, last]}, x_palaver_ui_version="7")
+
+    made = ToolCall(call_id="c1", name="delete", arguments='{"x":1}')
+    decision = Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None})
+    assert [message.parts for message in call.messages[1:]] == [(made,), (decision,)]
+    assert client == Client(version=7, message="m7", shown={"c1": True}, waiting={"c1": made})
+
+
+def test_every_part_of_a_ui_message_is_taken() -> None:
+    parts = [
+        {"type": "step-start"},
+        {"type": "reasoning", "text": "Hm."},
+        {"type": "text", "text": "Look:", "state": "done"},
+        {"type": "file", "url": "https://e.org/a.png", "mediaType": "image/png"},
+        {"type": "data-chart", "data": [1]},
+        {"type": "source-url", "sourceId": "s1", "url": "https://e.org"},
+        {"type": "tool-now", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 12},
+        {"type": "custom", "kind": "a.b"},
+    ]
+
+    call, _ = decoded({"messages": [{"role": "assistant", "parts": parts}]})
+
+    said = [part for message in call.messages for part in message.parts]
+    assert File(media_type="image/png", url="https://e.org/a.png") in said
+    assert [result.output for message in call.messages for result in message.tool_results] == [12]
+
+
+# What is refused
+
+ROLE = "Message 0 needs a role: system, user, assistant."
+PART = "Part 0 of message 0 is no object with a type."
+
+
+def message(**fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", **fields}]}
+
+
+def part(**fields: Any) -> dict[str, Any]:
+    return message(parts=[fields])
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ([], "invalid_type", "The body must be an object, not a list."),
+        (b"{", "invalid_json", "The body is not valid JSON: input data was truncated."),
+        ({}, "invalid_type", "messages must be a list of UI messages, not null."),
+        ({"messages": "Hi"}, "invalid_type", "messages must be a list of UI messages, not a string."),
+        ({"messages": ["Hi"]}, "invalid_messages", "Message 0 is a string, not a UI message."),
+        ({"messages": [{"parts": []}]}, "invalid_messages", ROLE),
+        ({"messages": [{"role": "tool", "parts": []}]}, "invalid_messages", ROLE),
+        ({"messages": [ASKED, {"role": 1}]}, "invalid_messages", ROLE.replace("0", "1")),
+        (message(content="Hi"), "invalid_messages", "Message 0 has no list of parts."),
+        (message(parts={}), "invalid_messages", "Message 0 has no list of parts."),
+        (message(parts=["Hi"]), "invalid_messages", PART),
+        (part(text="Hi"), "invalid_messages", PART),
+        (part(type="text"), "invalid_messages", "Part 0 of message 0 needs a string text."),
+        (part(type="reasoning", text=1), "invalid_messages", "Part 0 of message 0 needs a string text."),
+        (part(type="file", url="https:"), "invalid_messages", "Part 0 of message 0 needs a string mediaType."),
+        (part(type="file", mediaType="a/b"), "invalid_messages", "Part 0 of message 0 needs a string url."),
+        (part(type="tool-now"), "invalid_messages", "Part 0 of message 0 needs a string toolCallId."),
+        (
+            part(type="dynamic-tool", toolCallId="c1"),
+            "invalid_messages",
+            "Part 0 of message 0 needs a string toolName.",
+        ),
+        ({"messages": [], "id": 7}, "invalid_type", "id must be a string, not a number."),
+        (
+            {"messages": [], "id": "a b"},
+            "invalid_session_id",
+            "id must be 1 to 128 letters, digits or any of . _ : -",
+        ),
+        (
+            {"messages": [], "id": "a" * 129},
+            "invalid_session_id",
+            "id must be 1 to 128 letters, digits or any of . _ : -",
+        ),
+        (
+            {"messages": [], "trigger": "resume"},
+            "invalid_value",
+            "trigger must be one of submit-message, regenerate-message.",
+        ),
+        ({"messages": [], "inputs": []}, "invalid_type", "inputs must be an object, not a list."),
+        ({"messages": [], "parameters": 1}, "invalid_type", "parameters must be an object, not a number."),
+        ({"messages": [], "tools": "all"}, "invalid_type", "tools must be a list of tools, not a string."),
+        ({"messages": [], "tools": ["a", 1]}, "invalid_type", "tools[1] must be a name or an object with one."),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_in_words(body: Any, code: str, words: str) -> None:
+    with pytest.raises(PalaverError) as refused:
+        decoded(body)
+
+    assert (refused.value.code, refused.value.message) == (code, words)
+
+
+def test_a_workflow_that_is_no_chat_takes_no_bad_list_either() -> None:
+    with pytest.raises(PalaverError, match="messages must be a list of UI messages, not a string"):
+        decoded({"messages": "Hi"}, FORM)
+
+
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(PalaverError, match="x-palaver-ui-version must be 5, 6 or 7"):
+        decoded({"messages": []}, x_palaver_ui_version="4")
+
+
+# How it is answered
+
+
+def test_the_head_of_a_stream() -> None:
+    head = ui_stream.head(STARTED, Client(version=5))
+
+    assert head is not None
+    assert (head.status, head.body, head.keep_alive) == (200, b"", sse.KEEP_ALIVE)
+    assert head.headers == (
+        ("content-type", "text/event-stream"),
+        ("cache-control", "no-cache"),
+        ("x-accel-buffering", "no"),
+        ("x-vercel-ai-ui-message-stream", "v1"),
+        ("x-palaver-ui-version", "5"),
+        ("x-palaver-run-id", RUN),
+        ("x-palaver-trace-id", TRACE),
+    )
+
+
+def test_a_run_without_a_trace_has_no_header_for_it() -> None:
+    head = ui_stream.head(RunStarted(run_id=RUN), Client())
+
+    assert head is not None
+    assert head.headers[-1] == ("x-palaver-run-id", RUN)
+
+
+def test_a_run_is_streamed_from_its_start_to_done() -> None:
+    frames = ui_stream.frames(Client())
+
+    sent = [frames(event) for event in lawful("Hi")]
+
+    name = f'"id":"{MESSAGE}_1"'
+    metadata = f'"messageMetadata":{{"runId":"{RUN}","traceId":"{TRACE}","chatId":"s-1"}}'
+    assert [frame.decode() for frame in sent] == [
+        f'data: {{"type":"start","messageId":"{MESSAGE}",{metadata}}}\n\ndata: {{"type":"start-step"}}\n\n',
+        f'data: {{"type":"text-start",{name}}}\n\n',
+        f'data: {{"type":"text-delta",{name},"delta":"Hi"}}\n\n',
+        f'data: {{"type":"text-end",{name}}}\n\n',
+        'data: {"type":"finish-step"}\n\ndata: {"type":"finish","finishReason":"stop"}\n\ndata: [DONE]\n\n',
+    ]
+
+
+def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> None:
+    events = lawful(end=RunFailed(code="model_down", message="The model is down."))
+
+    answer = ui_stream.whole(events, Client(), status=503)
+
+    assert (answer.status, answer.body) == (503, b"The model is down.")
+    assert answer.headers == (
+        ("content-type", "text/plain; charset=utf-8"),
+        ("x-palaver-ui-version", "6"),
+        ("x-palaver-run-id", RUN),
+        ("x-palaver-trace-id", TRACE),
+    )
+
+
+def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
+    answer = ui_stream.whole(lawful("Hi"), Client(version=7), status=200)
+
+    assert json(answer) == {
+        "id": MESSAGE,
+        "role": "assistant",
+        "metadata": {"runId": RUN, "traceId": TRACE, "chatId": "s-1"},
+        "parts": [{"type": "step-start"}, {"type": "text", "text": "Hi", "state": "done"}],
+    }
+    assert answer.headers == (
+        ("content-type", "application/json"),
+        ("x-palaver-ui-version", "7"),
+        ("x-palaver-run-id", RUN),
+        ("x-palaver-trace-id", TRACE),
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (WorkflowNotFound("x", known=["tutor"]), "No workflow 'x'. Known: tutor."),
+        (FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")]), None),
+        (PalaverError("Zürich \ud800"), "Zürich \ufffd"),
+    ],
+)
+def test_an_error_is_its_message_in_plain_text(error: PalaverError, words: str | None) -> None:
+    answer = ui_stream.failure(error, None, status=418)
+
+    assert (answer.status, answer.body.decode()) == (418, words or "Input 'subject' is required.")
+    assert answer.headers == (("content-type", "text/plain; charset=utf-8"),)
+
+
+def test_an_error_after_the_call_was_read_repeats_the_version() -> None:
+    answer = ui_stream.failure(PalaverError("No."), Client(version=5), status=400)
+
+    assert answer.headers == (("content-type", "text/plain; charset=utf-8"), ("x-palaver-ui-version", "5"))

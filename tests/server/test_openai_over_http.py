@@ -1,0 +1,225 @@
+"""The OpenAI-shaped routes and /api/chat through the application's own door: paths, workflows and errors."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver import Message, chat
+from palaver.testing import client, echo, scripted
+
+RESPONSES = ("/v1/responses", "/responses", "/invocations")
+CALLS = (*RESPONSES, "/v1/chat/completions")
+
+
+@chat
+async def tutor(messages: list[Message], subject: str = "maths") -> AsyncIterator[str]:
+    """Explains a subject."""
+    yield f"{messages[-1].text} "
+    yield f"about {subject}."
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(tutor, scripted, echo, default="tutor") as opened:
+        yield opened
+
+
+def asked(text: str = "Why?", **more: Any) -> dict[str, Any]:
+    """A body that both protocols of the family understand."""
+    return {"input": text, "messages": [{"role": "user", "content": text}], **more}
+
+
+def said(answer: httpx.Response) -> str:
+    body = answer.json()
+    if "choices" in body:
+        return body["choices"][0]["message"]["content"]
+    return "".join(part["text"] for item in body["output"] for part in item.get("content", ()))
+
+
+def kinds(body: str) -> list[str]:
+    lines = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
+    assert lines.pop() == "[DONE]"
+    return [msgspec.json.decode(line)["type"] for line in lines]
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_workflow_answers_under_its_name_and_at_the_root(http: httpx.AsyncClient, path: str) -> None:
+    for url, body in (
+        (f"/tutor{path}", asked()),
+        (f"/tutor{path}/", asked(model="anything")),
+        (path, asked()),
+        (path, asked(model="tutor")),
+    ):
+        answer = await http.post(url, json=body)
+        assert (answer.status_code, said(answer)) == (200, "Why? about maths.")
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_the_model_picks_the_workflow_at_the_root(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.post(path, json=asked("[]", model="scripted"))
+
+    assert (answer.status_code, said(answer)) == (200, "")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_a_model_that_nobody_serves_is_not_found(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.post(path, json=asked(model="gpt-9"))
+
+    assert answer.status_code == 404
+    assert answer.json()["error"] == {
+        "message": "No workflow 'gpt-9'. Known: echo, scripted, tutor.",
+        "type": "not_found",
+        "code": "model_not_found",
+        "param": None,
+    }
+
+
+async def test_without_a_default_the_root_needs_a_model() -> None:
+    async with client(tutor, scripted) as http:
+        for path in CALLS:
+            assert (await http.post(path, json=asked())).status_code == 404
+            assert (await http.post(path, json=asked(model="tutor"))).status_code == 200
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_inputs_come_as_custom_inputs(http: httpx.AsyncClient, path: str) -> None:
+    given = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": "art", "theirs": 1}))
+    wrong = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": 5}))
+
+    assert said(given) == "Why? about art."
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_input")
+    assert wrong.json()["error"]["param"] == "custom_inputs.subject"
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_workflow_that_is_no_chat_answers_with_its_value(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.post(f"/echo{path}", json=asked(custom_inputs={"a": [1]}))
+
+    assert (answer.status_code, said(answer)) == (200, '{"a":[1]}')
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_other_methods_media_types_and_bodies_are_refused_in_the_familys_shape(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    got = await http.get(f"/tutor{path}")
+    text = await http.post(f"/tutor{path}", content="x", headers={"content-type": "text/plain"})
+    broken = await http.post(f"/tutor{path}", content="{", headers={"content-type": "application/json"})
+    unknown = await http.post(f"/nobody{path}", json=asked())
+
+    assert (got.status_code, got.headers["allow"]) == (405, "POST")
+    assert [answer.json()["error"]["code"] for answer in (got, text, broken, unknown)] == [
+        "method_not_allowed",
+        "unsupported_media_type",
+        "invalid_json",
+        "model_not_found",
+    ]
+
+
+@pytest.mark.parametrize("path", RESPONSES)
+async def test_a_run_that_fails_at_once_is_a_status_or_a_stream_of_its_own(http: httpx.AsyncClient, path: str) -> None:
+    script = {"script": [{"fail": {"code": "model_down", "message": "The model is down.", "status": 502}}]}
+
+    whole = await http.post(f"/scripted{path}", json=asked(custom_inputs=script))
+    stream = await http.post(f"/scripted{path}", json=asked(custom_inputs=script, stream=True))
+
+    assert (whole.status_code, whole.json()["error"]["code"]) == (502, "model_down")
+    assert whole.headers["x-should-retry"] == "false"
+    assert stream.status_code == 200
+    assert "error" in kinds(stream.text)
+    assert kinds(stream.text)[-1] == "response.failed"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/responses/resp_1",
+        "/responses/resp_1",
+        "/v1/responses/resp_1/input_items",
+        "/v1/conversations",
+        "/conversations/conv_1/items/item_1",
+    ],
+)
+async def test_what_needs_a_store_is_not_there_yet(http: httpx.AsyncClient, path: str) -> None:
+    for url in (path, f"/tutor{path}"):
+        answer = await http.get(url)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_implemented")
+        assert answer.headers["x-should-retry"] == "false"
+    assert (await http.post("/v1/responses/resp_1/cancel")).status_code == 501
+    assert (await http.get(f"/nobody{path}")).status_code == 404
+
+
+async def test_models_are_the_chats(http: httpx.AsyncClient) -> None:
+    everything = (await http.get("/v1/models")).json()
+    own = (await http.get("/scripted/v1/models")).json()
+    one = await http.get("/v1/models/tutor")
+
+    assert [model["id"] for model in everything["data"]] == ["scripted", "tutor"]
+    assert [model["id"] for model in own["data"]] == ["scripted"]
+    assert one.json() == everything["data"][1]
+    assert one.json()["object"] == "model"
+    for name in ("echo", "nobody"):
+        assert (await http.get(f"/v1/models/{name}")).status_code == 404
+
+
+async def test_an_agent_server_says_what_it_is(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/agent/info")).json() == {
+        "name": "tutor",
+        "use_case": "agent",
+        "agent_api": "responses",
+    }
+    assert (await http.get("/scripted/agent/info")).json()["name"] == "scripted"
+    assert (await http.get("/nobody/agent/info")).status_code == 404
+
+
+# The AI SDK's route
+
+
+def ui(script: list[Any], chat_id: str = "chat-1") -> dict[str, Any]:
+    text = msgspec.json.encode(script).decode()
+    return {"id": chat_id, "messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
+
+
+async def test_a_chat_can_be_stopped_and_its_readers_are_told(http: httpx.AsyncClient) -> None:
+    async with http.stream("POST", "/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])) as stream:
+        body = ""
+        async for piece in stream.aiter_text():
+            body += piece
+            if '"delta":"Hi"' in body and "abort" not in body:
+                stopped = await http.post("/scripted/api/chat/chat-1/stop")
+                assert stopped.status_code == 204
+
+    assert kinds(body)[-1] == "abort"
+    assert (await http.post("/scripted/api/chat/chat-1/stop")).status_code == 204
+    assert (await http.get("/scripted/api/chat/chat-1/stream")).status_code == 204
+    assert (await http.post("/nobody/api/chat/chat-1/stop")).status_code == 404
+
+
+async def test_the_next_question_interrupts_the_answer_that_is_still_going(http: httpx.AsyncClient) -> None:
+    first = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])))
+    other = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"sleep": 60}], "chat-2")))
+    while not await _runs(http, 2):
+        pass
+
+    second = await http.post("/scripted/api/chat", json=ui([{"text": "Again"}]))
+
+    assert kinds(second.text)[-1] == "finish"
+    assert kinds((await first).text)[-1] == "abort"
+    assert not other.done()
+    assert (await http.post("/scripted/api/chat/chat-2/stop")).status_code == 204
+    await other
+
+
+async def _runs(http: httpx.AsyncClient, number: int) -> bool:
+    return f"palaver_runs_alive {number}.0" in (await http.get("/metrics")).text
+
+
+async def test_errors_of_the_chat_route_are_the_line_alone(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/scripted/api/chat", json={"messages": 5})
+
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (400, "text/plain")
+    assert "messages" in answer.text
