@@ -54,7 +54,7 @@ async def test_ids_clock_session_and_trace_are_made_where_none_is_given() -> Non
     run = await ran(answer, engine=Engine())
 
     assert re.fullmatch(r"run_[0-9a-hjkmnp-tv-z]{26}", run.id)
-    assert re.fullmatch(r"[0-9a-f]{32}", run.session)
+    assert re.fullmatch(r"[0-9a-f]{32}", run.started.session)
     assert re.fullmatch(r"[0-9a-f]{32}", run.started.trace_id)
     assert re.fullmatch(r"[0-9a-f]{16}", run.started.span_id)
     assert run.started.at is not None

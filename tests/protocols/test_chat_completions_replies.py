@@ -33,7 +33,7 @@ from tests.protocols.completions import USAGE, lawful_runs, reading, run
 from tests.protocols.wire import STARTED, json
 
 SSE, JSON = "text/event-stream; charset=utf-8", "application/json"
-SPENT = Usage(input_tokens=3, output_tokens=4, cached_input_tokens=0, reasoning_tokens=0)
+SPENT = Usage(input_tokens=3, output_tokens=4)
 DONE = b"data: [DONE]\n\n"
 
 

@@ -360,6 +360,16 @@ def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
     assert "custom_outputs" not in told[-2]["response"]
 
 
+@pytest.mark.parametrize("part", [Refusal(text="No."), FILE_PART])
+def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
+    shown = PartAdded(part=part, transient=True)
+
+    assert inner(shown) == []
+    told = frames(lawful(shown), MLFLOW)
+    assert [one.get("transient") for one in told[2:-3]] == ([True] if isinstance(part, File) else [])
+    assert "custom_outputs" not in told[-2]["response"]
+
+
 def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
     told = frames(lawful("a", Data(name="d", value=1), "b"))
 

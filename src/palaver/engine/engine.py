@@ -120,7 +120,7 @@ class Engine:
 
     def of_session(self, workflow: str, session: str) -> list[Run]:
         """The runs of a session that have not ended."""
-        return [run for run in self._alive.values() if run.name == workflow and run.session == session]
+        return [run for run in self._alive.values() if run.name == workflow and run.started.session == session]
 
     async def drain(self, seconds: float) -> None:
         """Take no more runs; let those alive go on for a while, then end them with a terminal event."""

@@ -103,11 +103,6 @@ class Run:
     # What others may ask of it
 
     @property
-    def session(self) -> str:
-        """The label that it is grouped by."""
-        return self.started.session
-
-    @property
     def warnings(self) -> Sequence[str]:
         """What was repaired or left out of what the workflow gave."""
         return self._replies.warnings

@@ -261,8 +261,9 @@ def _usage(value: Any) -> Usage | None:
             return Usage(
                 input_tokens=_count(told["prompt_tokens"]) or 0,
                 output_tokens=_count(told["completion_tokens"]) or 0,
-                cached_input_tokens=_count(prompt.get("cached_tokens")),
-                reasoning_tokens=_count(completion.get("reasoning_tokens")),
+                # Many servers, ours among them, write 0 for what they do not know.
+                cached_input_tokens=_count(prompt.get("cached_tokens")) or None,
+                reasoning_tokens=_count(completion.get("reasoning_tokens")) or None,
             )
         case _:
             return None

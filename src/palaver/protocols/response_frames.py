@@ -185,15 +185,14 @@ class Writer:
 
     def _part(self, event: PartAdded) -> bytes:
         made = self._output.part(event)
+        transient = {"transient": True} if event.transient else {}
         match event.part:
-            case Refusal(text=text):
-                assert made is not None
+            case Refusal(text=text) if made is not None:
                 return self._refusal(event.item, text, *made)
             case Data(name=name, value=value) if name != APPROVAL_REQUEST and not self._is_open:
-                transient = {"transient": True} if event.transient else {}
                 return self._own("palaver:data", item_id=event.item, name=name, value=value, **transient)
             case File() as file if not self._is_open:
-                return self._own("palaver:file", item_id=event.item, **items.file_fields(file))
+                return self._own("palaver:file", item_id=event.item, **items.file_fields(file), **transient)
             case _:
                 return self._whole(made) if made is not None else b""
 

@@ -153,13 +153,13 @@ class Output:
 
     def part(self, event: PartAdded) -> tuple[int, bytes] | None:
         """A part, as an item; None where this profile has no item for it."""
+        if event.transient:
+            return None  # Shown, if at all, and not kept.
         match event.part:
             case Data(name=name) as data if name == APPROVAL_REQUEST:
                 return self._whole(items.approval(event.item, data.value, self._reading.workflow))
             case Data() as data:
                 self._has_output = self._has_output or data.name == "output"
-                if event.transient:
-                    return None
                 if self._is_open:
                     return self._whole(items.data(event.item, data))
                 self._data.append({"id": event.item, "name": data.name, "value": data.value})

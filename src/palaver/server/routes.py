@@ -54,9 +54,10 @@ class Match(NamedTuple):
     parameters: Mapping[str, str] = {}
 
 
-def _call(
+def call(
     protocol: ModuleType, *, column: Column = "b", picks: bool = False, cancels: bool = True, interrupts: bool = False
 ) -> Endpoint:
+    """A protocol's place in the table."""
     adapter = cast("Adapter", protocol)
     fails = cast("Fails", adapter.failure)
     return Endpoint("call", ("POST",), fails, adapter, None, cancels, interrupts, picks, column)
@@ -72,16 +73,16 @@ def _openai(error: PalaverError, reading: None, *, status: int) -> Answer:  # no
     return openai_errors.failure(error, status=status)
 
 
-OF_WORKFLOWS: Mapping[str, Endpoint] = {
+OF_WORKFLOWS: dict[str, Endpoint] = {
     "inspect": _question(questions.inspect, agenta.failure, ("GET", "POST"), column="a"),
-    "invoke": _call(invoke, column="a"),
-    "run": _call(run, column="a"),
-    "test": _call(run, column="a"),
-    "invocations": _call(responses, picks=True),
-    "responses": _call(responses, picks=True),
-    "v1/responses": _call(responses, picks=True),
-    "v1/chat/completions": _call(chat_completions, picks=True),
-    "api/chat": _call(ui_stream, cancels=False, interrupts=True),
+    "invoke": call(invoke, column="a"),
+    "run": call(run, column="a"),
+    "test": call(run, column="a"),
+    "invocations": call(responses, picks=True),
+    "responses": call(responses, picks=True),
+    "v1/responses": call(responses, picks=True),
+    "v1/chat/completions": call(chat_completions, picks=True),
+    "api/chat": call(ui_stream, cancels=False, interrupts=True),
     "v1/models": _question(questions.models, _openai),
     "agent/info": _question(questions.agent_info, _openai),
 }
