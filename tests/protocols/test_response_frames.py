@@ -58,6 +58,8 @@ def frames(events: list[Event], reading: Reading = OPEN) -> list[Any]:
 def inner(*given: Given | str, reading: Reading = OPEN) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
     told = frames(lawful(*given), reading)
+    numbers = [one["sequence_number"] for one in told[:-1]]
+    assert numbers == list(range(len(numbers)))
     last = next(n for n, one in enumerate(told) if one["type"] in ("response.completed", "responses.completed"))
     return [{name: value for name, value in one.items() if name != "sequence_number"} for one in told[2:last]]
 

@@ -88,6 +88,9 @@ class Grammar:
         """The events that one piece of text amounts to. The hot path: nothing here may cost more than it must."""
         item = self._flowing
         if item is None or not delta:
+            if delta and self._at_hand is None and self._fault is None and self.ending is None:
+                self._add(self._open_item(TextItem, "", ""), delta)  # As feed() would, on a shorter way.
+                return self._handed_out()
             return self.feed(TextDelta(delta=delta))
         if delta.isascii():
             self.size += len(delta)

@@ -31,9 +31,9 @@ from palaver.workflows.replies import Replies
 from palaver.workflows.threads import Threads, is_running
 from palaver.workflows.workflow import Producer, Workflow
 
-Attend = Callable[[Sequence[Event]], Awaitable[None]]
-"""The reader that started the run, told everything in order, one call at a time. It never raises: on error it stops
-listening, and the run goes on or is cancelled."""
+Attend = Callable[[Sequence[Event]], Awaitable[None] | None]
+"""The reader that started the run, told everything in order, one call at a time. What it gives back is awaited: the
+run goes at its pace. It never raises: on error it stops listening, and the run goes on or is cancelled."""
 
 log = logging.getLogger("palaver.run")
 
@@ -206,7 +206,8 @@ class Run:
                 if attend is not None:
                     if self._untold is None:
                         self._sending = events
-                        await attend(events)  # The reader's pace is the workflow's pace.
+                        if (sending := attend(events)) is not None:
+                            await sending  # The reader's pace is the workflow's pace.
                         self._sending = ()
                     if self._untold is not None:
                         await self._look_up()
@@ -315,7 +316,8 @@ class Run:
             return
         if self._untold is None:
             self._sending = events
-            await self._attend(events)
+            if (sending := self._attend(events)) is not None:
+                await sending
             self._sending = ()
         if self._untold is not None:
             await self._look_up()
@@ -353,8 +355,8 @@ class Run:
     async def _catch_up(self) -> None:
         """Tell the first reader, in order, what nobody has told it yet."""
         while self._untold is not None and self._attend is not None:
-            if batch := self.log[self._untold :]:
-                await self._attend(batch)
+            if (batch := self.log[self._untold :]) and (sending := self._attend(batch)) is not None:
+                await sending
             told = self._untold + len(batch)
             self._untold = told if told < len(self.log) else None
 

@@ -134,13 +134,15 @@ class Writer:
     def _close_text(self, event: TextEnded) -> bytes:
         at, index = self._content(event.item), self._output.index(event.item)
         said = self._output.text(event)
-        noted = [  # At once: each frame takes the next number.
-            self._frame("response.output_text.annotation.added", at, b',"annotation_index":%d,"annotation":' % n, note)
-            for n, note in enumerate(said.notes)
-        ]
+        noted = [self._note(at, n, note) for n, note in enumerate(said.notes)]  # At once: each takes the next number.
         done = self._frame("response.output_text.done", at, b',"text":', _text(event.text), b',"logprobs":[]')
-        part = self._frame("response.content_part.done", at, b',"part":', said.part)
+        text = jsons.encode(items.text_part(event.text, said.notes))
+        part = self._frame("response.content_part.done", at, b',"part":', text)
         return b"".join((*noted, done, part, self._done(index, said.item)))
+
+    def _note(self, at: bytes, index: int, note: items.Item) -> bytes:
+        pieces = (at, b',"annotation_index":%d,"annotation":' % index, jsons.encode(note))
+        return self._frame("response.output_text.annotation.added", *pieces)
 
     def _content(self, item: str) -> bytes:
         return self._at(item, b',"content_index":0')
@@ -210,7 +212,7 @@ class Writer:
                     self._done(index, made),
                 )
             )
-        part = b',"part":' + jsons.encode(items.message(item, text)["content"][0])
+        part = b',"part":' + jsons.encode(items.text_part(text))
         return b"".join(
             (
                 added,

@@ -14,7 +14,12 @@ Item = dict[str, Any]
 
 def message(item: str, text: str, annotations: Sequence[Item] = ()) -> Item:
     """A message of one text."""
-    return _message(item, {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []})
+    return _message(item, text_part(text, annotations))
+
+
+def text_part(text: str, annotations: Sequence[Item] = ()) -> Item:
+    """The part that holds a text."""
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
 def refused(item: str, text: str) -> Item:

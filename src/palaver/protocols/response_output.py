@@ -36,10 +36,9 @@ from palaver.protocols.response_request import Reading
 
 
 class Said(NamedTuple):
-    """A text that is done: its annotations, its part and its item, as they go on the wire."""
+    """A text that is done: the annotations that are kept, and its item as it goes on the wire."""
 
-    notes: list[bytes]
-    part: bytes
+    notes: list[items.Item]
     item: bytes
 
 
@@ -123,11 +122,7 @@ class Output:
         # The AI SDK's generateText knows no others.
         kept = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
         notes = [items.citation(note, len(text)) for note in kept]
-        told = items.message(item, text, notes)
-        part = jsons.encode(told["content"][0])
-        encoded = jsons.encode(told)
-        self._done(item, encoded)
-        return Said([jsons.encode(note) for note in notes], part, encoded)
+        return Said(notes, self._done(item, jsons.encode(items.message(item, text, notes))))
 
     def reasoning(self, event: ReasoningEnded) -> bytes:
         """Reasoning that ends; sealed only for those who asked for it."""

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from palaver.core.ids import sortable
@@ -13,9 +13,17 @@ from palaver.protocols.base import Answer, Headers
 from palaver.server.heads import Head
 from palaver.server.settings import Settings
 
+if TYPE_CHECKING:
+    from palaver.server.wire import Wire  # It needs uvicorn, which another server's application need not load.
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+WIRE = "palaver.wire"
+"""Where our own connections say how the socket is reached, past `send`."""
+_NONE: dict[str, Any] = {}
 
 
 class Gone(Exception):
@@ -25,7 +33,7 @@ class Gone(Exception):
 class Exchange:
     """One HTTP request, as ASGI gives it."""
 
-    __slots__ = ("_id", "headers", "method", "path", "receive", "run_id", "scope", "send", "since", "status")
+    __slots__ = ("_id", "headers", "method", "path", "receive", "run_id", "scope", "send", "since", "status", "wire")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -33,6 +41,8 @@ class Exchange:
         self.send = send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        wire_of = scope.get("extensions", _NONE).get(WIRE)
+        self.wire: Wire | None = wire_of(receive) if wire_of is not None else None
         self.headers = Head(scope["headers"])
         self._id: str | None = None
         self.since = time.perf_counter()
@@ -61,7 +71,8 @@ class Exchange:
         pieces: list[bytes] = []
         size = 0
         while True:
-            message = await (self.receive() if self._is_here else self._received(settings.body_seconds))
+            here = self.wire is not None and self.wire.is_read  # Then a timer would cost more than receiving.
+            message = await (self.receive() if here else self._received(settings.body_seconds))
             if message["type"] == "http.disconnect":
                 raise Gone
             piece = message.get("body", b"")
@@ -71,11 +82,6 @@ class Exchange:
             pieces.append(piece)
             if not message.get("more_body", False):
                 return b"".join(pieces)
-
-    @property
-    def _is_here(self) -> bool:
-        """Has uvicorn read the whole request? Then `receive` returns at once, and a timer would cost more than it."""
-        return getattr(getattr(self.receive, "__self__", None), "more_body", True) is False
 
     async def _received(self, seconds: float) -> MutableMapping[str, Any]:
         try:
@@ -93,6 +99,10 @@ class Exchange:
 
     async def answer(self, answer: Answer) -> None:
         """Send a whole answer."""
+        headers = (*answer.headers, ("x-request-id", self.id))
+        if self.wire is not None and self.wire.answer(answer.status, headers, answer.body):
+            self.status = answer.status
+            return
         await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from palaver.server.exchange import WIRE
 from palaver.server.settings import Settings
-from palaver.server.stream import TRANSPORT
+from palaver.server.wire import wire_of
 
+_EXTENSIONS = {WIRE: wire_of}
 _SLACK = 1024  # For the request line and the bytes between headers; beyond it guards.py need not be asked.
 
 
@@ -44,7 +46,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self.scope["extensions"] = {TRANSPORT: self.transport}  # pyright: ignore[reportGeneralTypeIssues]  # an object, for stream.py
+            self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function, for exchange.py
             if not self._reading_head:
                 self._reading_head, self._head_bytes = True, 0  # The next request on this connection.
 

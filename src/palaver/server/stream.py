@@ -5,7 +5,7 @@ workflow. The status line waits for the first frame, so that a run which fails b
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator, MutableMapping, Sequence
+from collections.abc import Awaitable, MutableMapping, Sequence
 from typing import Any
 
 from palaver.core.calls import Call
@@ -37,18 +37,7 @@ def unbroken(frames: bytes) -> bytes:
     return frames
 
 
-class _Nothing:
-    """What is awaited when there is nothing to send."""
-
-    def __await__(self) -> Generator[None]:
-        yield from ()
-
-
-_NOTHING = _Nothing()
-
 _sending: set[asyncio.Task[None]] = set()
-TRANSPORT = "palaver.transport"
-"""Where our own connections put their transport in the scope."""
 
 
 class Stream:
@@ -67,7 +56,7 @@ class Stream:
         "_seen",
         "_send",
         "_sent",
-        "_transport",
+        "_wire",
         "reading",
         "run",
     )
@@ -81,8 +70,8 @@ class Stream:
         self._frames: Frames = _no_frames  # Until it is known that this is a stream.
         self._head: Answer | None = None
         self._keep_alive = b""
-        self._transport = exchange.scope.get("extensions", {}).get(TRANSPORT)
-        self._send = exchange.send if self._transport is not None else self._careful
+        self._wire = exchange.wire
+        self._send = exchange.send if self._wire is not None else self._careful
         self._open = False
         self._left = False  # The client is gone, or so slow that we left it.
         self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
@@ -100,8 +89,8 @@ class Stream:
             run.cancel()
         await run.ended()
 
-    def attend(self, events: Sequence[Event]) -> Awaitable[None]:
-        """Send what happened. The hot path: once the stream is open, what is awaited is the socket's own send."""
+    def attend(self, events: Sequence[Event]) -> Awaitable[None] | None:
+        """Send what happened. The hot path: once the stream is open, it goes to the socket and nothing is awaited."""
         if not self._open:
             return self._begin(events)
         frames = self._frames
@@ -109,22 +98,27 @@ class Stream:
         if not body.isascii():
             body = unbroken(body)
         self._sent += 1  # As in _put, in line.
-        return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
+        finished = self.run.finished
+        if not body and not finished:
+            return None
+        if not finished and self._wire is not None and self._wire.piece(body):
+            return None
+        return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
 
     def _put(self, body: bytes) -> Awaitable[None]:
         self._sent += 1
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
-    def _begin(self, events: Sequence[Event]) -> Awaitable[None]:
+    def _begin(self, events: Sequence[Event]) -> Awaitable[None] | None:
         if self._left:
-            return _NOTHING
+            return None
         run = self.run
         if self._head is None:
-            return self._whole(run) if run.finished else _NOTHING
+            return self._whole(run) if run.finished else None
         body = b"".join(map(self._frames, events))
         if run.finished and isinstance(events[-1], RunFailed):
             return self._whole(run)
-        return self._start_with(self._head, body) if body else _NOTHING
+        return self._start_with(self._head, body) if body else None
 
     async def _start_with(self, head: Answer, body: bytes) -> None:
         await self._start(head)
@@ -157,9 +151,9 @@ class Stream:
             self._seen, self._quiet = self._sent, 0
             return
         self._quiet += 1
-        if self._transport is not None and self._transport.get_write_buffer_size():
+        if self._wire is not None and self._wire.unread:
             if self._quiet >= stall:
-                self._transport.abort()  # It takes nothing: the connection ends, and the run by its own rules.
+                self._wire.abort()  # It takes nothing: the connection ends, and the run by its own rules.
         elif self._quiet >= (QUIET if self._open else PATIENCE):
             task = asyncio.create_task(self.break_silence())
             _sending.add(task)  # The loop itself holds tasks weakly.
