@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from palaver import demo
+from palaver.conform import GROUPS, Rule
 from palaver.core.dialects import READABLE
 from palaver.server.settings import Settings
 
@@ -42,7 +43,24 @@ def workflows() -> str:
     return "\n\n".join(f"## {name}\n\n```python\n{source}\n```" for name, source in files)
 
 
-PARTS = {"protocols.md": ("losses", losses), "settings.md": ("settings", settings), "demo.md": ("workflows", workflows)}
+def rules() -> str:
+    def where(rule: Rule) -> str:
+        return "all" if len(rule.must) == 4 else ", ".join(rule.must) or "-"
+
+    def table(title: str) -> str:
+        rows = [f"| {rule.id} | {rule.says} | {where(rule)} | {rule.breaks} |" for rule in GROUPS[title]]
+        head = ["| rule | says | must on | who breaks, or why nobody does |", "|---|---|---|---|"]
+        return "\n".join([f"### {title}", "", *head, *rows])
+
+    return "\n\n".join(map(table, GROUPS))
+
+
+PARTS = {
+    "protocols.md": ("losses", losses),
+    "settings.md": ("settings", settings),
+    "demo.md": ("workflows", workflows),
+    "conform.md": ("rules", rules),
+}
 
 
 def written(page: str) -> str:

@@ -653,3 +653,10 @@ def test_what_the_author_changes_later_does_not_change_what_was_said() -> None:
     value["list"].append(2)
 
     assert said == [PartAdded(seq=0, item="dat_r_2", message="msg_r_1", part=Data(name="n", value={"list": [1]}))]
+
+
+def test_a_refusal_that_says_nothing_never_was() -> None:
+    grammar = Grammar("run_1")
+
+    assert list(grammar.feed(Refusal(text=""))) == []
+    assert [type(event) for event in grammar.feed(Refusal(text="No."))] == [PartAdded]

@@ -116,6 +116,82 @@ async def test_a_service_that_only_has_run_is_called_so() -> None:
     assert far.asked[-1].line == "POST /app/run HTTP/1.1"
 
 
+async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
+    response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
+    with stranger(table(info=whole({"name": "agent", "agent_api": "responses"}), invocations=whole(response))) as far:
+        remote = connect(f"{far.url}/agents/tutor")
+        async with client(remote) as http:
+            answer = await http.post("/tutor/invoke", json={"session_id": "s-1", "messages": [MESSAGE]})
+
+    described = remote.description
+    assert (described.is_chat, described.is_chat_source, described.streams) == (True, "declared", True)
+    assert answer.json() == {"role": "assistant", "content": "Hi"}
+    assert (far.asked[-1].line, far.asked[-1].body) == (
+        "POST /agents/tutor/invocations HTTP/1.1",
+        {
+            "input": [{"type": "message", "role": "assistant", "content": "Hi"}],
+            "stream": True,
+            "store": False,
+            "context": {"conversation_id": "s-1"},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "call", "body"),
+    [
+        (
+            "/v1",
+            {"model": "large"},
+            "/v1/chat/completions",
+            {
+                "model": "large",
+                "messages": [{"role": "user", "content": "Why?"}],
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            },
+        ),
+        (
+            "",
+            {"model": "large", "dialect": "responses"},
+            "/v1/responses",
+            {
+                "model": "large",
+                "input": [{"type": "message", "role": "user", "content": "Why?"}],
+                "stream": True,
+                "store": False,
+            },
+        ),
+        (
+            "/v1/responses",
+            {"model": "large"},
+            "/v1/responses",
+            {
+                "model": "large",
+                "input": [{"type": "message", "role": "user", "content": "Why?"}],
+                "stream": True,
+                "store": False,
+            },
+        ),
+    ],
+    ids=["chat completions", "responses, as the operator says", "responses, as the URL says"],
+)
+async def test_a_server_of_models_is_asked_for_the_one_that_was_chosen(
+    url: str, options: dict[str, Any], call: str, body: dict[str, Any]
+) -> None:
+    completion = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
+    response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
+    models = whole({"data": [{"id": "small"}, {"id": "large"}]})
+    with stranger(table(models=models, completions=whole(completion), responses=whole(response))) as far:
+        remote = connect(f"{far.url}{url}", name="far", **options)
+        async with client(remote) as http:
+            answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
+
+    assert (remote.description.is_chat, remote.description.is_chat_source) == (True, "derived")
+    assert answer.json() == {"role": "assistant", "content": "Hi"}
+    assert (far.asked[-1].line, far.asked[-1].body) == (f"POST {call} HTTP/1.1", body)
+
+
 def test_what_was_guessed_says_so() -> None:
     schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
     with stranger(table(inspect=whole({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))) as far:
@@ -160,13 +236,6 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
             id="credentials",
         ),
         pytest.param(
-            {"info": whole({"agent_api": "responses"})},
-            {},
-            NotDiscovered,
-            "speaks responses, which cannot be called yet. Spoken here: invoke, run.",
-            id="a dialect that we do not speak yet",
-        ),
-        pytest.param(
             {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
             {},
             NotDiscovered,
@@ -175,10 +244,10 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
         ),
         pytest.param(
             {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
-            {"model": "a"},
+            {"dialect": "responses"},
             NotDiscovered,
-            "speaks chat-completions, which cannot be called yet",
-            id="a model",
+            "has several models: pass model=. Known: a, b.",
+            id="several models for responses",
         ),
     ],
 )
@@ -200,7 +269,7 @@ def test_what_cannot_be_called_is_refused(
         ("http://far/a%20b", {}, InvalidName),
         ("http://[::1]:9/", {}, InvalidName),
         ("http://far/x", {"name": "inspect"}, ReservedName),
-        ("http://far/x", {"dialect": "responses"}, InvalidOption),
+        ("http://far/x", {"dialect": "soap"}, InvalidOption),
         ("http://far/x", {"headers": {"x": "a\nhunter2"}}, InvalidOption),
     ],
 )

@@ -292,7 +292,7 @@ REF = {"$ref": "#/components/schemas/Body"}
         ),
         pytest.param(
             {"GET /agent/info": {"name": "agent", "agent_api": "responses"}},
-            ("mlflow.info", True, "declared", "responses", "/responses"),
+            ("mlflow.info", True, "declared", "responses", "/invocations"),
             Tried("mlflow.info", "GET /agent/info", 200, 'agent_api = "responses"'),
             id="mlflow",
         ),
@@ -315,6 +315,29 @@ async def test_the_first_step_that_answers_decides(
     assert (found.evidence, found.is_chat, found.confidence, found.dialect, found.call) == (*expected[:-1], call)
     assert found.tried[-1] == last
     assert found.warnings == ()
+
+
+MODELS = {"object": "list", "data": [{"id": "small"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "table", "expected"),
+    [
+        ("/v1", {"GET /v1/models": MODELS}, ("chat-completions", "/v1/chat/completions")),
+        ("/v1/responses", {"GET /v1/models": MODELS}, ("responses", "/v1/responses")),
+        ("/v1/chat/completions", {"GET /v1/models": MODELS}, ("chat-completions", "/v1/chat/completions")),
+        ("/responses", {"GET /agent/info": {"agent_api": "responses"}}, ("responses", "/responses")),
+        ("/invocations", {"GET /agent/info": {"agent_api": "responses"}}, ("responses", "/invocations")),
+    ],
+)
+async def test_of_what_a_server_speaks_the_url_says_which_is_meant(
+    stranger: Callable[..., Stranger], path: str, table: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    app = stranger(table)
+
+    found = await discover(app.url + path)
+
+    assert (found.dialect, found.call) == (expected[0], f"POST {app.url}{expected[1]}")
 
 
 async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., Stranger]) -> None:
@@ -759,7 +782,7 @@ def test_what_the_operator_says_goes_over_what_was_found() -> None:
     ("given", "call", "confidence"),
     [
         ({"dialect": "invoke", "is_chat": True}, "POST http://host/app/invoke", "declared"),
-        ({"dialect": "responses"}, "POST http://host/app/responses", "assumed"),
+        ({"dialect": "responses"}, "POST http://host/app/v1/responses", "assumed"),
         ({"dialect": "chat-completions", "model": "m"}, "POST http://host/app/v1/chat/completions", "assumed"),
     ],
 )
@@ -772,6 +795,14 @@ def test_an_operator_who_knows_needs_no_evidence(given: dict[str, Any], call: st
 def test_chat_completions_want_a_model() -> None:
     with pytest.raises(NotDiscovered, match="pass model="):
         insist(UNKNOWN, dialect="chat-completions")
+
+
+def test_responses_want_a_model_where_there_are_several() -> None:
+    several = msgspec.structs.replace(UNKNOWN, models=("a", "b"))
+
+    with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: a, b\."):
+        insist(several, dialect="responses")
+    assert insist(several, dialect="responses", model="b").model == "b"
 
 
 def test_a_dialect_that_we_do_not_speak_is_no_option() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union
 
 import pytest
 
-from palaver.workflows.annotations import bare, hints_of, notes_of, sans_none
+from palaver.workflows.annotations import bare, hints_of, members_of, notes_of, sans_none
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -97,3 +98,22 @@ def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any,
 )
 def test_the_notes_on_an_annotation(annotation: Any, notes: list[Any]) -> None:
     assert list(notes_of(annotation)) == notes
+
+
+@pytest.mark.parametrize(
+    ("annotation", "members"),
+    [
+        (list[int], (int,)),
+        (Sequence[int] | None, (int,)),
+        (Annotated[list[int | str], "n"], (int, str)),
+        (list[Annotated[Annotated[int, "a"] | str | None, "b"]], (int, str, type(None))),
+        (dict[str, int], (str, int)),
+        (list, ()),
+        (int, ()),
+        (Literal["a"], ()),
+        ("list[Decimal]", ()),
+    ],
+    ids=str,
+)
+def test_what_a_collection_holds(annotation: Any, members: tuple[Any, ...]) -> None:
+    assert members_of(annotation) == members

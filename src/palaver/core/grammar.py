@@ -211,7 +211,9 @@ class Grammar:
                 prefix = "fil"
             case Data():
                 prefix = "dat"
-            case Refusal():
+            case Refusal(text=text):
+                if not text:
+                    return  # Like any text that says nothing.
                 prefix = "msg"
                 self._let_go()
             case None:

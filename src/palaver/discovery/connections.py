@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from palaver.core.descriptions import RESERVED, Description, Schemas, check_name
 from palaver.discovery.evidence import Dialect, Found
 from palaver.discovery.strangers import discover, insist
-from palaver.errors import InvalidOption, NotDiscovered
+from palaver.errors import InvalidOption
 from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
 from palaver.outbound import check_url
 
@@ -38,7 +38,7 @@ def connect(
     check_url(url)
     own = check_name(name if name is not None else _name_in(url))
     if dialect is not None and dialect not in CLIENTS:
-        raise InvalidOption(f"dialect={dialect!r} cannot be called yet. Spoken here: {', '.join(CLIENTS)}.")
+        raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
 
     async def look() -> Service | None:
         found = await discover(url, headers=headers, model=model)
@@ -66,9 +66,8 @@ def connect(
 
 
 def _service(name: str, found: Found) -> Service:
-    if found.dialect is None or found.dialect not in CLIENTS or found.call is None:
-        spoken = ", ".join(CLIENTS)
-        raise NotDiscovered(f"{found.url} speaks {found.dialect}, which cannot be called yet. Spoken here: {spoken}.")
+    assert found.dialect is not None  # insist() made sure of
+    assert found.call is not None  # both.
     schemas: dict[str, Any] = {key: found.schemas[key] for key in Schemas.__struct_fields__ if key in found.schemas}
     description = Description(
         name=name,
@@ -77,10 +76,12 @@ def _service(name: str, found: Found) -> Service:
         is_chat_source="declared" if found.confidence == "declared" else "derived",
         schemas=Schemas(**schemas),
         parameters=found.parameters,
-        streams=bool(found.streams),
+        # The OpenAI family is asked by a field, and who cannot stream answers whole.
+        streams=found.dialect in ("responses", "chat-completions") or bool(found.streams),
         remote=True,
     )
-    return Service(url=found.call.partition(" ")[2], dialect=found.dialect, description=description)
+    where = found.call.partition(" ")[2]
+    return Service(url=where, dialect=found.dialect, description=description, model=found.model)
 
 
 def _name_in(url: str) -> str:

@@ -86,14 +86,17 @@ async def discover(
             verdict, refused = _Verdict("none"), True
     known = verdict.known
     chosen = model or (known.models[0] if len(known.models) == 1 else None)
+    spoken = known.dialect
+    if verdict.evidence == "openai.models" and address.endpoint and _ENDPOINTS[address.endpoint] == "responses":
+        spoken = "responses"  # Such servers speak both, and the URL says which is meant.
     unreachable = all(tried.status in (None, *_GATEWAY_STATUSES) for tried in search.tried if tried.request)
     return Found(
         url=address.base,
         is_chat=verdict.is_chat,
         evidence=verdict.evidence,
         confidence=verdict.confidence,
-        dialect=known.dialect,
-        call=_call(address.base, known.dialect, known.endpoint, named=address.endpoint, evidence=verdict.evidence),
+        dialect=spoken,
+        call=_call(address.base, spoken, known.endpoint, named=address.endpoint, evidence=verdict.evidence),
         streams=known.streams,
         schemas=known.schemas,
         warnings=tuple(dict.fromkeys(_warnings(address, search, verdict, model, unreachable=unreachable))),
@@ -123,7 +126,7 @@ def insist(
     spoken, asked = dialect or found.dialect, model or found.model
     if chat is None or spoken is None:
         raise _failure(found)
-    if spoken == "chat-completions" and not asked:
+    if not asked and (spoken == "chat-completions" or (spoken == "responses" and found.models)):
         raise NotDiscovered(_unclear(found), details={"models": list(found.models)})
     warnings = list(found.warnings)
     if chat != found.is_chat and found.is_chat is not None:
@@ -328,7 +331,8 @@ def _call(
         case "invoke" | "run":
             usual = f"/{dialect}"
         case "responses":
-            usual = f"{_v1(base)}/responses" if evidence == "openai.models" else "/responses"
+            # MLflow's servers say that they are such; all others follow OpenAI.
+            usual = "/invocations" if evidence == "mlflow.info" else f"{_v1(base)}/responses"
         case "chat-completions":
             usual = f"{_v1(base)}/chat/completions"
     named = named if named and _ENDPOINTS[named] == dialect else None

@@ -5,18 +5,23 @@ What stands at a URL is found out elsewhere (discovery/); here it is only called
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import msgspec
 
 from palaver.core.calls import Call
 from palaver.core.descriptions import Description
-from palaver.core.events import TERMINAL, RunFailed
+from palaver.core.dialects import chat_completions as dialect
+from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunFinished, RunStarted, UsageAdded
+from palaver.core.fold import fold
+from palaver.core.grammar import Grammar
+from palaver.core.messages import Message
+from palaver.core.parts import Data
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout
 from palaver.outbound import CONNECT_SECONDS, client, printable
-from palaver.protocols import invoke, run, upstream
+from palaver.protocols import chat_completions, completion_replies, invoke, response_replies, run, upstream
 from palaver.protocols.base import Request
 from palaver.workflows.context import Context
 from palaver.workflows.options import Options
@@ -50,17 +55,28 @@ class _Replies(Protocol):
 class _Ask(Protocol):
     """The writing side."""
 
-    def __call__(self, call: Call, *, is_chat: bool, stream: bool) -> Request: ...
+    def __call__(self, call: Call, *, is_chat: bool, stream: bool, model: str | None) -> Request: ...
 
 
 class _Client(NamedTuple):
     request: _Ask
     replies: Callable[[str], _Replies]
+    has_values: bool = False
+    """Can a workflow that is no chat answer with its value? In the others all answers are messages."""
+
+
+def _without_model(ask: Callable[..., Request]) -> _Ask:
+    def asked(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> Request:  # noqa: ARG001
+        return ask(call, is_chat=is_chat, stream=stream)
+
+    return asked
 
 
 CLIENTS: Mapping[str, _Client] = {
-    "invoke": _Client(invoke.request, invoke.Replies),
-    "run": _Client(run.request, run.Replies),
+    "invoke": _Client(_without_model(invoke.request), invoke.Replies, has_values=True),
+    "run": _Client(_without_model(run.request), run.Replies, has_values=True),
+    "responses": _Client(response_replies.request, response_replies.Replies),
+    "chat-completions": _Client(chat_completions.request, completion_replies.Replies),
 }
 """The dialects in which we can call, by the name that discovery gives them."""
 
@@ -72,6 +88,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Where calls are posted."""
     dialect: str
     description: Description
+    model: str | None = None
+    """Whom to ask for there, in the dialects that name a model."""
 
 
 class RemoteWorkflow:
@@ -124,8 +142,10 @@ class RemoteWorkflow:
         speak, told = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         # A chat that was away until now was not called as one: then its messages, whole, are the value.
-        stream = told.streams and told.is_chat == read_as.is_chat
-        request = speak.request(call, is_chat=told.is_chat, stream=stream)
+        is_value = not read_as.is_chat and not speak.has_values
+        stream = told.streams and told.is_chat == read_as.is_chat and not is_value
+        heard: list[object] = []
+        request = speak.request(call, is_chat=told.is_chat, stream=stream, model=service.model)
         deadline = asyncio.get_running_loop().time() + WHOLE_SECONDS
         import httpx
 
@@ -138,14 +158,19 @@ class RemoteWorkflow:
                 await self._check(response, body)
                 replies = speak.replies(response.headers.get("content-type", ""))
                 while (piece := await body.next()) is not None:
-                    if body.size > WHOLE_BYTES and not replies.streamed:
+                    if body.size > WHOLE_BYTES and (is_value or not replies.streamed):
                         raise UpstreamFailed(f"The reply of {told.name} is larger than {WHOLE_BYTES} bytes.")
                     for value in replies.feed(piece):
+                        if is_value:
+                            heard.append(value)
+                            continue
                         yield self._shown(value)
                         if isinstance(value, TERMINAL):
                             return  # Nobody waits for what a remote may do after its last word.
-                for value in replies.end():
-                    yield self._shown(value) if replies.streamed or isinstance(value, RunFailed) else Returned(value)
+                heard += replies.end()
+                passes = replies.streamed and not is_value
+                for value in _as_value(heard, told, call.messages) if is_value else heard:
+                    yield self._shown(value) if passes or isinstance(value, Event) else Returned(value)
         except (httpx.HTTPError, TimeoutError) as error:
             raise self._explained(error) from None
 
@@ -238,3 +263,23 @@ async def _answer(http: "httpx.AsyncClient", url: str, request: Request, deadlin
     sent = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
     async with asyncio.timeout_at(deadline):
         return await http.send(sent, stream=True)
+
+
+def _as_value(given: Sequence[object], told: Description, history: Sequence[Message]) -> list[object]:
+    """The value in the whole answer of a service that can only speak: its messages, or what they hold for a value."""
+    grammar = Grammar("", history=history)
+    log = [*grammar.start(RunStarted())]
+    for one in given:
+        if isinstance(one, RunFailed | RunCancelled):
+            return [one]
+        if not isinstance(one, Event):
+            return [one]  # Something else than it promised; then that is the value.
+        log += grammar.end(one) if isinstance(one, RunFinished) else grammar.feed(one)
+    reply = fold(log)
+    usage = [UsageAdded(usage=reply.usage)] if reply.usage is not None else []
+    if told.is_chat:
+        messages = dialect.write(reply.messages)
+        return [*usage, messages[0] if len(messages) == 1 else messages]
+    parts = [part for message in reply.messages for part in message.parts]
+    outputs: list[Any] = [part.value for part in parts if isinstance(part, Data) and part.name == "output"]
+    return [*usage, outputs[0] if outputs else "".join(message.text for message in reply.messages)]

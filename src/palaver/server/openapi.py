@@ -9,6 +9,28 @@ _JSON: dict[str, Any] = {"application/json": {}}
 _ERROR: dict[str, Any] = {"description": "An error: its code and a line that says what to do.", "content": _JSON}
 _ANSWERS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
 
+_INPUTS: dict[str, Any] = {"custom_inputs": {"type": "object"}, "parameters": {"type": "object"}}
+_TEXT_OR_ITEMS: dict[str, Any] = {"type": ["string", "array"]}
+_MESSAGES: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
+
+
+def _body(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+_FLAG = {"type": "boolean"}
+_RESPONSES = _body(input=_TEXT_OR_ITEMS, model={"type": "string"}, stream=_FLAG, **_INPUTS)
+_FAMILIES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "v1/responses": ("OpenAI Responses", _RESPONSES),
+    "invocations": ("OpenAI Responses, as MLflow's clients want it", _RESPONSES),
+    "v1/chat/completions": (
+        "Chat Completions",
+        _body(messages=_MESSAGES, model={"type": "string"}, stream=_FLAG, **_INPUTS),
+    ),
+    "api/chat": ("the AI SDK's UI message stream", _body(id={"type": "string"}, messages=_MESSAGES)),
+}
+"""What every workflow answers in the shapes of others; their own documents say the rest."""
+
 
 def document(descriptions: Iterable[Description], default: str | None, api: Any, version: str) -> dict[str, Any]:
     """The joined document. `is_chat` stands on each operation; `messages` is in the body of /run only for a chat."""
@@ -80,4 +102,7 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
         f"{prefix}/invoke": {"post": operation("invoke", "Call it", bodies.invoke)},
         f"{prefix}/run": {"post": operation("run", "Call it, as Agenta's older clients do", bodies.run)},
         f"{prefix}/test": {"post": operation("test", "The same as /run", bodies.run)},
+    } | {
+        f"{prefix}/{path}": {"post": operation(path.replace("/", "_"), f"Call it: {name}", body, flags=False)}
+        for path, (name, body) in _FAMILIES.items()
     }

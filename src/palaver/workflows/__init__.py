@@ -7,6 +7,7 @@
     binding     a call -> the function's arguments, or everything that is wrong with it
     context     what a running workflow may ask and say
     produce     a function of any kind -> a stream of the values it gives; threads carries sync code
+    frameworks  whose object is this? Adapters, found by entry point
     replies     any value -> messages, parts and events (the reply grammar)
 
 Running is left to engine/, and what stands on the wire to protocols/.

@@ -4,7 +4,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 
@@ -36,12 +36,27 @@ def bare(annotation: Any) -> Any:
     return annotation if inner is annotation else bare(inner)
 
 
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """What a list or another collection holds by its annotation; of `list[A | B]` both."""
+    annotation = bare(annotation)
+    origin = get_origin(annotation)
+    if not isinstance(origin, type) or not issubclass(origin, Iterable):
+        return ()
+    return tuple(kind for held in get_args(annotation) for kind in _alternatives(bare(held)))
+
+
 def notes_of(annotation: Any) -> Iterator[Any]:
     """What `Annotated` adds to it, also as one half of `… | None`."""
     yield from getattr(annotation, "__metadata__", ())
     inner = sans_none(annotation)
     if inner is not annotation:
         yield from notes_of(inner)
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) not in (typing.Union, types.UnionType):
+        return (annotation,)
+    return tuple(kind for member in get_args(annotation) for kind in _alternatives(bare(member)))
 
 
 def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

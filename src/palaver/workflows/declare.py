@@ -4,15 +4,16 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 from palaver.core.descriptions import check_flags, check_name
 from palaver.core.history import SystemPolicy
 from palaver.errors import InvalidOption, NotAWorkflow
 from palaver.workflows.callables import definition, name_of
-from palaver.workflows.options import Limits, OnDisconnect, read_options
+from palaver.workflows.frameworks import framework_of
+from palaver.workflows.options import Limits, OnDisconnect, Options, read_options
 from palaver.workflows.signature import takes_messages
-from palaver.workflows.workflow import FunctionWorkflow
+from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
 _Function = Callable[..., Any]
 _Declare = Callable[[_Function], FunctionWorkflow]
@@ -37,34 +38,54 @@ class _Given(TypedDict, total=False):
 def chat(function: _Function, /, **given: Unpack[_Given]) -> FunctionWorkflow: ...
 @overload
 def chat(**given: Unpack[_Given]) -> _Declare: ...
-def chat(function: _Function | None = None, /, **given: Unpack[_Given]) -> FunctionWorkflow | _Declare:
+@overload
+def chat(thing: object, /, **given: Unpack[_Given]) -> Workflow: ...
+def chat(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declare:
     """Declare a chat: it takes a message history and answers with messages.
 
     The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
     message in any dialect, a list of them. Options: `name`, `description`, `flags`; `on_disconnect="cancel"|"finish"`,
     what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run.
+
+    An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
     declare = partial(_declare, given, is_chat=True)
-    return declare if function is None else declare(function)
+    return cast("_Declare", declare) if thing is None else declare(thing)
 
 
 @overload
 def workflow(function: _Function, /, **given: Unpack[_Given]) -> FunctionWorkflow: ...
 @overload
 def workflow(**given: Unpack[_Given]) -> _Declare: ...
-def workflow(function: _Function | None = None, /, **given: Unpack[_Given]) -> FunctionWorkflow | _Declare:
+@overload
+def workflow(thing: object, /, **given: Unpack[_Given]) -> Workflow: ...
+def workflow(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declare:
     """Declare a workflow that is no chat: arbitrary JSON in and out. Options as for `chat`."""
     declare = partial(_declare, given, is_chat=None)
-    return declare if function is None else declare(function)
+    return cast("_Declare", declare) if thing is None else declare(thing)
 
 
-def _declare(given: _Given, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
+def _declare(given: _Given, thing: object, *, is_chat: bool | None) -> Workflow:
+    framework = framework_of(thing)
+    if framework is None:
+        return _declare_function(given, thing, is_chat=is_chat)
+    told = given.get("name", type(thing).__name__)
+    adopted = framework.adopt(
+        thing,
+        name=given.get("name"),
+        description=given.get("description"),
+        flags=check_flags(told, given.get("flags", {}), is_chat=is_chat),
+        options=_options(given, told),
+    )
+    return adopted or _declare_function(given, thing, is_chat=is_chat)
+
+
+def _declare_function(given: _Given, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
     if not callable(function) or isinstance(function, type):
         raise NotAWorkflow(f"{function!r} is no workflow: declare a function, a coroutine or a generator.")
     name = given.get("name", name_of(function))
-    if unknown := ", ".join(given.keys() - _Given.__annotations__.keys()):
-        raise InvalidOption(f"{name}: there is no option {unknown}. Known: {', '.join(_Given.__annotations__)}.")
+    options = _options(given, name)
     flags = check_flags(check_name(name), given.get("flags", {}), is_chat=is_chat)
     if not flags["is_chat"] and takes_messages(function):
         _hint(function, f"{name} takes messages; declare it with @chat to make it a chat")
@@ -73,12 +94,18 @@ def _declare(given: _Given, function: Any, *, is_chat: bool | None) -> FunctionW
         name=name,
         description=given.get("description", _first_paragraph(function)),
         flags=flags,
-        options=read_options(
-            name,
-            on_disconnect=given.get("on_disconnect"),
-            system=given.get("system", "keep"),
-            limits=given.get("limits"),
-        ),
+        options=options,
+    )
+
+
+def _options(given: _Given, name: str) -> Options:
+    if unknown := ", ".join(given.keys() - _Given.__annotations__.keys()):
+        raise InvalidOption(f"{name}: there is no option {unknown}. Known: {', '.join(_Given.__annotations__)}.")
+    return read_options(
+        name,
+        on_disconnect=given.get("on_disconnect"),
+        system=given.get("system", "keep"),
+        limits=given.get("limits"),
     )
 
 

@@ -1,10 +1,11 @@
 """The reply grammar: what a workflow may return or yield, as messages, parts and events.
 
-In this order, and the first match wins: one of our own values; text; for a chat, messages in any dialect, alone or
-under `messages`; any other JSON. A sync machine beside core's grammar: this one understands, that one makes it lawful.
+In this order, and the first match wins: one of our own values; a framework's object; text; for a chat, messages in any
+dialect, alone or under `messages`; any other JSON. A sync machine beside core's grammar: this one understands, that one
+makes it lawful.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, takewhile
 from typing import Any, cast
 
@@ -16,9 +17,10 @@ from palaver.core.events import Event, TextDelta
 from palaver.core.extraction import dialect_of
 from palaver.core.grammar import Given
 from palaver.core.messages import Message
-from palaver.core.parts import Data, Part
+from palaver.core.parts import Data, Part, Text
 from palaver.core.usage import Usage
 from palaver.errors import BadStream, InvalidMessages
+from palaver.workflows.frameworks import Framework, Reader, framework_of
 from palaver.workflows.produce import Emitted, Returned
 
 _OURS = (Event | Part | Usage).__args__
@@ -28,12 +30,19 @@ class Replies:
     """Understands what one run of one workflow gives."""
 
     def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
         self._is_chat = is_chat
         self._history = history
         self._values: list[Any] = []
         self._text: list[str] = []
         self._returned: Any | UnsetType = UNSET
+        self._readers: dict[int, Reader] = {}  # By the identity of their framework's module.
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was left out, or is shown otherwise than it was given."""
+        told = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
+        return self._warnings + told
 
     def feed(self, value: object) -> Iterator[Given]:
         """What one value amounts to; raises BadStream for what is no answer at all."""
@@ -62,6 +71,11 @@ class Replies:
         else:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
 
+    def end(self) -> Iterator[Given]:
+        """What remains to be said when the workflow has come to its end."""
+        for reader in self._readers.values():
+            yield from reader.end()
+
     def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
         """The value of a workflow that is no chat: given with its end, returned, or made of what was yielded."""
         if self._is_chat:
@@ -84,6 +98,8 @@ class Replies:
                 yield value.usage
         elif isinstance(value, Message):
             yield from self._messages([value])
+        elif (given := self._foreign(value)) is not None or (given := self._foreign_under(value)) is not None:
+            yield from given
         elif (messages := self._read(value)) is not None:
             yield from self._messages(messages)
         else:
@@ -96,6 +112,52 @@ class Replies:
         if messages is None and isinstance(value, dict):
             messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
         return messages
+
+    def _foreign(self, value: object) -> Iterable[Given] | None:
+        """What a framework's objects amount to: one, or those that stand in a list; None where there are none."""
+        framework = framework_of(value)
+        given = self._reader(framework).feed(value) if framework is not None else None
+        if given is None and isinstance(value, list | tuple):
+            return self._foreign_list(cast("Sequence[object]", value))
+        return given
+
+    def _foreign_under(self, value: object) -> Iterable[Given] | None:
+        """The same of `{"messages": …}`, and of the updates of a graph: by node, such a change."""
+        if not isinstance(value, dict):
+            return None
+        state = cast("dict[object, object]", value)
+        changes: Iterable[object] = [state] if "messages" in state else state.values()
+        found = [
+            self._foreign(cast("dict[object, object]", change).get("messages"))
+            for change in changes
+            if isinstance(change, dict)
+        ]
+        listed = [given for given in found if given is not None]
+        return [each for given in listed for each in given] if listed else None
+
+    def _foreign_list(self, values: Sequence[object]) -> Iterable[Given] | None:
+        """Of a list some of which are a framework's objects, all that it says; None where that is not messages."""
+        whose = [framework_of(value) for value in values]
+        first = next((framework for framework in whose if framework), None)
+        if first is None:
+            return None
+        if isinstance(values, tuple) and (given := self._reader(first).feed(values)) is not None:
+            return given  # Two things that belong together, as LangGraph's message and its metadata.
+        said: list[Given] = []
+        for framework, run in groupby(values, framework_of):
+            if framework is not None:
+                given = self._reader(framework).feed(list(run))
+            else:
+                read = _as_messages(list(run))
+                given = None if read is None else self._messages(read)
+            if given is None:
+                return None
+            said += given
+        return said
+
+    def _reader(self, framework: Framework) -> Reader:
+        known = self._readers.get(id(framework))
+        return known or self._readers.setdefault(id(framework), framework.Reader(self._history))
 
     def _messages(self, messages: Sequence[Message]) -> Iterator[Given]:
         """The new ones: not the history again, and nobody speaks for the user but the user."""
@@ -117,19 +179,25 @@ class Replies:
             self._text.append(value)
             yield TextDelta(delta=value)
             return
+        framework = framework_of(value)
+        if framework is not None and (given := self._reader(framework).feed(value)) is not None:
+            for each in given:
+                self._text.append(_text_of(each))
+                yield each
+            return
         self._join_text()
         plain = _plain(value)
         self._values.append(plain)
         yield Data(name="output", value=plain)
 
     def _join_text(self) -> None:
-        if self._text:
-            self._values.append("".join(self._text))
-            self._text = []
+        if text := "".join(self._text):
+            self._values.append(text)
+        self._text = []
 
     def _warn(self, warning: str) -> None:
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        if warning not in self._warnings:
+            self._warnings.append(warning)
 
 
 def _as_messages(value: Any) -> Sequence[Message] | None:
@@ -146,6 +214,16 @@ def _as_messages(value: Any) -> Sequence[Message] | None:
         return dialects.read(value)
     except InvalidMessages as error:
         raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
+
+
+def _text_of(given: Given) -> str:
+    match given:
+        case TextDelta(delta=text) | Text(text=text):
+            return text
+        case Message():
+            return given.text
+        case _:
+            return ""
 
 
 def _is_ours(item: object) -> bool:

@@ -1,19 +1,20 @@
 """The promise that every workflow keeps, and the workflow that a Python function makes."""
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from palaver.core import dialects
 from palaver.core.calls import Call
 from palaver.core.descriptions import Description
+from palaver.core.messages import Message
 from palaver.errors import FaultyCall
 from palaver.workflows.binding import bind
 from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
 from palaver.workflows.options import Options
-from palaver.workflows.produce import produce
+from palaver.workflows.produce import Kind, kind_of, produce
 from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Signature, read_signature
 
@@ -59,6 +60,7 @@ class FunctionWorkflow:
     ) -> None:
         self.function = function
         self.options = options
+        self._kind: Kind = kind_of(function)
         self.signature: Signature = read_signature(function, is_chat=flags["is_chat"], name=name)
         self.description = Description(
             name=name,
@@ -101,11 +103,16 @@ class FunctionWorkflow:
         if faults:
             raise FaultyCall(faults)
         for argument in self.signature.of("messages"):
-            ours = self.signature.dialect == "palaver"
-            values[argument.name] = (
-                list(call.messages) if ours else dialects.write(call.messages, self.signature.dialect)
-            )
+            values[argument.name] = self._history(call.messages)
         return functools.partial(self._produce, values)
+
+    def _history(self, messages: Sequence[Message]) -> list[Any]:
+        """The messages as the function wants them."""
+        if self.signature.framework is not None:
+            return self.signature.framework.written(messages)
+        if self.signature.dialect == "palaver":
+            return list(messages)
+        return dialects.write(messages, self.signature.dialect)
 
     def _produce(self, values: dict[str, Any], context: Context) -> AsyncGenerator[object, None]:
         positional: list[Any] = []
@@ -115,4 +122,4 @@ class FunctionWorkflow:
                 named[argument.name] = context
             if argument.positional:
                 positional.append(named.pop(argument.name, argument.default))
-        return produce(self.function, functools.partial(self.function, *positional, **named), context)
+        return produce(self._kind, functools.partial(self.function, *positional, **named), context)

@@ -1,13 +1,4 @@
-"""The one HTTP client for URLs that point outside.
-
-Everything that Palaver asks of another server goes through here, so that the rules stand in one place: http and https
-only, no user info, no redirect and no proxy variable is followed, bodies are read up to a limit, and a stranger's text
-is made harmless before it is shown.
-
-For now only URLs that an operator named (in code, settings or on the command line) may be passed: any host is allowed.
-The guard that looks at addresses, for URLs which arrive over HTTP, comes later (security.md §6). Which paths are asked
-and what the answers mean is left to the callers.
-"""
+"""The client for URLs that an operator named: any host is allowed, nothing else is."""
 
 import functools
 import re
@@ -15,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from palaver.errors import InvalidOption, UpstreamFailed, UrlRefused
+from palaver.outbound.texts import printable
 
 if TYPE_CHECKING:
     import ssl
@@ -23,8 +15,6 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 
-# C0, DEL and C1 steer terminals; bidi marks reorder what is read; line separators and lone surrogates break logs.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 
@@ -49,10 +39,16 @@ def check_url(url: str) -> None:
         raise UrlRefused(f"{_shown(url)} has no valid port. Ports go from 1 to 65535.")
 
 
-def client(*, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> "httpx.AsyncClient":
+def client(
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 60.0,
+    transport: "httpx.AsyncBaseTransport | None" = None,
+) -> "httpx.AsyncClient":
     """A client for one origin: `headers` go with every request, `timeout` is for the first byte and for gaps.
 
-    Where a redirect would lead is in `response.extensions["location"]`, for the eye only.
+    Where a redirect would lead is in `response.extensions["location"]`, for the eye only. A `transport` makes the
+    connections in its own way (guard.py).
     """
     import httpx
 
@@ -61,7 +57,8 @@ def client(*, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -
     return httpx.AsyncClient(
         headers=sent,
         timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-        verify=_trust(),
+        verify=trust(),
+        transport=transport,
         trust_env=False,
         follow_redirects=False,
         event_hooks={"response": [_put_location_aside]},
@@ -69,7 +66,7 @@ def client(*, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -
 
 
 @functools.cache
-def _trust() -> "ssl.SSLContext":
+def trust() -> "ssl.SSLContext":
     """Whom we trust over TLS; reading all the certificates takes 20 ms, which no call should pay twice."""
     import httpx
 
@@ -87,12 +84,6 @@ async def read_limited(response: "httpx.Response", limit: int) -> bytes:
         if len(body) > limit:
             raise UpstreamFailed(f"The remote's answer is larger than {limit} bytes; the rest was not read.")
     return bytes(body)
-
-
-def printable(text: str, most: int = 200) -> str:
-    """A stranger's text, fit to be shown: one line, at most so many of its characters, and nothing that steers."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
 
 
 def _shown(url: str) -> str:

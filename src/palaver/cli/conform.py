@@ -1,0 +1,289 @@
+"""palaver conform: grade a server's streams, or one that was recorded."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_args
+
+import click
+import msgspec
+
+from palaver.conform import RULES, Broken, Protocol, Report, grade, grade_refusal, grade_whole, unanswered
+from palaver.conform.probes import PROMPT, Places, Probe, places, probes
+from palaver.core import jsons
+from palaver.errors import PalaverError, UpstreamFailed
+from palaver.outbound import check_url, printable, read_limited
+from palaver.outbound import client as outbound
+
+if TYPE_CHECKING:
+    import httpx
+
+_LARGEST = 16 * 1024 * 1024
+_NOT_SERVED = (404, 405, 410, 501)
+_REFUSED = (401, 403)
+_MODELS_SECONDS = 5.0
+_WIDTH = 160
+"""Of the table where there is no terminal: wide enough for a line per check."""
+
+
+class _Asked(NamedTuple):
+    """How a server is to be asked."""
+
+    model: str | None
+    prompt: str
+    ui_version: Literal[5, 6, 7]
+    strict: bool
+    seconds: float
+
+
+class _Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    protocol: Protocol
+    check: str
+    place: str
+    report: Report | None
+    """None where nothing could be graded."""
+    note: str = ""
+    """Why not."""
+    refused: bool = False
+    """Does it want credentials?"""
+
+    @property
+    def result(self) -> str:
+        if self.report is None:
+            return "refused" if self.refused else "not served"
+        if not self.report.ok:
+            return "broken"
+        return "ok" if not self.report.broken else "ok, but"
+
+
+class _Answer(NamedTuple):
+    """What came back; `fault` says why there is not all of it."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    fault: str = ""
+
+
+@click.command()
+@click.argument("url", required=False)
+@click.option("--file", "recorded", type=click.File("rb"), help="Grade this recorded stream (- for standard input).")
+@click.option("--protocol", type=click.Choice(get_args(Protocol)), help="Grade this one only.")
+@click.option("--model", help="The model to ask for.")
+@click.option("--prompt", default=PROMPT, show_default=True, help="What to say.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header along.")
+@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds per request.")
+@click.option("--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="Of the AI SDK.")
+@click.option("--strict", is_flag=True, help="Fail on rules that no client breaks without, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
+def command(
+    url: str | None,
+    recorded: BinaryIO | None,
+    protocol: Protocol | None,
+    headers: Sequence[str],
+    as_json: bool,
+    timeout: float,
+    ui_version: str,
+    **options: Any,
+) -> int:
+    """Grade the streams of the server at URL, or a recorded one: Responses, Chat Completions, AI SDK UI streams.
+
+    URL is a base, with or without /v1, or an endpoint. Exit code 0: every rule is kept that clients need; 1: one is
+    broken; 2: nothing could be graded.
+
+    \b
+    Examples:
+      palaver conform http://localhost:8642/eliza
+      palaver conform https://example.org/v1 --model tutor --header 'authorization: Bearer …' --json
+      curl -N …/v1/responses -d … | palaver conform --file - --protocol responses --strict
+    """
+    if (url is None) == (recorded is None):
+        raise click.UsageError("Give a URL, or --file with a recorded stream.")
+    version = cast("Literal[5, 6, 7]", int(ui_version))
+    asked = _Asked(**options, ui_version=version, seconds=timeout)
+    if recorded is not None:
+        if protocol is None:
+            raise click.UsageError("A recorded stream does not say what it is: give --protocol.")
+        report = grade(recorded.read(), protocol, ui_version=version, strict=asked.strict)
+        checks = [_Check(protocol=protocol, check="stream", place="a recorded stream", report=report)]
+    else:
+        assert url is not None
+        checks = asyncio.run(_grade_server(url, protocol, dict(map(_header, headers)), asked))
+    if as_json:
+        _print_json(checks, asked)
+    else:
+        _print_table(checks)
+    if all(check.report is None for check in checks):
+        return 2
+    return 0 if all(check.report is None or check.report.ok for check in checks) else 1
+
+
+def _header(given: str) -> tuple[str, str]:
+    name, colon, value = given.partition(":")
+    if not colon:
+        raise click.UsageError("A header is written as 'name: value'.")
+    return name.strip(), value.strip()
+
+
+# Asking
+
+
+async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, str], asked: _Asked) -> list[_Check]:
+    try:
+        check_url(url)
+        found = places(url, protocol)
+        async with outbound(headers=headers, timeout=asked.seconds) as http:
+            model = asked.model or await _only_model(http, found)
+            checks: list[_Check] = []
+            for spoken, place in found.endpoints.items():
+                checks += await _grade_endpoint(http, spoken, place, asked._replace(model=model))
+            return checks
+    except PalaverError as error:  # A URL or a header that cannot be used, or a server that cannot be reached.
+        raise click.ClickException(printable(error.message, 500)) from None
+
+
+async def _only_model(http: "httpx.AsyncClient", found: Places) -> str | None:
+    """The model of a server that lists just one."""
+    answer = await _ask(http, "GET", found.models, None, {}, _MODELS_SECONDS)
+    match jsons.parsed(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
+        case {"data": [{"id": str(name)}]}:
+            return name
+        case _:
+            return None
+
+
+async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: str, asked: _Asked) -> list[_Check]:
+    checks: list[_Check] = []
+    streamed: bytes | None = None
+    for probe in probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
+        answer = await _ask(http, "POST", place, jsons.encode(probe.body), probe.headers, asked.seconds)
+        if not checks and answer.status in (*_NOT_SERVED, *_REFUSED):
+            note, refused = f"{answer.status}: {_message(answer.body)}", answer.status in _REFUSED
+            return [_Check(protocol=protocol, check=probe.name, place=place, report=None, note=note, refused=refused)]
+        report = _graded(probe, answer, streamed, asked)
+        if probe.kind == "stream" and streamed is None:
+            streamed = answer.body
+        checks.append(_Check(protocol=protocol, check=probe.name, place=place, report=report))
+    return checks
+
+
+def _graded(probe: Probe, answer: _Answer, streamed: bytes | None, asked: _Asked) -> Report:
+    protocol, strict = probe.protocol, asked.strict
+    if answer.fault:
+        return unanswered(answer.fault, protocol, strict=strict)
+    if probe.kind == "refusal":
+        return grade_refusal(answer.status, answer.body, protocol, strict=strict)
+    if answer.status != 200:
+        return unanswered(f"the answer is {answer.status}: {_message(answer.body)}", protocol, strict=strict)
+    if probe.kind == "whole":
+        return grade_whole(answer.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
+    return grade(answer.body, protocol, headers=answer.headers, ui_version=asked.ui_version, strict=strict)
+
+
+async def _ask(
+    http: "httpx.AsyncClient", method: str, url: str, body: bytes | None, headers: Any, seconds: float
+) -> _Answer:
+    import httpx
+
+    sent = {"connection": "close", **({"content-type": "application/json"} if body is not None else {}), **headers}
+    status, head = 0, dict[str, str]()
+    try:
+        async with asyncio.timeout(seconds), http.stream(method, url, content=body, headers=sent) as response:
+            status, head = response.status_code, dict(response.headers)
+            return _Answer(status, head, await read_limited(response, _LARGEST))
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise UpstreamFailed(f"{url} cannot be reached: {printable(str(error))}") from None
+    except (TimeoutError, httpx.TimeoutException):
+        return _Answer(status, head, b"", f"there was no whole answer within {seconds:g} s")
+    except UpstreamFailed as error:
+        return _Answer(status, head, b"", error.message.rstrip("."))
+    except httpx.HTTPError as error:
+        return _Answer(status, head, b"", f"the connection broke: {printable(str(error))}")
+
+
+def _message(body: bytes) -> str:
+    """What a refusal says, in any of the usual shapes."""
+    match jsons.parsed(body.decode("utf-8", "replace")):
+        case {"error": {"message": str(message)}} | {"detail": str(message)} | {"message": str(message)}:
+            return message
+        case str(text):
+            return text
+        case _:
+            return "no message"
+
+
+# Printing. Whatever a server said is made printable here, and nowhere sooner.
+
+
+def _print_table(checks: Sequence[_Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, emoji=False, width=_WIDTH)
+    table = Table("protocol", "check", "result", "first broken rule", "frame")
+    for check in checks:
+        first = _shown_first(check)
+        rule = f"{first.rule} ({first.severity}): {first.why}" if first else check.note
+        frame = "" if first is None or first.frame_index is None else f"{first.frame_index}: {first.frame}"
+        colour = {"ok": "green", "ok, but": "yellow", "broken": "bold red"}.get(check.result, "dim")
+        table.add_row(
+            check.protocol,
+            check.check,
+            Text(check.result, colour),
+            Text(printable(rule, 100)),
+            Text(printable(frame, 60)),
+        )
+    console.print(table)
+    for check in checks:
+        for line in _details(check):
+            console.print(Text(line), soft_wrap=True)
+
+
+def _shown_first(check: _Check) -> Broken | None:
+    report = check.report
+    return None if report is None else report.first or next(iter(report.broken), None)
+
+
+def _details(check: _Check) -> list[str]:
+    """Each broken rule once, with the first frame that broke it."""
+    lines: list[str] = []
+    by_rule: dict[str, list[Broken]] = {}
+    for one in check.report.broken if check.report is not None else ():
+        by_rule.setdefault(one.rule, []).append(one)
+    for rule, found in by_rule.items():
+        first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        at = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
+        lines += [
+            f"{check.protocol}, {check.check}{at}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
+            f"    rule: {RULES[rule].says}",
+        ]
+        if first.frame:
+            lines.append(f"    frame: {printable(first.frame, 300)}")
+    return lines
+
+
+def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
+    rows = [
+        {
+            "protocol": check.protocol,
+            "check": check.check,
+            "place": check.place,
+            "result": check.result,
+            "note": printable(check.note, 300),
+            "frames": check.report.frames if check.report is not None else 0,
+            "broken": [_row(one) for one in check.report.broken] if check.report is not None else [],
+        }
+        for check in checks
+    ]
+    graded = [check.report for check in checks if check.report is not None]
+    told = {"ok": bool(graded) and all(report.ok for report in graded), "strict": asked.strict, "checks": rows}
+    click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+
+
+def _row(one: Broken) -> dict[str, Any]:
+    said = {"frame": printable(one.frame, 2000), "why": printable(one.why, 500), "says": RULES[one.rule].says}
+    return msgspec.to_builtins(one) | said

@@ -1,0 +1,134 @@
+"""A recorded event stream as frames, with all that a checker wants to know of each. Reads anything, raises never."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of one frame's data that are looked at."""
+DEEPEST = 400
+DONE = b"[DONE]"
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """One server-sent event that has data."""
+
+    index: int
+    """From 0."""
+    line: int
+    """Where it begins, from 1."""
+    data: bytes
+    event: str | None = None
+    extra: tuple[str, ...] = ()
+    """What else stands in it: names of other fields, `comment` for a comment."""
+    closed: bool = True
+    """Does an empty line end it?"""
+    value: dict[str, Any] | None = None
+    """Its JSON object."""
+    fault: str | None = None
+    """Why there is none."""
+
+    @property
+    def is_done(self) -> bool:
+        """Is it the word that ends a stream?"""
+        return self.data == DONE
+
+    @property
+    def text(self) -> str:
+        """Its data, to be shown."""
+        return self.data[:8192].decode("utf-8", "replace")
+
+
+def read(stream: bytes) -> list[Frame]:
+    """The frames of a whole stream."""
+    return list(_frames(stream))
+
+
+def past(frames: list[Frame]) -> Frame:
+    """A frame for what is missing: it stands after the last one, and is empty."""
+    last = frames[-1].line if frames else 1
+    return Frame(index=len(frames), line=last, data=b"")
+
+
+def _frames(stream: bytes) -> Iterator[Frame]:
+    lines = stream.removeprefix(_BYTE_ORDER_MARK).splitlines()
+    index, event = 0, _Event()
+    for number, line in enumerate(lines, 1):
+        if line:
+            event.take(line, number)
+        else:
+            if event.data:
+                yield event.frame(index, closed=True)
+                index += 1
+            event = _Event()
+    if event.data:
+        yield event.frame(index, closed=False)
+
+
+class _Event:
+    """The lines of one event, as they come."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self._line = 0
+        self._event: str | None = None
+        self._extra: list[str] = []
+
+    def take(self, line: bytes, number: int) -> None:
+        self._line = self._line or number
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                self.data.append(value)
+            case b"event":
+                self._event = value.decode("utf-8", "replace")
+            case b"":
+                self._extra.append("comment")
+            case _:
+                self._extra.append(name[:40].decode("utf-8", "replace"))
+
+    def frame(self, index: int, *, closed: bool) -> Frame:
+        data = b"\n".join(self.data)
+        value, fault = (None, None) if data == DONE else decoded(data)
+        return Frame(
+            index=index,
+            line=self._line,
+            data=data,
+            event=self._event,
+            extra=tuple(self._extra),
+            closed=closed,
+            value=value,
+            fault=fault,
+        )
+
+
+def decoded(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
+    """The JSON object in that text, or why there is none to read."""
+    if len(data) > LARGEST:
+        return None, f"it has more than {LARGEST} bytes"
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return None, f"it cannot be read: {error}"
+    if not isinstance(value, dict):
+        return None, "it is JSON, but no object"
+    found = cast("dict[str, Any]", value)
+    return (None, f"it is nested deeper than {DEEPEST} levels") if _is_too_deep(found, data) else (found, None)
+
+
+def _is_too_deep(value: dict[str, Any], data: bytes) -> bool:
+    """Would it be trouble to compare or to write it? Few brackets tell without a look."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return False
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        below: list[Any] = []
+        for item in level:
+            below += cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
+        level = [item for item in below if isinstance(item, dict | list)]
+    return bool(level)

@@ -1,0 +1,112 @@
+"""Grading: a recorded stream, a whole body or a refusal in, a report out.
+
+report = grade(stream, "responses")
+assert report.faults == (), str(report)
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, assert_never
+
+from palaver.conform import answers, chat_completions, framing, responses, ui_stream
+from palaver.conform.findings import Findings, Report, shown
+from palaver.conform.frames import decoded, past, read
+from palaver.conform.rules import Protocol
+from palaver.conform.ui_stream import Version
+
+WholeFrom = Literal["same-run", "another-run"]
+"""Is the whole body of the run that was streamed, or of another one with the same prompt?"""
+
+_Checker = responses.Checker | chat_completions.Checker | ui_stream.Checker
+
+
+def grade(
+    stream: bytes,
+    protocol: Protocol,
+    *,
+    whole: Any = None,
+    whole_from: WholeFrom = "same-run",
+    history: Collection[str] = (),
+    headers: Mapping[str, str] | None = None,
+    ui_version: Version = 6,
+    strict: bool = True,
+) -> Report:
+    """Hold a stream against every rule of its protocol.
+
+    `whole` is the body (decoded, or bytes) of the same run when it was not streamed; `history` the ids of calls in the
+    request that have no result yet; `headers` those of the streamed answer. With `strict` a should is a fault too.
+    """
+    findings = Findings(protocol)
+    checker, count = _follow(findings, stream, history, ui_version)
+    if headers is not None:
+        framing.check_head(findings, {name.lower(): value for name, value in headers.items()})
+    if whole is not None:
+        _check_whole(findings, whole, checker, whole_from)
+    return findings.report(frames=count, strict=strict)
+
+
+def grade_whole(
+    whole: Any,
+    protocol: Protocol,
+    *,
+    stream: bytes | None = None,
+    whole_from: WholeFrom = "same-run",
+    strict: bool = True,
+) -> Report:
+    """Hold a body that was not streamed against the rules for it, and against the stream, which is not graded here."""
+    findings = Findings(protocol)
+    checker = None if stream is None else _follow(Findings(protocol), stream, (), 6)[0]
+    _check_whole(findings, whole, checker, whole_from)
+    return findings.report(strict=strict)
+
+
+def grade_refusal(status: int, body: bytes, protocol: Protocol, *, strict: bool = True) -> Report:
+    """Hold the answer to a request that nobody can read against the rules for it."""
+    findings = Findings(protocol)
+    answers.check_refusal(findings, status, body)
+    return findings.report(strict=strict)
+
+
+def unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
+    """The report on a plain prompt to which no answer came that could be graded."""
+    findings = Findings(protocol)
+    findings.broke("E1", None, why)
+    return findings.report(strict=strict)
+
+
+def _follow(findings: Findings, stream: bytes, history: Collection[str], ui_version: Version) -> tuple[_Checker, int]:
+    frames = read(stream)
+    framed, checker = framing.Checker(findings), _checker(findings, history, ui_version)
+    for frame in frames:
+        framed.feed(frame)
+        checker.feed(frame)
+    end = past(frames)
+    framed.end(end)
+    checker.end(end)
+    return checker, len(frames)
+
+
+def _checker(findings: Findings, history: Collection[str], ui_version: Version) -> _Checker:
+    match findings.protocol:
+        case "responses" | "invocations":
+            return responses.Checker(findings, history=history)
+        case "chat-completions":
+            return chat_completions.Checker(findings)
+        case "ui-stream":
+            return ui_stream.Checker(findings, version=ui_version, history=history)
+        case _:
+            assert_never(findings.protocol)
+
+
+def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole_from: WholeFrom) -> None:
+    body, same_run = whole, whole_from == "same-run"
+    if isinstance(whole, bytes):
+        body, fault = decoded(whole)
+        if fault is not None:
+            findings.broke("F3", None, f"the body is {shown(whole[:200].decode('utf-8', 'replace'))}: {fault}")
+            return
+    if findings.protocol == "chat-completions":
+        answer = checker.answer if isinstance(checker, chat_completions.Checker) else None
+        chat_completions.check_whole(findings, body, answer, same_run=same_run)
+    elif findings.protocol != "ui-stream":  # That has no whole form.
+        terminal = checker.terminal if isinstance(checker, responses.Checker) else None
+        responses.check_whole(findings, body, terminal, same_run=same_run)

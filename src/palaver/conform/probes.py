@@ -1,0 +1,99 @@
+"""The requests with which a server is graded: a prompt, streamed and whole, and a request that nobody can read."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from palaver.conform.rules import Protocol
+from palaver.conform.ui_stream import Version
+
+PROMPT = "Say hello in one short sentence."
+
+Kind = Literal["stream", "whole", "refusal"]
+
+# What a URL may end in, and what is spoken there. `/responses` without `/v1` is MLflow's.
+_ENDINGS: Mapping[str, Protocol] = {
+    "/v1/responses": "responses",
+    "/responses": "invocations",
+    "/invocations": "invocations",
+    "/v1/chat/completions": "chat-completions",
+    "/chat/completions": "chat-completions",
+    "/api/chat": "ui-stream",
+}
+
+
+class Places(Struct, frozen=True):
+    """Where a server is asked."""
+
+    endpoints: Mapping[Protocol, str]
+    models: str
+    """Where its models are listed, if they are."""
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """One request, and what its answer is held against."""
+
+    protocol: Protocol
+    kind: Kind
+    name: str
+    """For people."""
+    body: dict[str, Any]
+    headers: Mapping[str, str] = {}
+
+
+def places(url: str, protocol: Protocol | None = None) -> Places:
+    """The endpoints below a base URL, with or without `/v1`; a URL that is an endpoint is asked as it is."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    ending = next((ending for ending in _ENDINGS if path.endswith(ending)), None)
+    root = path.removesuffix(ending or "").removesuffix("/v1")
+
+    def at(path: str) -> str:
+        return parts._replace(path=path, query="", fragment="").geturl()
+
+    usual: dict[Protocol, str] = {
+        "responses": at(f"{root}/v1/responses"),
+        "invocations": at(f"{root}/invocations"),
+        "chat-completions": at(f"{root}/v1/chat/completions"),
+        "ui-stream": at(f"{root}/api/chat"),
+    }
+    if ending is not None:
+        found: dict[Protocol, str] = {protocol or _ENDINGS[ending]: at(path)}
+    else:
+        found = usual if protocol is None else {protocol: usual[protocol]}
+    return Places(found, at(f"{root}/v1/models"))
+
+
+def probes(
+    protocol: Protocol, *, prompt: str = PROMPT, model: str | None = None, ui_version: Version = 6
+) -> list[Probe]:
+    """The requests for one protocol, in the order in which they are sent: the first one streams."""
+
+    def probe(kind: Kind, name: str, **body: Any) -> Probe:
+        named = {"model": model} if model is not None and protocol != "ui-stream" else {}
+        headers = {"x-palaver-ui-version": str(ui_version)} if protocol == "ui-stream" else {}
+        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers)
+
+    message = {"role": "user", "content": prompt}
+    match protocol:
+        case "responses" | "invocations":
+            return [
+                probe("stream", "stream", input=[message], stream=True),
+                probe("whole", "whole", input=[message], stream=False),
+                probe("refusal", "bad request", input=42),
+            ]
+        case "chat-completions":
+            return [
+                probe("stream", "stream", messages=[message], stream=True),
+                probe("stream", "usage", messages=[message], stream=True, stream_options={"include_usage": True}),
+                probe("whole", "whole", messages=[message], stream=False),
+                probe("refusal", "bad request"),
+            ]
+        case "ui-stream":
+            said = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": prompt}]}
+            return [
+                probe("stream", "stream", id="palaver-conform", messages=[said], trigger="submit-message"),
+                probe("refusal", "bad request", id="palaver-conform", messages=42),
+            ]

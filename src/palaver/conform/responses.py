@@ -1,0 +1,187 @@
+"""Responses streams, in both profiles: the whole run, from `response.created` to its terminal frame."""
+
+from collections.abc import Collection
+from typing import Any
+
+from palaver.conform.bodies import check_item, check_output, check_response
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, shown, text_in
+from palaver.conform.frames import Frame
+from palaver.conform.items import Items
+
+_LIFECYCLE = ("created", "queued", "in_progress", "completed", "failed", "incomplete")
+_TERMINAL = ("completed", "failed", "incomplete")
+_OWN = ("palaver:data", "palaver:file")
+
+
+class Checker:
+    """Follows one run. `history` are the ids of calls in the input that have no result yet."""
+
+    def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
+        self._broke = findings.broke
+        self._findings = findings
+        self._items = Items(findings, history)
+        self._created = False
+        self._id: str | None = None
+        self._next = 0
+        self._failed: Frame | None = None
+        self._before = ""
+        self._typed = 0
+        self.terminal: dict[str, Any] | None = None
+        """The response object of the frame that ended the run."""
+        self._ended = False
+
+    def feed(self, frame: Frame) -> None:
+        """Look at the next frame."""
+        value = frame.value
+        if value is None:
+            return
+        kind = text_in(value, "type")
+        if kind is None:
+            self._untyped(frame, value)
+            return
+        if self._ended:
+            self._broke("I3", frame, "it stands after the terminal frame")
+        self._number(frame, value)
+        if not self._typed and kind != "response.created":
+            self._broke("I1", frame, "the first frame is not response.created")
+        self._typed += 1
+        self._one(frame, kind, value)
+        self._before = kind
+
+    def end(self, past: Frame) -> None:
+        """The stream is over."""
+        if not self._typed:
+            self._broke("I1", past, "there is no response.created")
+        if not self._ended:
+            self._items.end(past)
+            self._broke("I3", past, "the stream ends without response.completed, .failed or .incomplete")
+
+    def _one(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        word = kind.removeprefix("response.")
+        if kind == "error":
+            self._error(frame, value)
+        elif kind == "responses.completed":
+            self._plural(frame, value)
+        elif word == kind:
+            if self._findings.protocol == "responses" or kind not in _OWN:
+                self._broke("I14", frame, f"clients do not know events of type {shown(kind)}")
+        elif word in _LIFECYCLE:
+            self._lifecycle(frame, word, value)
+        elif word.startswith("output_item.") or "item_id" in value:
+            self._items.feed(frame, word, value)
+        else:
+            self._broke("I1", frame, f"{kind} belongs to no item")
+
+    def _number(self, frame: Frame, value: dict[str, Any]) -> None:
+        number = number_in(value, "sequence_number")
+        if number != self._next:
+            self._broke("I4", frame, f"sequence_number is {shown(value.get('sequence_number'))}, not {self._next}")
+        self._next = (self._next if number is None else number) + 1
+
+    def _untyped(self, frame: Frame, value: dict[str, Any]) -> None:
+        if value.keys() != {"trace_id"} or not isinstance(value["trace_id"], str):
+            self._broke("F3", frame, f"its type is {shown(value.get('type'))}")
+        elif not self._ended:
+            self._broke("I1", frame, "the trace frame stands before the terminal one")
+
+    def _lifecycle(self, frame: Frame, word: str, value: dict[str, Any]) -> None:
+        if word == "created":
+            if self._created:
+                self._broke("I1", frame, "response.created comes again")
+            self._created = True
+        body = object_in(value, "response")
+        if body is None:
+            self._broke("F3", frame, f"response is {shown(value.get('response'))}, not an object")
+            body = {}
+        else:
+            check_response(self._findings, frame, body, word)
+            self._same_id(frame, body)
+        if word in _TERMINAL:
+            self._terminal(frame, word, body)
+
+    def _same_id(self, frame: Frame, body: dict[str, Any]) -> None:
+        said = text_in(body, "id")
+        self._id = self._id or said
+        if said != self._id:
+            self._broke("I2", frame, f"the response id is {shown(said)}, it was {shown(self._id)}")
+
+    def _terminal(self, frame: Frame, word: str, body: dict[str, Any]) -> None:
+        if self._ended:
+            return  # Told already, as a frame after the end.
+        self._ended, self.terminal = True, body
+        self._items.end(frame)
+        if (output := list_in(body, "output")) is not None:
+            check_output(self._findings, frame, output, self._items.finished)
+        if (word == "failed") != (self._failed is not None):
+            self._broke("I13", frame, "no error stands before it" if word == "failed" else "an error stands before it")
+        if self._findings.protocol == "invocations" and self._before != "responses.completed":
+            self._broke("I17b", frame, "there is no responses.completed directly before it")
+
+    def _error(self, frame: Frame, value: dict[str, Any]) -> None:
+        self._failed = frame
+        nested = object_in(value, "error")
+        if text_in(value, "message") is None and text_in(nested or {}, "message") is None:
+            self._broke("F3", frame, "the error has no message")
+            return
+        fields = ("code", "message", "param")
+        if not value.keys() >= set(fields) or nested is None or any(nested.get(key) != value[key] for key in fields):
+            self._broke("I13b", frame, "it is not spelled in both ways")
+
+    def _plural(self, frame: Frame, value: dict[str, Any]) -> None:
+        if self._findings.protocol == "responses":
+            self._broke("I14", frame, "clients do not know events of this type")
+            return
+        if self._before == "responses.completed":
+            self._broke("I17b", frame, "it comes again")
+        body = object_in(value, "response") or {}
+        if object_in(body, "usage") is None or text_in(body, "status") is None:
+            self._broke("I17", frame, f"the response is {shown(body)}")
+
+
+def check_whole(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
+    """An answer that was not streamed; `terminal` is the response object that ended the stream, where there was one."""
+    value = as_object(body)
+    if value is None:
+        findings.broke("F3", None, f"the body is {shown(body)}, not an object")
+        return
+    if terminal is not None and terminal.get("status") == "failed" and same_run:
+        if value.get("response_id") != terminal.get("id") or "error" not in value:
+            findings.broke("I16", None, f"the run failed, and the body is {shown(value)}")
+        return
+    check_response(findings, None, value, "whole")
+    output = list_in(value, "output") or []
+    for item in output:
+        if (said := as_object(item)) is not None and text_in(said, "type") is not None:
+            check_item(findings, None, said)
+        else:
+            findings.broke("F3", None, f"an item is {shown(item)}")
+    if terminal is None:
+        return
+    if same_run:
+        if value != terminal:
+            findings.broke("I16", None, _difference(value, terminal))
+    else:
+        _compare_loosely(findings, value, terminal)
+
+
+def _difference(body: dict[str, Any], terminal: dict[str, Any]) -> str:
+    keys = sorted(body.keys() | terminal.keys())
+    differing = [key for key in keys if (key in body, body.get(key)) != (key in terminal, terminal.get(key))]
+    return f"it differs from the terminal response in {shown(differing)}"
+
+
+def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[str, Any]) -> None:
+    """Two runs of one prompt: models vary, so the words and even the number of items may differ."""
+    said, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
+    if bool(said) != bool(streamed):
+        findings.broke("I16", None, f"output has {len(said)} items, the stream's had {len(streamed)}")
+    if odd := sorted(body.keys() ^ terminal.keys()):
+        findings.broke("I16b", None, f"only one of body and stream has {shown(odd)}")
+    whole, told = _keys_by_type(said), _keys_by_type(streamed)
+    for kind in sorted(whole.keys() & told.keys()):
+        if odd := sorted(whole[kind] ^ told[kind]):
+            findings.broke("I16b", None, f"of two {kind} items only one has {shown(odd)}")
+
+
+def _keys_by_type(items: list[Any]) -> dict[str, set[str]]:
+    return {kind: set(item) for item in items if (kind := text_in(as_object(item) or {}, "type")) is not None}

@@ -1,0 +1,337 @@
+"""The rules, each with its name, what it says and who breaks without it: for the checkers, the command and the docs.
+
+`I1` to `I16` are the invariants of the Responses contract under their own numbers. A part of one that breaks no client
+stands beside it under the same number and a `b`. A rule is a *must* where a real client breaks, and a *should* where it
+is only ours: shown, but no reason to fail a stranger.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+Protocol = Literal["responses", "invocations", "chat-completions", "ui-stream"]
+"""What is spoken. `responses` and `invocations` are the two profiles of one protocol."""
+Severity = Literal["must", "should"]
+
+_ALL: tuple[Protocol, ...] = ("responses", "invocations", "chat-completions", "ui-stream")
+_BOTH: tuple[Protocol, ...] = ("responses", "invocations")
+_OPEN: tuple[Protocol, ...] = ("responses",)
+_INVOCATIONS: tuple[Protocol, ...] = ("invocations",)
+_CHAT: tuple[Protocol, ...] = ("chat-completions",)
+_UI: tuple[Protocol, ...] = ("ui-stream",)
+_OURS: tuple[Protocol, ...] = ()
+
+
+class Rule(Struct, frozen=True):
+    """One thing that a stream, a body or a refusal has to keep."""
+
+    id: str
+    says: str
+    must: tuple[Protocol, ...]
+    """Where a client breaks without it. Anywhere else it is a should."""
+    breaks: str
+    """Which clients break, or why it is only a should."""
+
+
+FRAMING = (
+    Rule("F1", "the data of every event is one JSON object in UTF-8, or `[DONE]`", _ALL, "every reader"),
+    Rule("F2", "the last event is closed by an empty line", _ALL, "readers that keep to the standard drop it"),
+    Rule("F3", "a frame has the fields that its type needs, of the right type", _ALL, "every typed reader"),
+    Rule(
+        "F4",
+        "`event:` repeats `type` on `responses` and stands nowhere else; no `id:`, `retry:` or other field, and no "
+        "comment inside an event",
+        _OURS,
+        "Open Responses validators alone ask for `event:`",
+    ),
+    Rule("F5", "the content type is `text/event-stream`", _ALL, "browsers' EventSource and what is modelled on it"),
+    Rule("F6", "nothing stands after `[DONE]`", _ALL, "the OpenAI SDKs stop reading there"),
+)
+
+RESPONSES = (
+    Rule(
+        "I1",
+        "`response.created` is first, once; the only frames without an item are lifecycle, `error`, own and trace ones",
+        _OPEN,
+        "`stream()` of both OpenAI SDKs; MLflow's own agents begin without it",
+    ),
+    Rule("I2", "one response id throughout", _OPEN, "OpenAI SDKs; MLflow clients read no id"),
+    Rule(
+        "I3",
+        "exactly one of `response.completed`, `.failed`, `.incomplete`, and it is the last typed frame",
+        _OPEN,
+        "OpenAI SDKs and Open Responses validators; MLflow's own agents send none",
+    ),
+    Rule("I3b", "`[DONE]` is the last line", _OURS, "Open Responses validators alone; OpenAI's servers send none"),
+    Rule(
+        "I4",
+        "`sequence_number` is 0, 1, 2 … without gap",
+        _OPEN,
+        "`@ai-sdk/open-responses`, and everyone who resumes; MLflow sends none",
+    ),
+    Rule(
+        "I5",
+        "`output_index` of added items is 0, 1, 2 …; every later frame of it repeats its index, id, type and `call_id`",
+        _OPEN,
+        "`stream()` of both OpenAI SDKs; MLflow sends none",
+    ),
+    Rule(
+        "I6",
+        "item ids are unique, and so are the `call_id`s of function calls",
+        _BOTH,
+        "the Databricks provider loses text, the AI SDK mixes up tools",
+    ),
+    Rule(
+        "I7",
+        "every item that began has its `response.output_item.done`, and nothing follows for it",
+        _BOTH,
+        "MLflow's traces lack it, SDKs lose the rest",
+    ),
+    Rule(
+        "I7b",
+        "an item begins with its `added`, and so does each part of it; each part and each text has its `done`",
+        _OPEN,
+        "`stream()` of both OpenAI SDKs; MLflow's own agents send deltas and done items alone",
+    ),
+    Rule(
+        "I8",
+        "between an item's `added` and `done` stand only its own frames, or whole `palaver:*` items",
+        _BOTH,
+        "the Databricks provider drops text, ChatOpenAI mixes arguments",
+    ),
+    Rule(
+        "I9",
+        "joined deltas, the text of `.done` and the text of the item are equal; arguments and refusals too",
+        _BOTH,
+        "two clients show two answers",
+    ),
+    Rule("I10", "`content_index` and `summary_index` are 0", _OURS, "ours: one item, one part; OpenAI sends several"),
+    Rule(
+        "I10b",
+        "`annotation_index` is 0, 1, 2 …, no annotation stands before the last delta, and the part has them all",
+        _INVOCATIONS,
+        "the Databricks provider loses the text after it; OpenAI's servers mix them",
+    ),
+    Rule(
+        "I11",
+        "every function_call_output follows its function_call, here or in the input, and only once",
+        _BOTH,
+        "the AI SDK's stream dies",
+    ),
+    Rule(
+        "I12",
+        "the terminal `output` lists the done items by index: same ids, types, texts, arguments and outputs",
+        _BOTH,
+        "what was shown is not what is kept",
+    ),
+    Rule("I12b", "and it equals them deeply", _OURS, "ours: SDKs take either"),
+    Rule(
+        "I13",
+        "a failed run has `error` before `response.failed`, and only a failed run has it",
+        _INVOCATIONS,
+        "the Databricks provider is blind to `response.failed`",
+    ),
+    Rule(
+        "I13b",
+        "the error frame is spelled flat (`code`, `message`, `param`) and nested (`error`)",
+        _OURS,
+        "MLflow and LangChain read the flat one, SDKs the nested one; OpenAI sends one",
+    ),
+    Rule(
+        "I14",
+        "own event types begin `palaver:` and stand on `invocations` only, as does `responses.completed`; items there "
+        "have types that MLflow knows",
+        _BOTH,
+        "openai-node's `stream()` throws on an unknown event, MLflow on an unknown item",
+    ),
+    Rule("I14b", "item types are OpenAI's or begin `palaver:`", _OURS, "SDKs pass unknown items on"),
+    Rule(
+        "I15",
+        "a message is the assistant's and has a part, `annotations` is a list, no id, call_id, text or output is null",
+        _BOTH,
+        "MLflow's validation, `generateText`",
+    ),
+    Rule("I15b", "a message has exactly one part, which is not empty", _OURS, "ours: OpenAI sends several"),
+    Rule(
+        "I16",
+        "the whole body is the terminal `response` of the same run (of another: it says something if the stream did)",
+        _BOTH,
+        "streamed and not streamed differ",
+    ),
+    Rule("I16b", "the whole body of another run has the same keys", _OURS, "servers may say less when asked otherwise"),
+    Rule(
+        "I17",
+        "`responses.completed` has `usage` and `status`",
+        _INVOCATIONS,
+        "the Databricks provider throws",
+    ),
+    Rule(
+        "I17b",
+        "on `invocations` it stands directly before the terminal frame",
+        _OURS,
+        "the Databricks provider then knows no usage and no finish reason; MLflow's own agents send none",
+    ),
+    Rule(
+        "I18",
+        "on `invocations` no refusal part, and no annotation but url_citation with both indexes",
+        _INVOCATIONS,
+        "the Databricks provider dies of a refusal, `generateText` of any other annotation",
+    ),
+    Rule(
+        "B1",
+        "a response object has `object`, an id and the status that fits its event; `error` where it failed, a reason "
+        "where it is incomplete",
+        _OPEN,
+        "every reader of the final response; MLflow's bodies have no status",
+    ),
+    Rule("B2", "on `responses` it has every key, and null only where null is allowed", _OURS, "validators alone"),
+    Rule(
+        "B3",
+        "on `invocations` no field of it is null",
+        _INVOCATIONS,
+        "`generateText` of the Databricks provider fails on null `id model created_at usage`",
+    ),
+    Rule(
+        "B4",
+        "usage has three counts and both `*_details`, or is not there",
+        _INVOCATIONS,
+        "MLflow's validation; the OpenAI SDKs do without",
+    ),
+)
+
+CHAT_COMPLETIONS = (
+    Rule("C1", "every chunk is a `chat.completion.chunk`, all with one string `id`", _CHAT, "who joins chunks by id"),
+    Rule("C1b", "and with one `created` and one `model`", _OURS, "nobody looks"),
+    Rule(
+        "C2",
+        "every chunk has one choice, of index 0; none at all only where there is `usage`",
+        _CHAT,
+        "who reads `choices[0]`, which is nearly everyone",
+    ),
+    Rule("C2b", "a choice has `logprobs` and `finish_reason`, null where unknown", _OURS, "typed readers do without"),
+    Rule("C3", "the first choice says `role: assistant`", _CHAT, "openai-node's `stream()` throws: missing role"),
+    Rule("C3b", "and no later one says a role", _OURS, "SDKs take it"),
+    Rule(
+        "C4",
+        "one choice has a `finish_reason` that clients know, unless the stream ends in an error",
+        _CHAT,
+        "openai-node's `stream()` throws: missing finish_reason; a cut answer looks whole",
+    ),
+    Rule("C4b", "the delta of that choice is empty", _OURS, "SDKs take it"),
+    Rule(
+        "C5", "after `finish_reason` comes usage at most, and after usage or an error nothing", _CHAT, "it is not read"
+    ),
+    Rule(
+        "C6",
+        "usage has a chunk of its own, after `finish_reason`; every other chunk says `usage: null`, or none has it",
+        _OURS,
+        "SDKs take it anywhere",
+    ),
+    Rule(
+        "C7",
+        "tool calls have index 0, 1, 2 …; the first piece alone has id, type and name; ids are unique",
+        _CHAT,
+        "SDKs throw without; LangChain joins what is repeated",
+    ),
+    Rule("C8", "the pieces of one call stand together", _OURS, "readers join by index"),
+    Rule("C9", "`finish_reason: tool_calls` only after a call", _CHAT, "agents wait for a call that is not there"),
+    Rule("C10", "no delta is empty, but the first and the finishing one", _OURS, "noise"),
+    Rule("C11", "an error has a `message`, and `type`, `code` and `param`", _CHAT, "SDKs show nothing"),
+    Rule("C12", "`[DONE]` is the last line", _CHAT, "readers that wait for it; OpenAI documents it as the end"),
+    Rule(
+        "C13",
+        "the whole answer is a `chat.completion` with one choice: the assistant's message and a known `finish_reason`",
+        _CHAT,
+        "every reader",
+    ),
+    Rule(
+        "C14",
+        "and it is what the stream adds up to (of another run: it says something if the stream did)",
+        _CHAT,
+        "streamed and not streamed differ",
+    ),
+)
+
+UI_STREAM = (
+    Rule("U1", "every part has a type that the client's version knows", _UI, "the client's stream fails"),
+    Rule("U2", "`start` is first, once, with a `messageId`", _OURS, "clients make an id of their own"),
+    Rule(
+        "U3",
+        "`finish` or `abort` is the last part, once",
+        _UI,
+        "a cut answer looks whole; what follows is not expected",
+    ),
+    Rule(
+        "U4",
+        "`start-step` and `finish-step` come in pairs; what is said stands between, `finish` outside",
+        _OURS,
+        "clients only draw a line",
+    ),
+    Rule("U5", "text and reasoning: `-start`, `-delta`s, `-end`, and nothing without start", _UI, "the client throws"),
+    Rule("U5b", "an id is not used again after its `-end`", _OURS, "clients show a second part"),
+    Rule(
+        "U6",
+        "open text and reasoning are ended before `finish-step`, `finish`, `error` and `abort`",
+        _UI,
+        "the client forgets them there: the next delta throws, the part stays `streaming`",
+    ),
+    Rule(
+        "U7",
+        "a tool's input starts, grows and is available (or an error) once, then comes its output once; nothing for a "
+        "`toolCallId` that nobody knows",
+        _UI,
+        "the client throws",
+    ),
+    Rule("U8", "for clients of version 5 a tool's output stands in the step of its call", _UI, "version 5 throws"),
+    Rule("U8b", "for later ones too", _OURS, "later versions look in all steps"),
+    Rule(
+        "U9",
+        "what starts after the outputs of a step's tools starts in a new step",
+        _OURS,
+        "`useChat` may resend once too often",
+    ),
+    Rule("U10", "joined input deltas are the JSON text of the input", _OURS, "clients show the input itself"),
+    Rule("U11", "after `error` the run finishes with `finishReason: error`", _OURS, "clients have seen the error"),
+    Rule("U12", "`finishReason` is one that clients know", _UI, "their schema is a closed list"),
+    Rule("U13", "`[DONE]` is the last line", _OURS, "clients do without"),
+    Rule(
+        "U14",
+        "the answer has the header `x-vercel-ai-ui-message-stream: v1`",
+        _OURS,
+        "the stock transport does not look",
+    ),
+)
+
+ANSWERS = (
+    Rule("E1", "a plain prompt is answered with 200, in time", _ALL, "everyone"),
+    Rule(
+        "E2",
+        "a request that cannot be read (`input: 42`, no `messages`) is answered with 4xx",
+        _ALL,
+        "validators; SDKs retry 5xx",
+    ),
+    Rule(
+        "E3",
+        'its body is `{"error": {"message": …}}`, on the UI stream a line of text',
+        _ALL,
+        'OpenAI SDKs say "no body", `useChat` shows the body word for word',
+    ),
+    Rule(
+        "E4", "and has `type`, `code` and `param` there, and `detail` beside it", _OURS, "MLflow clients show `detail`"
+    ),
+)
+
+GROUPS: Mapping[str, tuple[Rule, ...]] = {
+    "Framing, all protocols": FRAMING,
+    "Responses": RESPONSES,
+    "Chat Completions": CHAT_COMPLETIONS,
+    "UI message stream": UI_STREAM,
+    "Answers, all protocols": ANSWERS,
+}
+RULES: Mapping[str, Rule] = {rule.id: rule for group in GROUPS.values() for rule in group}
+
+
+def severity(rule: str, protocol: Protocol) -> Severity:
+    """Does a client break without it there?"""
+    return "must" if protocol in RULES[rule].must else "should"

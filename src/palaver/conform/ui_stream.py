@@ -1,0 +1,247 @@
+"""AI SDK UI message streams: U1 to U12, for clients of version 5, 6 or 7."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from palaver.conform.findings import Findings, shown, text_in
+from palaver.conform.frames import Frame
+from palaver.core import jsons
+
+Version = Literal[5, 6, 7]
+
+# The fields that each part must have, in the words of the SDK's schema; `any` may be anything, but there.
+_TEXT = {"id": "str", "delta": "str"}
+_OUTPUT = {"toolCallId": "str"}
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "start": {},
+    "finish": {},
+    "start-step": {},
+    "finish-step": {},
+    "abort": {},
+    "message-metadata": {"messageMetadata": "any"},
+    "error": {"errorText": "str"},
+    "text-start": {"id": "str"},
+    "text-delta": _TEXT,
+    "text-end": {"id": "str"},
+    "reasoning-start": {"id": "str"},
+    "reasoning-delta": _TEXT,
+    "reasoning-end": {"id": "str"},
+    "tool-input-start": {"toolCallId": "str", "toolName": "str"},
+    "tool-input-delta": {"toolCallId": "str", "inputTextDelta": "str"},
+    "tool-input-available": {"toolCallId": "str", "toolName": "str", "input": "any"},
+    "tool-input-error": {"toolCallId": "str", "toolName": "str", "input": "any", "errorText": "str"},
+    "tool-output-available": {"toolCallId": "str", "output": "any"},
+    "tool-output-error": {"toolCallId": "str", "errorText": "str"},
+    "source-url": {"sourceId": "str", "url": "str"},
+    "source-document": {"sourceId": "str", "mediaType": "str", "title": "str"},
+    "file": {"url": "str", "mediaType": "str"},
+}
+_SINCE_6 = {"tool-approval-request": {"approvalId": "str", "toolCallId": "str"}, "tool-output-denied": _OUTPUT}
+_SINCE_7: Mapping[str, Mapping[str, str]] = {
+    "custom": {},
+    "reset-step": {},
+    "reasoning-file": {},
+    "steering-message": {},
+    "citations": {},
+}
+_FINISH = ("stop", "length", "content-filter", "tool-calls", "error", "other", "unknown")
+_BETWEEN = ("start", "finish", "start-step", "abort", "error", "message-metadata")
+"""What may stand outside a step. Data may too: it is no part of what the model says."""
+_STARTS = ("text-start", "reasoning-start", "tool-input-start")
+_Stage = Literal["streaming", "available", "answered"]
+
+
+@dataclass
+class _Tool:
+    step: int
+    stage: _Stage
+    name: str | None = None
+    pieces: str = ""
+    is_old: bool = False
+    """Is it a call of the history? Then it may be answered here, or be forgotten: its id may come again."""
+
+
+class Checker:
+    """Follows one UI message. `history` are the calls of the request's last message, which may be answered here."""
+
+    def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
+        self._broke = findings.broke
+        self._version = version
+        self._fields = {**_FIELDS, **(_SINCE_6 if version >= 6 else {}), **(_SINCE_7 if version >= 7 else {})}
+        self._parts = 0
+        self._ended = False
+        self._in_step = False
+        self._step = 0
+        self._answered_in_step = False
+        self._failed = False
+        self._open: set[tuple[str, str]] = set()
+        self._closed: set[tuple[str, str]] = set()
+        self._tools = {call: _Tool(step=0, stage="available", is_old=True) for call in history}
+
+    def feed(self, frame: Frame) -> None:
+        """Look at the next part."""
+        value = frame.value
+        if value is None:
+            return
+        kind = text_in(value, "type")
+        if kind is None:
+            self._broke("F3", frame, f"its type is {shown(value.get('type'))}")
+            return
+        if self._ended:
+            self._broke("U3", frame, "it stands after the last part")
+        if (self._parts == 0) != (kind == "start"):
+            self._broke("U2", frame, "start comes again" if kind == "start" else "the first part is not start")
+        self._parts += 1
+        if self._is_whole(frame, kind, value):
+            self._step_of(frame, kind)
+            self._one(frame, kind, value)
+
+    def end(self, past: Frame) -> None:
+        """The stream is over."""
+        if not self._ended:
+            self._all_ended(past, "the end")
+            self._broke("U3", past, "the stream ends without finish or abort")
+
+    def _is_whole(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
+        """Has it the fields of its type? Of what is unknown or broken nothing else is asked."""
+        if kind.startswith("data-"):
+            needed: Mapping[str, str] = {"data": "any"}
+        elif kind in self._fields:
+            needed = self._fields[kind]
+        else:
+            self._broke("U1", frame, f"clients of version {self._version} do not know the type {shown(kind)}")
+            return False
+        faulty = [
+            name
+            for name, kind in needed.items()
+            if name not in value or (kind == "str" and type(value[name]) is not str)
+        ]
+        if faulty:
+            self._broke("F3", frame, f"missing or of the wrong type: {', '.join(faulty)}")
+        return not faulty
+
+    def _step_of(self, frame: Frame, kind: str) -> None:
+        if not self._in_step and kind not in _BETWEEN and not kind.startswith("data-"):
+            self._broke("U4", frame, "it stands outside a step")
+        # A call that still waits holds its step open: its output has to stand there (U8).
+        if self._answered_in_step and kind in _STARTS and not self._waits():
+            self._broke("U9", frame, "it starts in the step of a tool's output")
+            self._answered_in_step = False  # Told once for each step.
+
+    def _waits(self) -> bool:
+        """Is there a call in this step that has no output yet?"""
+        return any(tool.stage != "answered" for tool in self._tools.values() if tool.step == self._step)
+
+    def _one(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        match kind:
+            case "start":
+                if not text_in(value, "messageId"):
+                    self._broke("U2", frame, f"messageId is {shown(value.get('messageId'))}")
+            case "start-step":
+                if self._in_step:
+                    self._broke("U4", frame, "the step before it is not finished")
+                self._in_step, self._answered_in_step = True, False
+                self._step += 1
+            case "finish-step":
+                self._all_ended(frame, kind)
+                self._in_step = False
+            case "error":
+                self._all_ended(frame, kind)
+                self._failed = True
+            case "finish" | "abort":
+                self._last(frame, kind, value)
+            case _ if kind.startswith("tool-"):
+                self._tool(frame, kind, value)
+            case _ if kind.startswith(("text-", "reasoning-")):
+                self._text(frame, kind, value)
+            case _:
+                pass
+
+    def _last(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        self._ended = True
+        self._all_ended(frame, kind)
+        for call, tool in self._tools.items():
+            if tool.stage == "streaming":
+                self._broke("U7", frame, f"the input of {shown(call)} never became available")
+        if kind == "abort":
+            return
+        if self._in_step:
+            self._broke("U4", frame, "the last step is not finished")
+        reason = value.get("finishReason")
+        if reason is not None and reason not in _FINISH:
+            self._broke("U12", frame, f"finishReason is {shown(reason)}")
+        elif self._failed and reason != "error":
+            self._broke("U11", frame, f"there was an error, and finishReason is {shown(reason)}")
+
+    def _all_ended(self, frame: Frame, before: str) -> None:
+        for kind, identity in sorted(self._open):
+            self._broke("U6", frame, f"the {kind} {shown(identity)} is not ended before {before}")
+        self._closed |= self._open
+        self._open.clear()
+
+    def _text(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        what, _, verb = kind.partition("-")
+        if verb not in ("start", "delta", "end"):
+            return
+        key = (what, value["id"])
+        if verb == "start":
+            if key in self._open:
+                self._broke("U5", frame, f"the {what} {shown(key[1])} is open already")
+            elif key in self._closed:
+                self._broke("U5b", frame, f"there was a {what} {shown(key[1])} before")
+            self._open.add(key)
+        elif key not in self._open:
+            self._broke("U5", frame, f"no {what} {shown(key[1])} is open")
+        elif verb == "end":
+            self._open.remove(key)
+            self._closed.add(key)
+
+    def _tool(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        call: str = value["toolCallId"]
+        tool = self._tools.get(call)
+        name = text_in(value, "toolName")
+        if tool is not None and tool.name is not None and name not in (None, tool.name):
+            self._broke("U7", frame, f"the tool was {shown(tool.name)}, and is {shown(name)}")
+        match kind:
+            case "tool-input-start":
+                if tool is not None and not tool.is_old:
+                    self._broke("U7", frame, f"the input of {shown(call)} started before")
+                self._tools[call] = _Tool(self._step, "streaming", name)
+            case "tool-input-delta":
+                if tool is None or tool.stage != "streaming":
+                    self._broke("U7", frame, f"no input of {shown(call)} is being streamed")
+                else:
+                    tool.pieces += value["inputTextDelta"]
+            case "tool-input-available" | "tool-input-error":
+                self._available(frame, call, tool, value)
+            case "tool-approval-request":
+                if tool is None or tool.stage == "streaming":
+                    self._broke("U7", frame, f"nobody knows a call {shown(call)}")
+            case _:
+                self._output(frame, call, tool, value)
+
+    def _available(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
+        if tool is None or tool.is_old:
+            self._tools[call] = _Tool(self._step, "available", text_in(value, "toolName"))
+            return
+        if tool.stage != "streaming":
+            self._broke("U7", frame, f"the input of {shown(call)} was available before")
+            return
+        tool.stage = "available"
+        said = jsons.parsed(tool.pieces) if tool.pieces else value["input"]
+        if said != value["input"] and tool.pieces != value["input"]:
+            self._broke("U10", frame, f"the input is {shown(value['input'])}, the deltas said {shown(tool.pieces)}")
+
+    def _output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
+        if tool is None or tool.stage == "streaming":
+            self._broke("U7", frame, f"nobody knows a call {shown(call)} whose input is available")
+            return
+        if tool.stage == "answered":
+            self._broke("U7", frame, f"the call {shown(call)} was answered before")
+        elif not tool.is_old and tool.step != self._step:
+            rule = "U8" if self._version == 5 else "U8b"
+            self._broke(rule, frame, f"the call {shown(call)} stands in step {tool.step}, this is step {self._step}")
+        if value.get("preliminary") is not True:
+            tool.stage = "answered"
+            self._answered_in_step = True

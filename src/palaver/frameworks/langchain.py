@@ -1,0 +1,127 @@
+"""LangChain and LangGraph: graphs, agents, chat models and other runnables, served as they are.
+
+    chat(graph)                  a LangGraph graph or agent; its thread is the run's session
+    chat(model), chat(prompt | model)   any runnable that takes messages
+    workflow(runnable)           one that does not: a value in, a value out
+    Reader                       what a function of the author's own yields: messages, chunks, lists of them
+    written(messages)            a history as LangChain's messages, for a function that asks for `list[BaseMessage]`
+    message_to_items, stream_to_responses   the same conversion without a server
+
+Options of a call, such as `temperature`, are not applied: the author made the model as it should be. LangChain is
+imported only inside functions, because this module is loaded to see whether an object is LangChain's at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from palaver.core.dialects.pieces import mapping
+from palaver.core.grammar import Given
+from palaver.core.messages import Message
+from palaver.frameworks.langchain_messages import Echo, waiting_in, written
+from palaver.frameworks.langchain_runnables import RunnableWorkflow, chatting, working
+from palaver.frameworks.langchain_stream import Stream
+from palaver.workflows.frameworks import named
+from palaver.workflows.options import Options
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
+
+    from palaver.frameworks.langchain_responses import message_to_items, stream_to_responses
+
+    MESSAGES: type | None
+
+PACKAGES = ("langchain_core", "langchain", "langgraph", "langchain_classic", "langchain_community")
+"""Whose objects are recognised here; models of other packages are subclasses of theirs."""
+
+__all__ = [
+    "MESSAGES",
+    "PACKAGES",
+    "Reader",
+    "RunnableWorkflow",
+    "adopt",
+    "message_to_items",
+    "stream_to_responses",
+    "written",
+]
+
+_LATER = {
+    "MESSAGES": ("langchain_core.messages", "BaseMessage"),
+    "message_to_items": ("palaver.frameworks.langchain_responses", "message_to_items"),
+    "stream_to_responses": ("palaver.frameworks.langchain_responses", "stream_to_responses"),
+}
+"""What would load LangChain, or a protocol, before anybody needs it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, own = _LATER[name]
+    return getattr(import_module(module), own)
+
+
+# What a function gives
+
+
+class Reader:
+    """Understands LangChain's objects among what one run gives."""
+
+    def __init__(self, history: Sequence[Message] = ()) -> None:
+        from langchain_core.messages import BaseMessage
+
+        self._kind = BaseMessage
+        self._history = history
+        self._stream = Stream(asked=waiting_in(history))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What was left out."""
+        return self._stream.warnings
+
+    @cached_property
+    def _echo(self) -> Echo:
+        return Echo(written(self._history))
+
+    def feed(self, value: Any) -> Iterable[Given] | None:
+        """What a message or chunk amounts to, alone, in a list, or with its metadata as LangGraph streams it."""
+        kind = self._kind
+        match value:
+            case kind():
+                return self._stream.feed(value)
+            case (kind() as message, dict()):
+                return self._stream.feed(message, branch=mapping(value[1]).get("langgraph_checkpoint_ns", ""))
+            case list() if all(isinstance(message, kind) for message in cast("list[Any]", value)):
+                fresh = self._echo.fresh(cast("list[Any]", value))
+                return [given for message in fresh for given in self._stream.feed(message)]
+            case _:
+                return None
+
+    def end(self) -> Iterable[Given]:
+        """What was held back, and how the last message ended."""
+        return self._stream.end()
+
+
+# What an author declares
+
+
+def adopt(
+    thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
+) -> RunnableWorkflow | None:
+    """The workflow that a runnable makes; None for any other object of LangChain's."""
+    from langchain_core.runnables import Runnable
+    from langchain_core.tools import BaseTool
+
+    if not isinstance(thing, Runnable) or isinstance(thing, BaseTool):
+        return None
+    runnable = cast("Runnable[Any, Any]", thing)
+    own = getattr(runnable, "name", None)
+    name = named(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
+    return RunnableWorkflow(
+        runnable,
+        chatting(runnable, name) if flags["is_chat"] else working(runnable),
+        name=name,
+        description=description or "",
+        flags=dict(flags),
+        options=options,
+    )

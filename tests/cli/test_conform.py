@@ -1,0 +1,274 @@
+"""`palaver conform`, against servers on loopback whose every byte a test decides, and against recorded streams."""
+
+import io
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.cli.main import main
+from palaver.testing import scripted
+from tests.conform import streams
+from tests.conform.streams import Frame, sse
+from tests.frameworks.strangers import Asked, head, serving, stranger, whole
+
+Served = dict[str, list[Frame]]
+GOOD: Served = {
+    "/v1/responses": streams.TOOL_ROUND,
+    "/invocations": streams.ON_INVOCATIONS,
+    "/v1/chat/completions": streams.CHAT,
+    "/api/chat": streams.UI,
+}
+REFUSAL = {
+    "error": {"message": "No.", "type": "invalid_request", "code": "invalid_type", "param": "input"},
+    "detail": "No.",
+}
+NOTHING = whole({"error": {"message": "There is nothing here."}}, status="404 Not Found")
+
+
+def answers(served: Served, *, done: bytes = streams.DONE) -> Callable[[socket.socket, Asked], None]:
+    """A server of these streams: whole bodies and refusals as the contract has them."""
+
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        path = asked.line.split(" ")[1]
+        frames = served.get(path)
+        connection.sendall(NOTHING if frames is None else _answer(path, frames, asked.body, done))
+
+    return answer
+
+
+def _answer(path: str, frames: list[Frame], body: Any, done: bytes) -> bytes:
+    if path == "/api/chat":
+        if body["messages"] == 42:
+            return whole(b"messages must be a list", "text/plain", status="400 Bad Request")
+        return head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=done)
+    if body.get("input") == 42 or not ("input" in body or "messages" in body):
+        return whole(REFUSAL, status="400 Bad Request")
+    if path == "/v1/chat/completions":
+        if not body["stream"]:
+            return whole(streams.CHAT_WHOLE)
+        frames = streams.CHAT_WITH_USAGE if "stream_options" in body else frames
+        return head() + sse(frames, "chat-completions", end=done)
+    if not body["stream"]:
+        return whole(frames[-1]["response"])
+    return head() + sse(frames, "responses" if path == "/v1/responses" else "invocations", end=done)
+
+
+@pytest.fixture
+def conform(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    """Run the command in this process."""
+
+    def run(*arguments: str) -> SimpleNamespace:
+        with pytest.raises(SystemExit) as left:
+            main(["conform", *arguments])
+        told = capsys.readouterr()
+        return SimpleNamespace(code=left.value.code, out=told.out, err=told.err)
+
+    return run
+
+
+def rows(out: str) -> list[tuple[str, str, str, list[str]]]:
+    """Protocol, check, result and broken rules of every check in a JSON report."""
+    return [
+        (row["protocol"], row["check"], row["result"], [one["rule"] for one in row["broken"]])
+        for row in msgspec.json.decode(out)["checks"]
+    ]
+
+
+def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
+    with stranger(answers(GOOD)) as server:
+        run = conform(server.url, "--strict", "--json")
+
+    assert (run.code, run.err) == (0, "")
+    assert msgspec.json.decode(run.out)["ok"] is True
+    assert rows(run.out) == [
+        ("responses", "stream", "ok", []),
+        ("responses", "whole", "ok", []),
+        ("responses", "bad request", "ok", []),
+        ("invocations", "stream", "ok", []),
+        ("invocations", "whole", "ok", []),
+        ("invocations", "bad request", "ok", []),
+        ("chat-completions", "stream", "ok", []),
+        ("chat-completions", "usage", "ok", []),
+        ("chat-completions", "whole", "ok", []),
+        ("chat-completions", "bad request", "ok", []),
+        ("ui-stream", "stream", "ok", []),
+        ("ui-stream", "bad request", "ok", []),
+    ]
+
+
+def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., SimpleNamespace]) -> None:
+    gap = [*streams.TOOL_ROUND[:4], *streams.TOOL_ROUND[5:]]
+    with stranger(answers({"/v1/responses": gap})) as server:
+        run = conform(server.url)
+
+    assert run.code == 1
+    line = next(line for line in run.out.splitlines() if "responses" in line and "stream" in line)
+    assert "broken" in line
+    assert "I4 (must): sequence_number is 5, not 4" in line
+    assert '4: {"type":"response.function_call_arguments.done"' in line
+    assert "responses, stream, frame 4 (line 13): I4 must: sequence_number is 5, not 4" in run.out
+    assert "    rule: `sequence_number` is 0, 1, 2 … without gap" in run.out
+    assert "I9 must (and 1 more): the done text is" in run.out
+    assert run.out.count("not served") == 3
+    assert "404: There is nothing here." in run.out
+
+
+def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., SimpleNamespace]) -> None:
+    with stranger(answers({"/v1/responses": streams.TOOL_ROUND}, done=b"")) as server:
+        lenient = conform(server.url, "--protocol", "responses")
+        strict = conform(f"{server.url}/v1", "--protocol", "responses", "--strict")
+
+    assert (lenient.code, strict.code) == (0, 1)
+    assert "ok, but" in lenient.out
+    assert "I3b should: there is no [DONE]" in lenient.out
+
+
+def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
+    with stranger(answers(GOOD)) as server:
+        run = conform(
+            f"{server.url}/v1/chat/completions?key=1",
+            *("--prompt", "Hi", "--model", "m", "--header", "authorization: Bearer x"),
+        )
+
+    message = {"role": "user", "content": "Hi"}
+    assert run.code == 0
+    assert {asked.line for asked in server.asked} == {"POST /v1/chat/completions HTTP/1.1"}
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer x"}
+    assert [asked.body for asked in server.asked] == [
+        {"model": "m", "messages": [message], "stream": True},
+        {"model": "m", "messages": [message], "stream": True, "stream_options": {"include_usage": True}},
+        {"model": "m", "messages": [message], "stream": False},
+        {"model": "m"},
+    ]
+
+
+def test_the_only_model_of_a_server_is_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        if asked.line.startswith("GET /v1/models "):
+            connection.sendall(whole({"object": "list", "data": [{"id": "tutor"}]}))
+        else:
+            answers(GOOD)(connection, asked)
+
+    with stranger(answer) as server:
+        conform(server.url, "--protocol", "responses")
+        conform(server.url, "--protocol", "ui-stream", "--ui-version", "5")
+
+    assert [asked.body.get("model") for asked in server.asked if asked.body] == ["tutor"] * 3 + [None] * 2
+    assert server.asked[-1].headers["x-palaver-ui-version"] == "5"
+
+
+def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNamespace]) -> None:
+    odd = whole({"detail": [1]}, status="500 Oops")
+    with stranger(odd) as server:
+        crash = conform(server.url, "--protocol", "responses", "--json")
+    with stranger(head(content_length="100") + b"data: {}\n\n") as server:
+        cut = conform(server.url, "--protocol", "ui-stream", "--json")
+    with stranger(head(content_encoding="gzip") + b"x") as server:
+        coded = conform(server.url, "--protocol", "ui-stream", "--json")
+
+    assert (crash.code, rows(crash.out)[0]) == (1, ("responses", "stream", "broken", ["E1"]))
+    assert rows(crash.out)[2] == ("responses", "bad request", "broken", ["E2"])
+    assert "the answer is 500: no message" in crash.out
+    assert (cut.code, rows(cut.out)[0][3]) == (1, ["E1"])
+    assert "the connection broke" in cut.out
+    assert (coded.code, rows(coded.out)[0][3]) == (1, ["E1"])
+
+
+def test_a_stream_that_does_not_end_is_given_up(conform: Callable[..., SimpleNamespace]) -> None:
+    def answer(connection: socket.socket, asked: Asked) -> None:
+        connection.sendall(head() + b": wait\n\n")
+        server.over.wait(20)
+
+    with stranger(answer) as server:
+        run = conform(f"{server.url}/api/chat", "--timeout", "0.3", "--json")
+        server.over.set()
+
+    assert (run.code, rows(run.out)[0]) == (1, ("ui-stream", "stream", "broken", ["E1"]))
+    assert "there was no whole answer within 0.3 s" in run.out
+
+
+def test_what_cannot_be_graded_is_exit_code_2(conform: Callable[..., SimpleNamespace], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    recorded = tmp_path / "stream.txt"
+    recorded.write_bytes(b"")
+    with stranger(NOTHING) as server:
+        nothing = conform(server.url)
+    with stranger(whole(b"Who are you?", "text/plain", status="401 Unauthorized")) as server:
+        refused = conform(server.url, "--json")
+
+    gone = conform(f"http://127.0.0.1:{port}")
+    assert (nothing.code, refused.code, gone.code) == (2, 2, 2)
+    assert nothing.out.count("not served") == 4
+    assert msgspec.json.decode(refused.out)["ok"] is False
+    assert rows(refused.out)[0] == ("responses", "stream", "refused", [])
+    assert msgspec.json.decode(refused.out)["checks"][0]["note"] == "401: Who are you?"
+    assert gone.err.startswith(f"Error: http://127.0.0.1:{port}/v1/models cannot be reached: ")
+    for arguments, line in {
+        (): "Give a URL, or --file with a recorded stream.",
+        ("http://a.example", "--file", str(recorded)): "Give a URL, or --file with a recorded stream.",
+        ("--file", str(recorded)): "A recorded stream does not say what it is: give --protocol.",
+        ("ftp://a.example",): "Error: 'ftp://a.example' is neither http nor https.",
+        ("http://a.example", "--header", "x"): "A header is written as 'name: value'.",
+        ("http://a.example", "--header", "x: \x1b"): "Error: headers= has a header that HTTP cannot carry: 'x'.",
+        ("http://a.example", "--protocol", "smtp"): "Invalid value for '--protocol'",
+    }.items():
+        run = conform(*arguments)
+        assert (run.code, run.out, line in run.err) == (2, "", True), run
+
+
+def test_a_recorded_stream_is_graded_from_a_file_or_standard_input(
+    conform: Callable[..., SimpleNamespace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = tmp_path / "stream.txt"
+    recorded.write_bytes(sse(streams.TOOL_ROUND))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(sse(streams.UI[:-1], "ui-stream"))))
+
+    good = conform("--file", str(recorded), "--protocol", "responses", "--strict")
+    piped = conform("--file", "-", "--protocol", "ui-stream", "--json")
+
+    assert (good.code, "ok" in good.out) == (0, True)
+    assert piped.code == 1
+    assert rows(piped.out) == [("ui-stream", "stream", "broken", ["U3"])]
+    assert msgspec.json.decode(piped.out)["checks"][0]["broken"] == [
+        {
+            "rule": "U3",
+            "severity": "must",
+            "frame_index": 13,
+            "line": 25,
+            "frame": "",
+            "why": "the stream ends without finish or abort",
+            "says": "`finish` or `abort` is the last part, once",
+        }
+    ]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_a_server_says_cannot_move_the_cursor(
+    conform: Callable[..., SimpleNamespace], tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    recorded = tmp_path / "stream.txt"
+    evil = "\x1b[2J\x9b31m\u202e"
+    raw = f'event: {evil}\ndata: {{"type": "{evil}", "x\u202e": "\u009b"}}\n\n'.replace('"\x1b', '"\\u001b')
+    recorded.write_bytes(raw.encode() + b"data: \x1b]0;owned\x07\n\n")
+    with stranger(whole({"error": {"message": evil}}, status="404 Not Found")) as server:
+        refused = conform(server.url, *form)
+
+    run = conform("--file", str(recorded), "--protocol", "responses", *form)
+
+    assert (run.code, refused.code) == (1, 2)
+    assert [sign for sign in "\x1b\x9b\x07\u202e" if sign in run.out + refused.out] == []
+
+
+def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
+    with serving(scripted) as url:
+        run = conform(f"{url}/scripted", "--strict", "--json")
+
+    assert [row for row in rows(run.out) if row[2] != "ok"] == []
+    assert (run.code, len(rows(run.out))) == (0, 12)

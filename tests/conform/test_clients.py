@@ -1,0 +1,69 @@
+"""What the musts are for: a stream that keeps them is taken by the official client, whatever else was done to it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.conform import Protocol, grade
+from tests.conform import streams
+from tests.conform.streams import Frame, numbered, sse
+from tests.conform.test_laws import changes, corrupted
+
+# An item of ours is no type of theirs; they pass it on, and pydantic says so.
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+
+
+@contextmanager
+def client(stream: bytes) -> Iterator[openai.OpenAI]:
+    """The official client, of a server that says this to everyone."""
+    answer = httpx2.MockTransport(
+        lambda _: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
+    )
+    with httpx2.Client(transport=answer) as http:
+        yield openai.OpenAI(base_url="http://localhost/v1", api_key="-", http_client=http, max_retries=0)
+
+
+def read_responses(stream: bytes) -> None:
+    with client(stream) as asked, asked.responses.stream(model="m", input="Hi") as events:
+        for _ in events:
+            pass
+        events.get_final_response()
+
+
+def read_completions(stream: bytes) -> None:
+    with (
+        client(stream) as asked,
+        asked.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Hi"}]) as events,
+    ):
+        for _ in events:
+            pass
+        events.get_final_completion()
+
+
+READERS: dict[Protocol, tuple[list[Frame], Callable[[bytes], None]]] = {
+    "responses": (streams.EVERYTHING, read_responses),
+    "chat-completions": (streams.CHAT_WITH_USAGE, read_completions),
+}
+
+
+@pytest.mark.parametrize("protocol", READERS)
+@given(data=st.data())
+def test_what_keeps_every_must_is_taken_by_the_official_client(protocol: Protocol, data: st.DataObject) -> None:
+    frames, read = READERS[protocol]
+    changed = data.draw(changes(frames) | corrupted(frames))
+    stream = sse(numbered(changed) if protocol == "responses" else changed, protocol)
+
+    if grade(stream, protocol, strict=False).ok:
+        read(stream)
+
+
+@pytest.mark.parametrize("protocol", READERS)
+def test_the_official_client_takes_what_is_lawful(protocol: Protocol) -> None:
+    frames, read = READERS[protocol]
+
+    read(sse(frames, protocol))

@@ -1,0 +1,121 @@
+"""The streams of the contracts keep every rule, strictly."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.conform import Protocol, grade
+from palaver.conform.frames import DONE
+from tests.conform import streams
+from tests.conform.streams import Frame, sse
+
+LAWFUL: dict[str, tuple[Protocol, list[Frame]]] = {
+    "a tool round": ("responses", streams.TOOL_ROUND),
+    "every kind of item": ("responses", streams.EVERYTHING),
+    "no item at all": ("responses", streams.run()),
+    "a failed run": ("responses", streams.FAILED),
+    "a cancelled run": ("responses", streams.CANCELLED),
+    "every kind of item that MLflow knows": ("invocations", streams.ON_INVOCATIONS),
+    "chat with calls": ("chat-completions", streams.CHAT),
+    "chat with usage": ("chat-completions", streams.CHAT_WITH_USAGE),
+    "chat that fails": ("chat-completions", streams.CHAT_FAILED),
+    "the UI stream of the contract": ("ui-stream", streams.UI),
+    "every kind of UI part": ("ui-stream", streams.UI_EVERYTHING),
+    "a UI stream that fails": ("ui-stream", streams.UI_FAILED),
+    "a UI stream that is cancelled": ("ui-stream", streams.UI_CANCELLED),
+}
+
+
+@pytest.mark.parametrize(("protocol", "frames"), LAWFUL.values(), ids=LAWFUL.keys())
+def test_a_stream_of_the_contract_keeps_every_rule(protocol: Protocol, frames: list[Frame]) -> None:
+    report = grade(sse(frames, protocol), protocol)
+
+    assert (report.broken, report.frames) == ((), len(frames) + 1)
+    assert (report.ok, report.first) == (True, None)
+    assert str(report) == f"{protocol}, {len(frames) + 1} frames: every rule is kept"
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_line_ends_a_byte_order_mark_and_comments_between_frames_are_lawful(line_end: bytes) -> None:
+    stream = b"\xef\xbb\xbf: hello\n\n" + sse(streams.TOOL_ROUND).replace(b"\n\n", b"\n\n: keep-alive\n\n")
+
+    assert grade(stream.replace(b"\n", line_end), "responses").broken == ()
+
+
+def test_own_items_may_stand_inside_an_open_one() -> None:
+    said = streams.text("msg_1", "It ", "is")
+    frames = streams.run(said, streams.single(streams.DATA))
+    data, frames = frames[9:11], [*frames[:9], *frames[11:]]
+
+    assert grade(sse(streams.numbered([*frames[:5], *data, *frames[5:]])), "responses").broken == ()
+
+
+def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
+    frames = list(streams.ON_INVOCATIONS)
+    frames.insert(5, {"type": "palaver:data", "item_id": "dat_1", "name": "chart", "value": 1})
+    traced = [*streams.numbered(frames), {"trace_id": "tr-" + "0" * 32}]
+
+    assert grade(sse(traced, "invocations"), "invocations").broken == ()
+
+
+def test_results_of_calls_in_the_history_are_lawful() -> None:
+    ui: list[Frame] = [*UI_START, streams.part("tool-output-available", toolCallId="c0", output=1), *UI_END]
+
+    assert grade(sse(streams.run(streams.result("c0", "x"))), "responses", history=["c0"]).broken == ()
+    assert grade(sse(ui, "ui-stream"), "ui-stream", history=["c0"]).broken == ()
+
+
+UI_START, UI_END = streams.UI[:2], streams.UI[-2:]
+
+
+def test_a_step_goes_on_while_one_of_its_calls_waits() -> None:
+    waiting = streams.part("tool-input-available", toolCallId="c2", toolName="look", input={})
+    answer = streams.part("tool-output-available", toolCallId="c2", output=None)
+    frames = [*streams.UI[:5], waiting, streams.UI[5], *streams.UI[8:11], answer, *UI_END]
+
+    assert grade(sse(frames, "ui-stream"), "ui-stream", ui_version=5).broken == ()
+
+
+def test_a_whole_body_is_compared_with_the_stream_of_its_run() -> None:
+    whole: Any = streams.TOOL_ROUND[-1]["response"]
+    failure = {"error": streams.ERROR, "detail": streams.ERROR["message"], "response_id": "resp_1"}
+
+    assert grade(sse(streams.TOOL_ROUND), "responses", whole=whole).broken == ()
+    assert grade(sse(streams.TOOL_ROUND), "responses", whole=msgspec.json.encode(whole)).broken == ()
+    assert grade(sse(streams.FAILED), "responses", whole=failure).broken == ()
+    assert grade(sse(streams.CHAT, "chat-completions"), "chat-completions", whole=streams.CHAT_WHOLE).broken == ()
+    failed = sse(streams.CHAT_FAILED, "chat-completions")
+    assert grade(failed, "chat-completions", whole={"error": streams.ERROR}).broken == ()
+
+
+def test_an_mlflow_agent_breaks_no_must() -> None:
+    frames: list[Frame] = [
+        {"type": "response.output_text.delta", "item_id": "m1", "delta": "Let me "},
+        {"type": "response.output_text.delta", "item_id": "m1", "delta": "check."},
+        {"type": "response.output_item.done", "item": streams.text("m1", "Let me check.")[-1]["item"]},
+        {"type": "response.output_item.done", "item": streams.call("c1", "{}")[-1]["item"]},
+        {
+            "type": "response.output_item.done",
+            "item": {"type": "function_call_output", "call_id": "c1", "output": "12:00"},
+        },
+    ]
+    report = grade(sse(frames, "invocations"), "invocations", strict=False)
+
+    assert report.faults == ()
+    assert {one.rule for one in report.broken} == {"I1", "I3", "I4", "I5", "I7b", "I10"}
+
+
+def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must() -> None:
+    frames = msgspec.json.decode(msgspec.json.encode(streams.run(streams.text("msg_1", "One."))))
+    second = [frame | {"content_index": 1} for frame in frames[3:7]]
+    frames[7:7] = second
+    content = frames[-2]["item"]["content"] * 2
+    frames[-2]["item"]["content"] = frames[-1]["response"]["output"][0]["content"] = content
+    stream = sse(streams.numbered(frames), end=b"")
+
+    report = grade(stream, "responses", strict=False)
+
+    assert report.faults == ()
+    assert [one.rule for one in report.broken] == ["I10"] * 4 + ["I15b", "I3b"]
+    assert DONE not in stream

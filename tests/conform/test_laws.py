@@ -1,0 +1,180 @@
+"""Laws of the checkers: whatever is done to a lawful stream is caught or harmless, and nothing makes them raise."""
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.conform import Protocol, Report, grade, grade_refusal, grade_whole
+from palaver.conform.frames import LARGEST
+from tests.conform import streams
+from tests.conform.streams import Frame, numbered, sse
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+ITEMS: dict[Protocol, list[Frame]] = {
+    "responses": streams.EVERYTHING,
+    "invocations": streams.ON_INVOCATIONS,
+    "chat-completions": streams.CHAT_WITH_USAGE,
+    "ui-stream": streams.UI_EVERYTHING,
+}
+
+
+@st.composite
+def changes(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
+    """The frames with one of them left out, said twice, or in another's place."""
+    at, other = draw(st.integers(0, len(frames) - 1)), draw(st.integers(0, len(frames) - 1))
+    changed = list(frames)
+    match draw(st.sampled_from(["leave out", "say twice", "swap"])):
+        case "leave out":
+            del changed[at]
+        case "say twice":
+            changed.insert(at, changed[at])
+        case _:
+            changed[at], changed[other] = changed[other], changed[at]
+    return changed
+
+
+def kinds(frames: list[Frame]) -> list[Any]:
+    """The frames without what counts them."""
+    return [{key: value for key, value in frame.items() if key != "sequence_number"} for frame in frames]
+
+
+HARMLESS = {"response.in_progress"}
+"""Frames that tell nothing new: they may come again, or not at all."""
+
+
+def telling(frames: list[Frame]) -> list[Any]:
+    return [frame for frame in kinds(frames) if frame["type"] not in HARMLESS]
+
+
+@pytest.mark.parametrize("protocol", ["responses", "invocations"])
+@given(data=st.data())
+def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data: st.DataObject) -> None:
+    frames = ITEMS[protocol]
+    changed = data.draw(changes(frames))
+
+    report = grade(sse(numbered(changed), protocol), protocol)
+
+    assert (report.broken == ()) == (telling(changed) == telling(frames)), report
+    if changed != frames:
+        assert grade(sse(changed, protocol), protocol).broken, "without fresh numbers it is caught by those"
+
+
+MISSED_BY_NOBODY = "text-delta reasoning-delta tool-input-delta source-url file message-metadata data-chart".split()
+"""Parts of the UI stream that a reader cannot miss: nothing says that there should be one."""
+
+
+@pytest.mark.parametrize("at", range(len(streams.UI_EVERYTHING)))
+def test_a_ui_part_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+    parts, kind = streams.UI_EVERYTHING, streams.UI_EVERYTHING[at]["type"]
+
+    left_out = grade(sse([*parts[:at], *parts[at + 1 :]], "ui-stream"), "ui-stream")
+    twice = grade(sse([*parts[: at + 1], *parts[at:]], "ui-stream"), "ui-stream")
+
+    # A call may also wait for its result, or for nobody's approval.
+    assert left_out.ok == (kind in [*MISSED_BY_NOBODY, "tool-output-available", "tool-approval-request"])
+    assert twice.ok == (kind in [*MISSED_BY_NOBODY, "tool-approval-request"] and kind != "tool-input-delta")
+
+
+@pytest.mark.parametrize("at", range(len(streams.CHAT_WITH_USAGE)))
+def test_a_chunk_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+    chunks = streams.CHAT_WITH_USAGE
+
+    def graded(*changed: Frame) -> Report:
+        return grade(sse(changed, "chat-completions"), "chat-completions", whole=streams.CHAT_WHOLE)
+
+    assert graded(*chunks[:at], *chunks[at + 1 :]).ok == (at == len(chunks) - 1)
+    assert not graded(*chunks[: at + 1], *chunks[at:]).ok
+
+
+@pytest.mark.parametrize("protocol", ["chat-completions", "ui-stream"])
+@given(data=st.data())
+def test_frames_in_any_order_are_graded(protocol: Protocol, data: st.DataObject) -> None:
+    report = grade(sse(data.draw(st.permutations(ITEMS[protocol])), protocol), protocol)
+
+    assert report.ok == (report.first is None)
+    assert all(one.frame_index is not None and one.frame_index <= report.frames for one in report.broken)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
+    """The frames with anything at all in some of their places."""
+    changed: list[Frame] = msgspec.json.decode(msgspec.json.encode(frames))
+    for _ in range(draw(st.integers(1, 6))):
+        value: Any = changed[draw(st.integers(0, len(changed) - 1))]
+        while True:
+            keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(value[key], dict | list) and draw(st.booleans()):
+                value = value[key]
+                continue
+            value[key] = draw(JSON)
+            break
+    return changed
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(data=st.data())
+def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObject) -> None:
+    frames = data.draw(corrupted(ITEMS[protocol]))
+    whole = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
+    of: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
+
+    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], "invocations"), protocol, whole=whole)
+
+    assert isinstance(str(report), str)
+    assert isinstance(grade_whole(whole, protocol, stream=sse(frames, "invocations"), whole_from=of), Report)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(stream=st.binary(max_size=200), values=st.lists(JSON, max_size=4))
+def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[Any]) -> None:
+    events = b"".join(b"data: " + msgspec.json.encode(value) + b"\n\n" for value in values)
+
+    assert not grade(events + stream, protocol).ok
+    assert isinstance(grade_refusal(400, stream, protocol), Report)
+    assert isinstance(grade_whole(stream, protocol), Report)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: " + b"x" * (LARGEST + 1),
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b"data: " + b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    ],
+    ids=["an endless line", "an endless list", "a deep object"],
+)
+def test_endless_input_is_told_as_what_it_is(protocol: Protocol, stream: bytes) -> None:
+    assert next(one.rule for one in grade(stream, protocol).broken) == "F1"
+
+
+def test_deep_and_wide_values_are_read_up_to_a_bound() -> None:
+    def told(value: Any) -> tuple[Any, ...]:
+        return grade(sse(streams.run(streams.single(streams.DATA | {"value": value}))), "responses").broken
+
+    deep: Any = 1
+    for _ in range(380):
+        deep = [deep]
+    assert (told(deep), told([{}] * 1000)) == ((), ())
+    assert {one.rule for one in told([[[deep, {"x": [deep] * 20}]]] * 20)} == set()
+    assert "F1" in {one.rule for one in told([[[[[[[[[[[[[[[[[[[[deep]]]]]]]]]]]]]]]]]]]])}
+
+
+def test_a_stream_that_breaks_one_rule_a_thousand_times_is_told_shortly() -> None:
+    deltas = [chunk for _ in range(1000) for chunk in (streams.chunk({"content": ""}),)]
+    report = grade(sse([*streams.CHAT[:1], *deltas, *streams.CHAT[1:]], "chat-completions"), "chat-completions")
+
+    assert [one.rule for one in report.broken] == ["C10"] * 20

@@ -1,0 +1,142 @@
+"""Models that say what they are told, for tests of LangChain: no network, and every chunk as given."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import PrivateAttr
+
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.engine.run import Run
+
+
+class Scripted(BaseChatModel):
+    """One turn per call: a list of chunks, which are streamed, or a whole message, which is not."""
+
+    turns: list[Any]
+    _asked: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+
+    @property
+    def asked(self) -> list[list[BaseMessage]]:
+        """What it was given, call by call."""
+        return self._asked
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+    def _should_stream(self, *args: Any, **kwargs: Any) -> bool:
+        turn = self.turns[0] if self.turns else None
+        return isinstance(turn, list) and super()._should_stream(*args, **kwargs)
+
+    def _next(self, messages: list[BaseMessage]) -> Any:
+        self._asked.append(list(messages))
+        turn = self.turns.pop(0)
+        if isinstance(turn, Exception):
+            raise turn
+        return turn
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        turn = self._next(messages)
+        if isinstance(turn, list):
+            whole = turn[0]
+            for chunk in turn[1:]:
+                whole += chunk
+            turn = AIMessage(content=whole.content, tool_calls=whole.tool_calls)
+        return ChatResult(generations=[ChatGeneration(message=turn)])
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        for chunk in self._next(messages):
+            yield ChatGenerationChunk(message=chunk)
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._next(messages):
+            if isinstance(chunk, Exception):
+                raise chunk
+            yield ChatGenerationChunk(message=chunk)
+
+
+def words(*pieces: str, **given: Any) -> list[AIMessageChunk]:
+    """Chunks of text."""
+    return [AIMessageChunk(content=piece, **given) for piece in pieces]
+
+
+def calling(*pieces: tuple[int | None, str | None, str | None, str | None], **given: Any) -> list[AIMessageChunk]:
+    """Chunks of calls: index, id, name, arguments."""
+    return [
+        AIMessageChunk(
+            content="",
+            tool_call_chunks=[
+                {"type": "tool_call_chunk", "index": index, "id": call_id, "name": name, "args": arguments}
+            ],
+            **given,
+        )
+        for index, call_id, name, arguments in pieces
+    ]
+
+
+def call(name: str, call_id: str | None, **arguments: Any) -> dict[str, Any]:
+    """A call of a whole message."""
+    return {"type": "tool_call", "id": call_id, "name": name, "args": arguments}
+
+
+def asking(*calls: dict[str, Any], content: Any = "", **given: Any) -> AIMessage:
+    """A whole message that makes calls."""
+    return AIMessage(content=content, tool_calls=list(calls), **given)
+
+
+def texts(messages: Sequence[BaseMessage]) -> list[tuple[str, Any]]:
+    """Who said what, for assertions."""
+    return [(message.type, message.content) for message in messages]
+
+
+def lines(run: Run) -> list[str]:
+    """All that a run said, an event a line, in few words; ids in full."""
+    return [line for event in run.log[1:] if (line := _line(event))]
+
+
+def _line(event: Event) -> str:
+    match event:
+        case TextStarted(item=item, message=message) | ReasoningStarted(item=item, message=message):
+            return f"{'text' if isinstance(event, TextStarted) else 'reasoning'} {item} of {message}"
+        case TextDelta() | ReasoningDelta() | ToolDelta():
+            return f"{event.item} + {event.delta}"
+        case TextEnded(item=item) | ReasoningEnded(item=item) | ToolEnded(item=item):
+            return f"{item} ends"
+        case ToolStarted(item=item, message=message, name=name):
+            return f"call {item} of {message}: {name}"
+        case ToolReturned(item=item, output=output, is_error=is_error):
+            return f"{'error' if is_error else 'result'} {item}: {output}"
+        case PartAdded(message=message, part=part):
+            return f"part of {message}: {part}"
+        case UsageAdded(usage=usage):
+            return f"usage {usage.input_tokens} {usage.output_tokens}"
+        case RunFinished(finish=finish):
+            return finish
+        case RunFailed(code=code, message=message):
+            return f"{code}: {message}"
+        case _:
+            return type(event).__name__

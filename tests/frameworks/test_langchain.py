@@ -1,0 +1,228 @@
+"""LangChain's runnables as workflows: what they are called, what they take, what they say; also over HTTP."""
+
+from typing import Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+
+from palaver import Message, ToolCall, Usage, chat, workflow
+from palaver.core.events import TextDelta
+from palaver.discovery.targets import load
+from palaver.errors import ChatWithoutMessages, NotAWorkflow
+from palaver.frameworks import langchain
+from palaver.testing import client
+from tests.engine.running import ASKED, came_to, ran, reply
+from tests.frameworks.langchain_models import Scripted, calling, texts, words
+
+OLD = Message.assistant("Old.")
+
+
+def said(*parts: Any, **more: Any) -> Any:
+    return reply(Message.assistant(*parts), **more)
+
+
+def graph(**given: Any) -> Any:
+    node = StateGraph(MessagesState)
+    node.add_node("node", lambda state: {"messages": [AIMessage("Hi.")]})
+    return node.add_edge(START, "node").compile(**given)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("thing", "name"),
+    [
+        (graph(), "langgraph"),
+        (graph(name="Tutor"), "Tutor"),
+        (graph(name="My tutor"), "My-tutor"),
+        (create_agent(FakeListChatModel(responses=["a"]), [], name="helper"), "helper"),
+        (FakeListChatModel(responses=["a"]), "fakelistchatmodel"),
+        (RunnableLambda(lambda messages: "a", name="shout"), "shout"),
+    ],
+    ids=["a graph", "its name", "made lawful", "an agent", "a model", "a runnable"],
+)
+def test_a_runnable_is_called_by_its_own_name(thing: Any, name: str) -> None:
+    declared = chat(thing)
+
+    assert (declared.description.name, declared.description.is_chat) == (name, True)
+    assert declared.place == f"LangChain: {type(thing).__name__}"
+    assert chat(thing, name="own", description="Mine.").description.name == "own"
+
+
+def test_a_tool_is_no_chat() -> None:
+    @tool
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    with pytest.raises(NotAWorkflow):
+        chat(add)
+
+
+# Models and chains
+
+
+async def test_a_model_is_a_chat() -> None:
+    model = FakeListChatModel(responses=["Hi."])
+    run = await ran(chat(model), ASKED)
+
+    assert came_to(run) == said("Hi.")
+    assert [event.delta for event in run.log if isinstance(event, TextDelta)] == ["H", "i", "."]
+
+
+async def test_a_model_gets_the_whole_history() -> None:
+    model = Scripted(turns=[words("So.")])
+
+    assert came_to(await ran(chat(model), Message.system("S"), ASKED, OLD, ASKED)) == said("So.")
+    assert texts(model.asked[0]) == [("system", "S"), ("human", "Well?"), ("ai", "Old."), ("human", "Well?")]
+
+
+async def test_a_model_may_call_tools_that_the_caller_runs() -> None:
+    model = Scripted(turns=[calling((0, "c1", "f", "{}"))])
+
+    assert came_to(await ran(chat(model), ASKED)) == said(
+        ToolCall(call_id="c1", name="f", arguments="{}"), finish="tool-calls"
+    )
+
+
+async def test_a_chain_takes_the_history_and_the_variables_of_its_prompt() -> None:
+    prompt = ChatPromptTemplate([("system", "Be {mood}."), ("placeholder", "{messages}")])
+    model = Scripted(turns=[words("So.")])
+    chain = chat(prompt | model.bind(stop=["x"]), name="chain")
+
+    assert came_to(await ran(chain, ASKED, inputs={"mood": "kind"})) == said("So.")
+    assert texts(model.asked[0]) == [("system", "Be kind."), ("human", "Well?")]
+    assert chain.description.schemas.inputs["required"] == ["messages", "mood"]
+
+
+async def test_a_chain_may_end_in_text() -> None:
+    prompt = ChatPromptTemplate([("placeholder", "{messages}")])
+    model = GenericFakeChatModel(messages=iter([AIMessage("So it is.")]))
+    run = await ran(chat((prompt | model | StrOutputParser()).with_config(tags=["x"]), name="chain"), ASKED)
+
+    assert came_to(run) == said("So it is.")
+
+
+def test_a_chain_without_a_place_for_the_history_is_no_chat() -> None:
+    chain = PromptTemplate.from_template("About {topic}") | FakeListChatModel(responses=["a"])
+
+    with pytest.raises(ChatWithoutMessages, match="give it a placeholder named messages"):
+        chat(chain)
+
+
+async def test_any_runnable_of_messages_is_a_chat() -> None:
+    def shout(messages: list[BaseMessage]) -> str:
+        return messages[-1].text.upper()
+
+    assert came_to(await ran(chat(RunnableLambda(shout)), ASKED)) == said("WELL?")
+
+
+async def test_options_of_a_call_are_not_applied() -> None:
+    model = Scripted(turns=[words("So.")])
+
+    assert came_to(await ran(chat(model), ASKED, options={"temperature": 0.1})) == said("So.")
+
+
+# Workflows that are no chats
+
+
+async def test_a_chain_that_is_no_chat_takes_its_variables_and_gives_text() -> None:
+    cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    model = Scripted(turns=[[*words("Cats, ", "again"), *words("", usage_metadata=cost)]])
+    headline = workflow(PromptTemplate.from_template("About {topic}") | model, name="headline")
+    run = await ran(headline, inputs={"topic": "cats"})
+
+    assert came_to(run).value == "Cats, again"
+    assert came_to(run).usage == Usage(1, 2)
+    assert texts(model.asked[0]) == [("human", "About cats")]
+    assert headline.description.schemas.inputs["properties"] == {"topic": {"type": "string"}}
+
+
+async def test_any_other_runnable_takes_one_input_and_gives_its_value() -> None:
+    both: Any = RunnableParallel(twice=RunnableLambda(lambda n: n + n), text=RunnableLambda(str))  # type: ignore[operator]
+    given = workflow(both, name="both")
+
+    assert came_to(await ran(given, inputs={"input": 4})).value == {"twice": 8, "text": "4"}
+    assert given.description.schemas.inputs["required"] == ["input"]
+
+
+async def test_a_value_that_is_built_up_while_it_streams_is_given_once() -> None:
+    model = FakeListChatModel(responses=['{"a": [1, 2]}'])
+    chain = workflow(PromptTemplate.from_template("{x}") | model | JsonOutputParser(), name="chain")
+
+    assert came_to(await ran(chain, inputs={"x": "y"})).value == {"a": [1, 2]}
+
+
+async def test_a_graph_that_is_no_chat_takes_and_gives_its_state() -> None:
+    class State(TypedDict):
+        n: int
+
+    def doubled(state: State) -> Any:
+        return {"n": state["n"] * 2}
+
+    double = StateGraph(State)
+    double.add_node("node", doubled).add_edge(START, "node")
+    declared = workflow(double.compile(), name="double")
+
+    assert came_to(await ran(declared, inputs={"n": 4})).value == {"n": 8}
+
+
+# Over HTTP
+
+
+ASK = {"data": {"inputs": {"messages": [{"role": "user", "content": "Well?"}]}}}
+
+
+async def test_an_agent_answers_over_http() -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    model = Scripted(turns=[calling((0, "c1", "add", '{"a":1,"b":2}')), words("It is", " 3.")])
+    async with client(chat(create_agent(model, [add]), name="adder")) as http:
+        answer = await http.post("/adder/invoke", json=ASK)
+
+    assert answer.status_code == 200
+    outputs = answer.json()["data"]["outputs"]
+    assert [(message["role"], message.get("content")) for message in outputs] == [
+        ("assistant", None),
+        ("tool", "3"),
+        ("assistant", "It is 3."),
+    ]
+
+
+async def test_an_error_of_the_model_says_nothing_of_itself() -> None:
+    async with client(chat(Scripted(turns=[RuntimeError("secret")]), name="broken")) as http:
+        answer = await http.post("/broken/invoke", json=ASK)
+
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+
+
+async def test_the_example_counts_letters() -> None:
+    (counter,) = load(["examples/langgraph_agent.py"])
+
+    assert came_to(await ran(counter, Message.user("Hello, you!"))) == reply(
+        Message.assistant(ToolCall(call_id="count-1", name="count_letters", arguments='{"text": "Hello, you!"}')),
+        Message.tool("count-1", "8"),
+        Message.assistant("That has 8 letters."),
+    )
+
+
+# The module
+
+
+def test_the_module_offers_what_it_lists() -> None:
+    for name in langchain.__all__:
+        assert getattr(langchain, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(langchain, "nothing")  # noqa: B009 - what a module does not have

@@ -1,0 +1,342 @@
+"""Interrupts of a graph, shown as approvals, and the answers with which it goes on."""
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+from palaver import Data, Message, ToolCall, ToolResult, chat
+from palaver.core.events import RunFailed
+from palaver.engine.run import Run
+from palaver.testing import client
+from tests.engine.running import ASKED, came_to, ran, reply
+from tests.frameworks.langchain_models import Scripted, calling, words
+
+MADE = (
+    ToolCall(call_id="c1", name="delete", arguments='{"x":1}'),
+    ToolCall(call_id="c2", name="look", arguments="{}"),
+    ToolCall(call_id="c3", name="delete", arguments='{"x":2}'),
+)
+
+
+@tool
+def delete(x: int) -> str:
+    """Delete a thing."""
+    return f"deleted {x}"
+
+
+@tool
+def look() -> str:
+    """Look around."""
+    return "nothing here"
+
+
+def careful(*, again: bool = False) -> Any:
+    """An agent that asks before it deletes."""
+    pieces = [(index, made.call_id, made.name, made.arguments) for index, made in enumerate(MADE)]
+    more = [calling((0, "c4", "delete", '{"x":3}'))] if again else []
+    model = Scripted(turns=[[*words("So:"), *calling(*pieces)], *more, words("Done.")])
+    review = HumanInTheLoopMiddleware(interrupt_on={"delete": {"allowed_decisions": ["approve", "reject"]}})
+    return chat(create_agent(model, [delete, look], middleware=[review], checkpointer=InMemorySaver()), name="careful")
+
+
+def answered(own: Any, approve: Any = True, **reason: str) -> Data:
+    return Data(name="approval-response", value={"id": own, "approve": approve, **reason})
+
+
+def requests(run: Run) -> list[Any]:
+    parts = [part for message in came_to(run).messages for part in message.parts]
+    return [part.value for part in parts if isinstance(part, Data) and part.name == "approval-request"]
+
+
+def failure(run: Run) -> tuple[str, str, int | None]:
+    end = run.log[-1]
+    assert isinstance(end, RunFailed)
+    return end.code, end.message, end.status
+
+
+def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
+    return {
+        "id": own,
+        "call_id": own,
+        "name": "delete",
+        "arguments": arguments,
+        "message": f"Tool execution requires approval\n\nTool: delete\nArgs: {{'x': {arguments[5]}}}",
+        "decisions": ["approve", "reject"],
+        "interrupt": interrupt,
+    }
+
+
+# Actions that wait for approval
+
+
+async def test_each_action_is_asked_about_by_the_call_that_it_is() -> None:
+    run = await ran(careful(), ASKED, session="s")
+    asked = requests(run)
+    own = asked[0]["interrupt"]
+
+    assert asked == [question("c1", '{"x":1}', own), question("c3", '{"x":2}', own)]
+    assert came_to(run).messages[0].tool_calls == list(MADE)
+    assert came_to(run).finish == "tool-calls"
+
+
+async def test_the_graph_goes_on_when_all_are_answered() -> None:
+    bot = careful()
+    await ran(bot, ASKED, session="s")
+    answers = Message.user(answered("c3", False, reason="Keep it."), answered("c1"))
+
+    # The client sent the calls along: those that it answers are not said again.
+    run = await ran(bot, ASKED, Message.assistant("So:", *MADE), answers, session="s")
+    results = {result.call_id: result for message in came_to(run).messages for result in message.tool_results}
+
+    assert results["c1"] == ToolResult(call_id="c1", output="deleted 1")
+    assert (results["c3"].output.endswith("Keep it."), results["c3"].is_error) == (True, True)
+    assert [call.call_id for message in came_to(run).messages for call in message.tool_calls] == ["c2"]
+    assert came_to(run).messages[-1] == Message.assistant("Done.")
+    assert came_to(run).finish == "stop"
+
+
+async def test_calls_that_the_client_did_not_send_are_announced_with_their_results() -> None:
+    bot = careful()
+    await ran(bot, ASKED, session="s")
+    run = await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    messages = came_to(run).messages
+
+    assert {call for message in messages for call in message.tool_calls} == set(MADE)
+    assert {result.call_id for message in messages for result in message.tool_results} == {"c1", "c2", "c3"}
+    assert messages[-1] == Message.assistant("Done.")
+
+
+async def test_a_run_that_goes_on_may_ask_again() -> None:
+    bot = careful(again=True)
+    await ran(bot, ASKED, session="s")
+    run = await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    asked = requests(run)
+
+    assert asked == [question("c4", '{"x":3}', asked[0]["interrupt"])]
+    assert came_to(await ran(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant("Done.")
+
+
+REFUSED: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
+    "some are missing": (
+        [answered("c1")],
+        ("approval_pending", "These approvals are not answered yet: c3.", 400),
+    ),
+    "one that nobody asked for": (
+        [answered("c1"), answered("c2"), answered("c3")],
+        ("approval_not_found", "Nothing here waits for an approval of 'c2'.", 404),
+    ),
+    "one that says neither yes nor no": (
+        [answered("c1"), answered("c3", "yes")],
+        ("approval_pending", "These approvals are not answered yet: c3.", 400),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_answers_that_do_not_fit_are_refused_and_change_nothing(case: str) -> None:
+    answers, wrong = REFUSED[case]
+    bot = careful()
+    await ran(bot, ASKED, session="s")
+
+    assert failure(await ran(bot, Message.user(*answers), session="s")) == wrong
+    assert requests(await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")) == []
+
+
+async def test_what_is_not_pending_cannot_be_approved() -> None:
+    nothing = ("approval_not_found", "Nothing here waits for an approval.", 404)
+    bot = careful()
+
+    assert failure(await ran(bot, Message.user(answered("c1")), session="new")) == nothing
+    await ran(bot, ASKED, session="s")
+    await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    assert failure(await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")) == nothing
+
+
+async def test_a_run_that_waits_may_be_answered_with_words_instead() -> None:
+    bot = careful()
+    await ran(bot, ASKED, session="s")
+
+    assert came_to(await ran(bot, Message.user("Never mind."), session="s")) == reply(Message.assistant("Done."))
+
+
+# Interrupts with any other value
+
+
+def asking(*values: Any, **given: Any) -> Any:
+    """A graph with a node for each value, which interrupts with it and says what it was resumed with."""
+    graph = StateGraph(MessagesState)
+    for number, value in enumerate(values):
+
+        def node(state: Any, value: Any = value) -> Any:
+            return {"messages": [AIMessage(f"{interrupt(value)!r}")]}
+
+        graph.add_node(f"n{number}", node).add_edge(START, f"n{number}")
+    return chat(graph.compile(checkpointer=InMemorySaver(), **given), name="asking")
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments", "message"),
+    [("Go on?", '"Go on?"', "Go on?"), ({"q": "ä"}, '{"q":"ä"}', None), (None, "null", None)],
+)
+async def test_any_other_value_is_one_question(value: Any, arguments: str, message: str | None) -> None:
+    bot = asking(value)
+    run = await ran(bot, ASKED, session="s")
+    (asked,) = requests(run)
+
+    assert asked == {
+        "id": f"int_{asked['interrupt']}",
+        "call_id": None,
+        "name": "interrupt",
+        "arguments": arguments,
+        "message": message,
+        "decisions": ["approve", "reject"],
+        "interrupt": asked["interrupt"],
+    }
+    assert came_to(run).finish == "tool-calls"
+    assert came_to(await ran(bot, Message.user(answered(asked["id"])), session="s")) == reply(Message.assistant("True"))
+
+
+async def test_a_rejection_is_what_the_graph_goes_on_with() -> None:
+    bot = asking("Go on?")
+    (asked,) = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(answered(asked["id"], False)), session="s")
+
+    assert came_to(run) == reply(Message.assistant("False"))
+
+
+async def test_the_input_resume_goes_to_the_graph_as_it_is() -> None:
+    bot = asking("Go on?")
+    nothing = await ran(bot, ASKED, session="s", inputs={"resume": 1})
+    await ran(bot, ASKED, session="s")
+    run = await ran(bot, session="s", inputs={"resume": {"at": "noon"}})
+
+    assert failure(nothing) == ("approval_not_found", "Nothing here waits for an approval.", 404)
+    assert came_to(run) == reply(Message.assistant("{'at': 'noon'}"))
+
+
+async def test_several_interrupts_are_answered_together() -> None:
+    bot = asking("One?", "Two?")
+    asked = {each["message"]: each["id"] for each in requests(await ran(bot, ASKED, session="s"))}
+    answers = [answered(asked["One?"]), answered(asked["Two?"], False)]
+    run = await ran(bot, Message.user(*answers), session="s")
+
+    assert sorted(message.text for message in came_to(run).messages) == ["False", "True"]
+
+
+async def test_an_action_that_is_no_call_is_asked_about_all_the_same() -> None:
+    bot = asking({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
+    (asked,) = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(answered(asked["id"], False)), session="s")
+
+    assert (asked["id"], asked["call_id"]) == (f"int_{asked['interrupt']}.1", None)
+    assert came_to(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
+
+
+async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
+    def node(state: Any) -> Any:
+        interrupt("Go on?")
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("node", node).add_edge(START, "node")
+    bot = chat(graph.compile())
+    (asked,) = requests(await ran(bot, ASKED, session="s"))
+
+    assert failure(await ran(bot, Message.user(answered(asked["id"])), session="s"))[0] == "approval_not_found"
+
+
+async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
+    inner = careful().runnable.builder.compile()
+    graph = StateGraph(MessagesState)
+    graph.add_node("inner", inner).add_edge(START, "inner")
+    bot = chat(graph.compile(checkpointer=InMemorySaver()))
+    asked = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(*[answered(each["id"]) for each in asked]), session="s")
+
+    assert [each["id"] for each in asked] == ["c1", "c3"]
+    assert came_to(run).messages[-1] == Message.assistant("Done.")
+
+
+async def test_a_call_that_the_user_saw_otherwise_is_not_approved() -> None:
+    bot = careful()
+    await ran(bot, ASKED, session="s")
+    seen = Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":7}'))
+    run = await ran(bot, ASKED, seen, Message.user(answered("c1"), answered("c3")), session="s")
+
+    assert failure(run) == (
+        "stale_base",
+        "The call 'c1' that waits for approval has other arguments than the one approved.",
+        409,
+    )
+
+
+async def test_a_key_of_the_state_may_be_called_resume() -> None:
+    class State(MessagesState):
+        resume: str
+
+    def node(state: Any) -> Any:
+        return {"messages": [AIMessage(state["resume"])]}
+
+    graph = StateGraph(State)
+    graph.add_node("node", node).add_edge(START, "node")
+    bot = chat(graph.compile(checkpointer=InMemorySaver()))
+
+    assert came_to(await ran(bot, ASKED, session="s", inputs={"resume": "a"})) == reply(Message.assistant("a"))
+
+
+async def test_approvals_over_responses() -> None:
+    asked = {"role": "user", "content": "Well?"}
+    thread = {"thread_id": "s"}
+
+    def answer(own: str, **given: Any) -> dict[str, Any]:
+        return {"type": "mcp_approval_response", "approval_request_id": own, **given}
+
+    async with client(careful()) as http:
+        first = await http.post("/v1/responses", json={"input": [asked], "custom_inputs": thread})
+        history = [asked, *first.json()["output"], answer("c1", approve=True)]
+        some = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
+        history.append(answer("c3", approve=False, reason="Keep it."))
+        all_of_them = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
+
+    assert [(item["type"], item["id"]) for item in first.json()["output"][1:]] == [
+        ("function_call", "fc_c1"),
+        ("function_call", "fc_c2"),
+        ("function_call", "fc_c3"),
+        ("mcp_approval_request", "c1"),
+        ("mcp_approval_request", "c3"),
+    ]
+    assert (some.status_code, some.json()["error"]["code"]) == (400, "approval_pending")
+    assert [(item["type"], item["id"]) for item in all_of_them.json()["output"][:-1]] == [
+        ("function_call_output", "fco_c3"),
+        ("function_call_output", "fco_c1"),
+        ("function_call", "fc_c2"),
+        ("function_call_output", "fco_c2"),
+    ]
+
+
+async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
+    turns = [
+        calling((0, "c1", "look", "{}")),
+        words("Nothing."),
+        calling((0, "c1", "delete", '{"x":1}')),
+        words("Done."),
+    ]
+    review = HumanInTheLoopMiddleware(interrupt_on={"delete": True})
+    agent = create_agent(Scripted(turns=turns), [delete, look], middleware=[review], checkpointer=InMemorySaver())
+    bot = chat(agent)
+    before = came_to(await ran(bot, ASKED, session="s")).messages
+    (asked,) = requests(await ran(bot, ASKED, *before, ASKED, session="s"))
+    run = await ran(bot, ASKED, *before, ASKED, Message.user(answered("c1")), session="s")
+
+    assert (asked["id"], asked["name"]) == ("c1", "delete")
+    assert came_to(run) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":1}')),
+        Message.tool("c1", "deleted 1"),
+        Message.assistant("Done."),
+    )

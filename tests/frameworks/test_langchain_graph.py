@@ -1,0 +1,454 @@
+"""LangGraph's graphs and LangChain's agents, served as they are."""
+
+import asyncio
+import operator
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, Send
+from pydantic import BaseModel
+
+from palaver import Data, Message, ToolCall, ToolResult, Usage, chat
+from palaver.core.events import RunCancelled
+from palaver.engine.run import Run
+from palaver.errors import ChatWithoutMessages
+from tests.engine.running import ASKED, came_to, end_of, eventually, new_engine, over, ran, reply
+from tests.engine.running import call as asked_for
+from tests.frameworks.langchain_models import Scripted, asking, call, calling, lines, texts, words
+
+OLD = Message.assistant("Old.")
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def broken() -> str:
+    """Raise."""
+    raise ToolException("No luck.")
+
+
+broken.handle_tool_error = True
+
+
+def said(*parts: Any, **more: Any) -> Any:
+    return reply(Message.assistant(*parts), **more)
+
+
+def one_node(node: Any, state: Any = MessagesState, **given: Any) -> Any:
+    return StateGraph(state).add_node("node", node).add_edge(START, "node").compile(**given)
+
+
+def given_back(state: Any) -> Any:
+    return {"messages": state["messages"]}
+
+
+def saying(*messages: Any) -> Any:
+    return one_node(lambda state: {"messages": list(messages)})
+
+
+def unnamed(run: Run) -> list[str]:
+    """What was said, with ids that LangChain makes as short names: m1, m2 … in order."""
+    names: dict[str, str] = {}
+    told: list[str] = []
+    for event in run.log:
+        for field in ("message", "item"):
+            own = getattr(event, field, "")
+            if own.startswith("lc_run--") or (field == "message" and own and own not in names):
+                names.setdefault(own, f"m{len(names) + 1}")
+    for line in lines(run):
+        for own, name in names.items():
+            line = line.replace(own, name)
+        told.append(line)
+    return told
+
+
+# Streams
+
+
+async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
+    model = Scripted(
+        turns=[
+            [*words("Let ", "me."), *calling((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))],
+            words("It is", " 3."),
+        ]
+    )
+
+    assert unnamed(await ran(chat(create_agent(model, [add])), ASKED)) == [
+        "text m1 of m1",
+        "m1 + Let ",
+        "m1 + me.",
+        "m1 ends",
+        "call fc_c1 of m1: add",
+        'fc_c1 + {"a":1,',
+        'fc_c1 + "b":2}',
+        "fc_c1 ends",
+        "result fco_c1: 3",
+        "text m3 of m3",
+        "m3 + It is",
+        "m3 +  3.",
+        "m3 ends",
+        "stop",
+    ]
+    assert texts(model.asked[0]) == [("human", "Well?")]
+
+
+async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
+    model = Scripted(turns=[asking(call("add", "c1", a=1, b=2), content="So:"), AIMessage("3.")])
+
+    assert came_to(await ran(chat(create_agent(model, [add])), ASKED)) == reply(
+        Message.assistant("So:", ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":2}')),
+        Message.tool("c1", "3"),
+        Message.assistant("3."),
+    )
+
+
+async def test_parallel_calls_and_tool_errors() -> None:
+    first = calling((0, "c1", "add", '{"a":1,"b":1}'), (1, "c2", "broken", "{}"), (2, "c3", "add", '{"a":2,"b":2}'))
+    model = Scripted(turns=[first, words("Done.")])
+    answer = came_to(await ran(chat(create_agent(model, [add, broken])), ASKED))
+    results = {result.call_id: result for message in answer.messages for result in message.tool_results}
+
+    assert answer.messages[0].tool_calls == [
+        ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":1}'),
+        ToolCall(call_id="c2", name="broken", arguments="{}"),
+        ToolCall(call_id="c3", name="add", arguments='{"a":2,"b":2}'),
+    ]
+    assert results == {
+        "c1": ToolResult(call_id="c1", output="2"),
+        "c2": ToolResult(call_id="c2", output="No luck.", is_error=True),
+        "c3": ToolResult(call_id="c3", output="4"),
+    }
+    assert answer.messages[-1] == Message.assistant("Done.")
+
+
+async def test_usage_and_finish_are_those_of_the_models() -> None:
+    cost: Any = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+    last = AIMessageChunk(content="", usage_metadata=cost, response_metadata={"finish_reason": "length"})
+    agent = create_agent(Scripted(turns=[[*words("a"), last]]), [])
+
+    assert came_to(await ran(chat(agent), ASKED)) == said("a", usage=Usage(3, 1), finish="length")
+
+
+# Updates
+
+
+@pytest.mark.parametrize(
+    ("update", "messages"),
+    [
+        (None, []),
+        ({}, []),
+        ({"messages": []}, []),
+        ({"messages": AIMessage("a")}, ["a"]),
+        ({"messages": [AIMessage("a"), AIMessage("b")]}, ["a", "b"]),
+        ({"messages": {"role": "assistant", "content": "a"}}, ["a"]),
+        ({"messages": ("ai", "a")}, ["a"]),
+        ({"messages": [("ai", "a"), ("user", "x"), ("assistant", "b")]}, ["a", "b"]),
+        ({"messages": [HumanMessage("x"), AIMessage("a")]}, ["a"]),
+        (Command(update={"messages": [AIMessage("a")]}), ["a"]),
+        ([Command(update={"messages": [AIMessage("a")]}), Command(update={"messages": [AIMessage("b")]})], ["a", "b"]),
+    ],
+    ids=str,
+)
+async def test_what_a_node_changes_is_said_once(update: Any, messages: list[str]) -> None:
+    graph = one_node(lambda state: update)
+
+    assert came_to(await ran(chat(graph), ASKED)) == reply(*[Message.assistant(text) for text in messages])
+
+
+async def test_a_message_that_several_nodes_hand_on_is_said_once() -> None:
+    inner = saying(AIMessage("a", id="m"))
+    graph = StateGraph(MessagesState)
+    graph.add_node("inner", inner)
+    graph.add_node("again", given_back)
+    graph.add_edge(START, "inner").add_edge("inner", "again")
+
+    assert lines(await ran(chat(graph.compile()), ASKED)) == ["text m of m", "m + a", "m ends", "stop"]
+
+
+class Slow(Scripted):
+    """Lets others speak after each chunk."""
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async for chunk in super()._astream(*args, **kwargs):
+            yield chunk
+            await asyncio.sleep(0)
+
+
+async def test_nodes_that_run_at_the_same_time_keep_their_messages_apart() -> None:
+    def node(name: str) -> Any:
+        async def speak(state: Any) -> Any:
+            return {"messages": [await Slow(turns=[words(*[name] * 3, id=name)]).ainvoke("x")]}
+
+        return speak
+
+    graph = StateGraph(MessagesState)
+    for name in "ab":
+        graph.add_node(name, node(name)).add_edge(START, name)
+    told = lines(await ran(chat(graph.compile()), ASKED))
+
+    assert sorted(told) == sorted(
+        ["stop", *[f"text {own} of {own}" for own in "ab"], *[f"{own} ends" for own in "ab"]]
+        + ["a + a"] * 3
+        + ["b + b"] * 3
+    )
+    assert told.index("b + b") < told.index("a ends")  # Both at once.
+
+
+async def test_a_message_without_an_id_that_a_subgraph_hands_up_is_said_once() -> None:
+    inner = one_node(lambda state: {"messages": [{"role": "assistant", "content": "a"}]})
+    graph = one_node(inner)
+
+    assert came_to(await ran(chat(graph), ASKED)) == said("a")
+
+
+async def test_a_model_in_a_tool_speaks_too() -> None:
+    @tool
+    async def ask() -> str:
+        """Ask another model."""
+        return (await Scripted(turns=[words("in", "ner")]).ainvoke("x")).text
+
+    agent = create_agent(Scripted(turns=[calling((0, "c1", "ask", "{}")), words("outer")]), [ask])
+    run = await ran(chat(agent), ASKED)
+    told = unnamed(run)
+
+    assert [message.text for message in came_to(run).messages] == ["", "inner", "", "outer"]
+    assert told.index("m2 ends") < told.index("result fco_c1: inner")  # It waits for no later message.
+
+
+async def test_branches_made_by_send() -> None:
+    class State(TypedDict):
+        messages: Annotated[list[AnyMessage], operator.add]
+
+    def spoken(state: Any) -> Any:
+        return {"messages": [AIMessage(state["word"])]}
+
+    graph = StateGraph(State)
+    graph.add_node("start", lambda state: {})
+    graph.add_node("each", spoken)
+    graph.add_edge(START, "start")
+    graph.add_conditional_edges("start", lambda state: [Send("each", {"word": word}) for word in "abc"], ["each"])
+
+    answer = came_to(await ran(chat(graph.compile()), ASKED))
+    assert sorted(message.text for message in answer.messages) == ["a", "b", "c"]
+
+
+async def test_what_only_looks_like_messages_is_nothing() -> None:
+    class State(TypedDict):
+        messages: list[Any]
+
+    graph = one_node(lambda state: {"messages": [{"content": "x"}, 5, "text", None]}, State)
+
+    assert came_to(await ran(chat(graph), ASKED)) == reply()
+
+
+# History
+
+
+class Overwritten(TypedDict):
+    messages: list[Any]
+
+
+def rebuilt(message: BaseMessage) -> BaseMessage:
+    return type(message)(content=message.content)
+
+
+@pytest.mark.parametrize("state", [MessagesState, Overwritten], ids=["add_messages", "overwritten"])
+@pytest.mark.parametrize("again", [lambda message: message, rebuilt], ids=["the same", "built anew"])
+async def test_a_node_may_return_the_whole_state(state: Any, again: Any) -> None:
+    graph = one_node(lambda state: {"messages": [*map(again, state["messages"]), AIMessage("New.")]}, state)
+
+    assert came_to(await ran(chat(graph), ASKED, OLD, ASKED)) == said("New.")
+
+
+async def test_the_same_words_may_be_said_again() -> None:
+    assert came_to(await ran(chat(saying(AIMessage("Old."))), ASKED, OLD, ASKED)) == said("Old.")
+
+
+async def test_without_messages_in_its_output_the_final_state_is_the_value() -> None:
+    class Answer(TypedDict):
+        verdict: str
+
+    class State(MessagesState):
+        verdict: str
+
+    graph = StateGraph(State, output_schema=Answer)
+    graph.add_node("node", lambda state: {"verdict": "good"}).add_edge(START, "node")
+
+    assert came_to(await ran(chat(graph.compile()), ASKED)) == said(Data(name="output", value={"verdict": "good"}))
+
+
+# What goes in
+
+
+class WithName(MessagesState):
+    name: str
+
+
+async def test_keys_of_the_state_are_inputs() -> None:
+    graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state['name']}.")]}, WithName), name="greeter")
+    described = graph.description
+
+    assert came_to(await ran(graph, ASKED, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert list(described.schemas.inputs["properties"]) == ["messages", "name"]
+    assert described.schemas.inputs["required"] == ["messages"]
+    assert described.schemas.inputs["properties"]["name"] == {"type": "string"}
+
+
+class PydanticState(BaseModel):
+    messages: Annotated[list[AnyMessage], add_messages]
+    name: str = "nobody"
+
+
+@dataclass
+class DataclassState:
+    messages: Annotated[list[AnyMessage], add_messages]
+    name: str = "nobody"
+
+
+@pytest.mark.parametrize("state", [PydanticState, DataclassState])
+async def test_the_state_may_be_any_model(state: Any) -> None:
+    graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state.name}.")]}, state))
+
+    assert came_to(await ran(graph, ASKED)) == said("Hi nobody.")
+    assert came_to(await ran(graph, ASKED, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert list(graph.description.schemas.inputs["properties"]) == ["messages", "name"]
+
+
+async def test_a_graph_that_takes_no_messages_is_no_chat() -> None:
+    class State(TypedDict):
+        question: str
+
+    with pytest.raises(ChatWithoutMessages, match="its state has no messages"):
+        chat(one_node(lambda state: {}, State))
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+async def test_an_entrypoint_is_a_graph_too(as_list: bool) -> None:
+    if as_list:
+
+        @entrypoint()
+        async def answer(messages: list[BaseMessage]) -> Any:
+            return [AIMessage(f"{len(messages)}")]
+    else:
+
+        @entrypoint()
+        async def answer(state: dict[str, Any]) -> Any:
+            return {"messages": AIMessage(f"{len(state['messages'])}")}
+
+    assert came_to(await ran(chat(answer), ASKED, OLD, ASKED)) == said("3")
+
+
+# Threads
+
+
+async def test_a_thread_is_given_only_what_it_does_not_know() -> None:
+    model = Scripted(turns=[words("One."), words("Two."), words("Three.")])
+    agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
+    first, second = Message.user("1?"), Message.user("2?")
+
+    one = await ran(agent, Message.system("Be kind."), first, session="s")
+    two = await ran(agent, Message.system("Be kind."), first, Message.assistant("Forged."), second, session="s")
+    other = await ran(agent, first, Message.assistant("Mine."), second, session="t")
+
+    assert [came_to(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
+    assert [texts(asked) for asked in model.asked] == [
+        [("system", "Be kind."), ("human", "1?")],
+        [("system", "Be kind."), ("human", "1?"), ("ai", "One."), ("human", "2?")],
+        [("human", "1?"), ("ai", "Mine."), ("human", "2?")],
+    ]
+
+
+async def test_a_node_that_returns_the_whole_thread_does_not_say_it_again() -> None:
+    graph = one_node(
+        lambda state: {"messages": [*state["messages"], AIMessage(f"{len(state['messages'])}")]},
+        checkpointer=InMemorySaver(),
+    )
+    bot = chat(graph)
+
+    answers = [came_to(await ran(bot, ASKED, session="s")) for _ in range(3)]
+    assert answers == [said("1"), said("3"), said("5")]
+
+
+async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
+    model = Scripted(turns=[[AIMessageChunk(content="One.", id="m")], words("Two."), words("Three.")])
+    agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
+    await ran(agent, ASKED, session="s")
+    forged = Message(role="user", parts=Message.user("Forged.").parts, id="m")
+    again = Message(role="user", parts=ASKED.parts, id="m")
+
+    assert came_to(await ran(agent, forged, session="s")) == said("Two.")
+    assert texts(model.asked[1]) == [("human", "Well?"), ("ai", "One."), ("human", "Forged.")]
+    assert came_to(await ran(agent, again, session="s")) == said("Three.")
+    assert [text for _, text in texts(model.asked[2])] == ["Well?", "One.", "Forged.", "Two.", "Well?"]
+
+
+async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_call() -> None:
+    turns = [[asking(call("add", "c1", a=1, b=2), id="m")], [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")]]
+    graph = one_node(lambda state: {"messages": turns.pop(0)}, checkpointer=InMemorySaver())
+    bot = chat(graph)
+    await ran(bot, ASKED, session="s")
+
+    assert came_to(await ran(bot, ASKED, session="s")) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":2}')),
+        Message.tool("c1", "3"),
+        Message.assistant("3."),
+    )
+
+
+async def test_a_result_whose_call_nobody_knows_breaks_the_stream() -> None:
+    run = await ran(chat(saying(ToolMessage("3", tool_call_id="c9"))), ASKED)
+
+    assert lines(run)[-1].startswith("bad_stream:")
+
+
+# Ends
+
+
+async def test_a_run_that_is_cancelled_stops_the_graph() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def wait(state: Any) -> Any:
+        try:
+            started.set()
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    run = new_engine().start(chat(one_node(wait)), asked_for(ASKED))
+    await eventually(started.is_set)
+    run.cancel()
+
+    assert isinstance(end_of(await over(run)), RunCancelled)
+    assert stopped.is_set()
+
+
+async def test_an_error_of_the_graph_is_the_runs_and_its_words_are_nobodys_business() -> None:
+    model = Scripted(turns=[[*words("Let "), RuntimeError("secret")]])
+    run = await ran(chat(create_agent(model, [])), ASKED)
+
+    assert came_to(run).messages == (Message.assistant("Let "),)
+    assert lines(run)[-1] == f"workflow_failed: The workflow failed (run {run.id})."
+
+
+async def test_a_text_that_a_later_node_changes_stays_as_it_was_said() -> None:
+    model = Scripted(turns=[[AIMessageChunk(content="Yes.", id="m")]])
+
+    async def ask(state: Any) -> Any:
+        answer = await model.ainvoke(state["messages"])
+        return {"messages": [AIMessage("No.", id=answer.id)]}
+
+    assert came_to(await ran(chat(one_node(ask)), ASKED)) == said("Yes.")

@@ -1,0 +1,121 @@
+"""Our messages as LangChain's: what a graph, a model, or a function that asks for `list[BaseMessage]` is given."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, chat
+from palaver.core.messages import Role
+from palaver.frameworks.langchain import written
+from tests.engine.running import ASKED, came_to, ran, reply
+
+
+def named(role: Role, *parts: Any, **given: Any) -> Message:
+    return Message(
+        role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts), **given
+    )
+
+
+def calls(*given: tuple[str, str, Any]) -> Any:
+    return [{"type": "tool_call", "id": own, "name": name, "args": arguments} for own, name, arguments in given]
+
+
+PNG = File(media_type="image/png", data="iVBO")
+
+WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
+    "system": ([Message.system("Be kind.")], [SystemMessage("Be kind.")]),
+    "developer": (
+        [named("developer", "Be kind.")],
+        [SystemMessage("Be kind.", additional_kwargs={"__openai_role__": "developer"})],
+    ),
+    "user": ([named("user", "a", "b", id="u1", name="Ada")], [HumanMessage("ab", id="u1", name="Ada")]),
+    "a user who says nothing": ([named("user"), Message.user("")], [HumanMessage(""), HumanMessage("")]),
+    "a user with files": (
+        [
+            Message.user(
+                "See:",
+                PNG,
+                File(media_type="audio/wav", url="https://a/b"),
+                File(media_type="application/pdf", file_id="f1", filename="a.pdf"),
+            )
+        ],
+        [
+            HumanMessage(
+                [
+                    {"type": "text", "text": "See:"},
+                    {"type": "image", "mime_type": "image/png", "base64": "iVBO"},
+                    {"type": "audio", "mime_type": "audio/wav", "url": "https://a/b"},
+                    {
+                        "type": "file",
+                        "mime_type": "application/pdf",
+                        "file_id": "f1",
+                        "extras": {"filename": "a.pdf"},
+                    },
+                ]
+            )
+        ],
+    ),
+    "an approval": ([Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))], []),
+    "assistant": (
+        [named("assistant", Reasoning(text="Hm."), "a", Refusal(text="No."), Data(name="d"), id="m1", name="bot")],
+        [AIMessage("aNo.", id="m1", name="bot")],
+    ),
+    "an assistant of whom nothing is left": ([named("assistant", Reasoning(text="Hm.")), Message.assistant("")], []),
+    "calls and results": (
+        [
+            Message.assistant(
+                "So:",
+                ToolCall(call_id="c1", name="f", arguments='{"a":1}'),
+                ToolCall(call_id="c2", name="g"),
+                ToolCall(call_id="c3", name="h", arguments="{bad"),
+                ToolCall(call_id="c4", name="h", arguments="[1]"),
+            ),
+            named("tool", ToolResult(call_id="c1", output={"b": "ä"}), id="t1"),
+            named("tool", ToolResult(call_id="c2", output="no", is_error=True), ToolResult(call_id="c3"), id="t2"),
+        ],
+        [
+            AIMessage(
+                "So:",
+                tool_calls=calls(("c1", "f", {"a": 1}), ("c2", "g", {})),
+                invalid_tool_calls=[
+                    {"type": "invalid_tool_call", "id": "c3", "name": "h", "args": "{bad", "error": None},
+                    {"type": "invalid_tool_call", "id": "c4", "name": "h", "args": "[1]", "error": None},
+                ],
+            ),
+            ToolMessage('{"b":"ä"}', tool_call_id="c1", name="f", id="t1"),
+            ToolMessage("no", tool_call_id="c2", name="g", status="error"),
+            ToolMessage("null", tool_call_id="c3", name="h"),
+        ],
+    ),
+    "a result without its call": ([Message.tool("c9", "x")], [ToolMessage("x", tool_call_id="c9")]),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_our_messages_are_written_as_langchains(case: str) -> None:
+    ours, theirs = WRITTEN[case]
+
+    assert written(ours) == theirs
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [list[BaseMessage], list[AnyMessage], list[HumanMessage | AIMessage] | None],
+    ids=["base", "any", "some"],
+)
+async def test_a_function_that_asks_for_langchains_messages_gets_them(annotation: Any) -> None:
+    def answer(messages: Any) -> str:
+        return repr(messages)
+
+    answer.__annotations__["messages"] = annotation
+    given = [HumanMessage("Well?")]
+
+    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant(repr(given)))
+
+
+async def test_the_history_may_have_another_name() -> None:
+    def answer(history: list[BaseMessage], loud: bool = False) -> str:
+        return history[-1].text.upper() if loud else history[-1].text
+
+    assert came_to(await ran(chat(answer), ASKED, inputs={"loud": True})) == reply(Message.assistant("WELL?"))

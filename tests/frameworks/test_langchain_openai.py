@@ -1,0 +1,99 @@
+"""A real model class, LangChain's ChatOpenAI, as a chat of ours: it asks another server of ours, in this process."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from palaver import Message, Reasoning, ToolCall, Usage, chat
+from palaver.core.calls import Reply
+from palaver.engine.run import Run
+from palaver.testing import client, scripted
+from tests.engine.running import came_to, ran, reply
+
+STEPS = [
+    {"reasoning": "H"},
+    {"reasoning": "m."},
+    {"text": "Let "},
+    {"text": "me 😀."},
+    {"tool_call": {"name": "f", "arguments": {"a": "ä"}, "id": "c1"}},
+    {"tool_call": {"name": "g", "arguments": "{bad", "id": "c2"}},
+    {"usage": {"input_tokens": 3, "output_tokens": 4}},
+]
+ASKED = Message.user(json.dumps(STEPS))
+CALLS = (
+    ToolCall(call_id="c1", name="f", arguments='{"a":"ä"}'),
+    ToolCall(call_id="c2", name="g", arguments="{bad"),
+)
+
+SPOKEN: dict[str, dict[str, Any]] = {
+    "Responses": {"use_responses_api": True},
+    "Responses, LangChain's blocks": {"use_responses_api": True, "output_version": "v1"},
+    "Responses, OpenAI's blocks": {"use_responses_api": True, "output_version": "responses/v1"},
+    "Chat Completions": {"use_responses_api": False, "stream_usage": True},
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Any]:
+    async with client(scripted) as http:
+        yield http
+
+
+def model(server: Any, case: str, **given: Any) -> ChatOpenAI:
+    return ChatOpenAI(
+        model="scripted",
+        base_url="http://localhost/v1",
+        api_key=SecretStr("none"),
+        http_async_client=server,
+        max_retries=0,
+        **SPOKEN[case],
+        **given,
+    )
+
+
+def simply(run: Run) -> Reply:
+    """What it came to; of what it cost, only what both protocols tell."""
+    answer = came_to(run)
+    assert answer.usage is not None
+    return msgspec.structs.replace(answer, usage=Usage(answer.usage.input_tokens, answer.usage.output_tokens))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("case", SPOKEN)
+async def test_a_model_of_openais_says_the_same_in_all_its_ways(server: Any, case: str, whole: bool) -> None:
+    answer = simply(await ran(chat(model(server, case, disable_streaming=whole), name="model"), ASKED))
+    thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no place for it.
+
+    assert answer == reply(Message.assistant(*thought, "Let me 😀.", *CALLS), usage=Usage(3, 4), finish="tool-calls")
+
+
+@pytest.mark.parametrize("case", SPOKEN)
+async def test_an_agent_says_once_what_comes_under_two_ids(server: Any, case: str) -> None:
+    steps = [step for step in STEPS if "tool_call" not in step]
+    agent = create_agent(model(server, case), [])
+    answer = simply(await ran(chat(agent), Message.user(json.dumps(steps))))
+    thought = [Reasoning(text="Hm.")] if "Responses" in case else []
+
+    assert answer == reply(Message.assistant(*thought, "Let me 😀."), usage=Usage(3, 4))
+
+
+@pytest.mark.parametrize("case", SPOKEN)
+async def test_an_agent_runs_its_tools(server: Any, case: str) -> None:
+    @tool(return_direct=True)
+    def f(a: str) -> str:
+        """Do it."""
+        return f"{a}!"
+
+    steps = [STEPS[2], STEPS[4]]
+    agent = create_agent(model(server, case), [f])
+
+    assert came_to(await ran(chat(agent), Message.user(json.dumps(steps)))) == reply(
+        Message.assistant("Let ", CALLS[0]), Message.tool("c1", "ä!")
+    )

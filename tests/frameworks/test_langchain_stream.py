@@ -1,0 +1,491 @@
+"""Chunks of LangChain's models, yielded by a chat, as the events that they amount to."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given as hypothesis_given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessageChunk,
+    FunctionMessageChunk,
+    HumanMessageChunk,
+    ToolMessage,
+    ToolMessageChunk,
+)
+
+from palaver import Data, Message, Reasoning, Refusal, Text, ToolCall, Usage, chat
+from palaver.core.events import RunFinished, RunStarted
+from palaver.core.fold import fold
+from palaver.core.grammar import Grammar
+from palaver.core.parts import Annotation
+from palaver.engine.run import Run
+from palaver.errors import BadStream
+from palaver.frameworks.langchain import Reader
+from tests.core.checker import check
+from tests.engine.running import ASKED, RUN, came_to, ran, reply
+from tests.frameworks.langchain_models import asking, call, calling, lines, words
+
+
+async def given(*values: Any) -> Run:
+    """The run of a chat that yields these."""
+
+    async def answer(messages: list[Message]) -> Any:
+        for value in values:
+            yield value
+
+    return await ran(chat(answer), ASKED)
+
+
+def chunk(content: Any = "", **more: Any) -> AIMessageChunk:
+    return AIMessageChunk(content=content, **more)
+
+
+# Text and reasoning
+
+
+async def test_pieces_are_deltas_at_once() -> None:
+    run = await given(*words("Hel", "", "lo", id="m"))
+
+    assert lines(run) == ["text m of m", "m + Hel", "m + lo", "m ends", "stop"]
+
+
+async def test_a_chunk_without_an_id_belongs_to_the_message_that_is_open() -> None:
+    run = await given(chunk("a", id="m"), chunk("b"), chunk("c", chunk_position="last"), chunk("d"), chunk("e"))
+
+    assert came_to(run) == reply(Message.assistant("abc"), Message.assistant("de"))
+    assert lines(run)[:4] == ["text m of m", "m + a", "m + b", "m + c"]
+
+
+async def test_messages_may_be_streamed_at_the_same_time() -> None:
+    run = await given(chunk("a", id="m"), chunk("1", id="n"), chunk("b", id="m"), chunk("2", id="n"))
+
+    assert lines(run) == [
+        "text m of m",
+        "m + a",
+        "text n of n",
+        "n + 1",
+        "m + b",
+        "n + 2",
+        "m ends",
+        "n ends",
+        "stop",
+    ]
+
+
+async def test_a_chunk_without_an_id_belongs_to_the_message_of_its_branch() -> None:
+    def piece(text: str, branch: str) -> Any:
+        return chunk(text), {"langgraph_checkpoint_ns": branch}
+
+    run = await given((chunk("a", id="m"), {"langgraph_checkpoint_ns": "x"}), piece("1", "y"), piece("b", "x"))
+
+    assert came_to(run) == reply(Message.assistant("ab"), Message.assistant("1"))
+
+
+REASONING: dict[str, list[Any]] = {
+    "thinking": [
+        [{"type": "thinking", "thinking": "H", "index": 0}],
+        [{"type": "thinking", "thinking": "m.", "index": 0}],
+        [{"type": "thinking", "thinking": "", "signature": "s1", "index": 0}],
+        [{"type": "thinking", "signature": "s2", "index": 0}],
+        [{"type": "text", "text": "a", "index": 1}],
+        [{"type": "thinking", "signature": "late", "index": 0}],
+    ],
+    "reasoning": [
+        [{"type": "reasoning", "reasoning": "Hm"}],
+        [{"type": "reasoning", "reasoning": ".", "extras": {"signature": "s1s2"}}],
+        "a",
+    ],
+}
+
+
+@pytest.mark.parametrize("case", REASONING)
+async def test_reasoning_is_streamed_and_its_seal_adds_no_text(case: str) -> None:
+    run = await given(*[chunk(content, id="m") for content in REASONING[case]])
+
+    assert came_to(run) == reply(Message.assistant(Reasoning(text="Hm.", encrypted="s1s2"), "a"))
+
+
+async def test_paragraphs_of_a_streamed_summary_are_kept_apart() -> None:
+    def piece(text: str, paragraph: int) -> AIMessageChunk:
+        summary = [{"type": "summary_text", "text": text, "index": paragraph}]
+        return chunk([{"type": "reasoning", "summary": summary, "index": 0}], id="m")
+
+    run = await given(piece("On", 0), piece("e.", 0), piece("Two.", 1))
+
+    assert came_to(run) == reply(Message.assistant(Reasoning(text="One.\n\nTwo.")))
+
+
+async def test_reasoning_beside_the_content_is_streamed_too() -> None:
+    run = await given(
+        chunk(additional_kwargs={"reasoning_content": "H"}),
+        chunk(additional_kwargs={"reasoning_content": "m."}),
+        chunk("a"),
+    )
+
+    assert came_to(run) == reply(Message.assistant(Reasoning(text="Hm."), "a"))
+
+
+async def test_a_streamed_refusal_is_said_whole() -> None:
+    run = await given(chunk(additional_kwargs={"refusal": "I "}), chunk([{"type": "refusal", "refusal": "cannot."}]))
+
+    assert came_to(run) == reply(Message.assistant(Refusal(text="I cannot.")))
+
+
+async def test_notes_count_from_where_their_block_began() -> None:
+    note = {"type": "url_citation", "url": "https://a", "start_index": 1, "end_index": 2}
+    run = await given(
+        chunk([{"type": "text", "text": "ab", "index": 0}], id="m"),
+        chunk([{"type": "text", "text": "cd", "index": 1}], id="m"),
+        chunk([{"type": "text", "text": "ef", "index": 1}], id="m"),
+        chunk([{"type": "text", "text": "", "index": 1, "annotations": [note]}], id="m"),
+    )
+    noted = Annotation(kind="url", url="https://a", start=3, end=4)
+
+    assert came_to(run) == reply(Message.assistant(Text(text="abcdef", annotations=(noted,))))
+    assert came_to(await given(chunk([{"type": "text", "text": "", "annotations": [note]}]))) == reply()
+
+
+async def test_blocks_of_other_kinds_stand_where_they_came() -> None:
+    run = await given(
+        chunk("a", id="m"), chunk([{"type": "server_tool_call", "name": "s"}], id="m"), chunk("b", id="m")
+    )
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            "a", Data(name="langchain:server_tool_call", value={"type": "server_tool_call", "name": "s"}), "b"
+        )
+    )
+
+
+async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> None:
+    run = await given(
+        HumanMessageChunk(content="x"),
+        ChatMessageChunk(role="critic", content="x"),
+        ChatMessageChunk(role="assistant", content="a"),
+        *calling((0, "c1", "f", "{}"), (1, "c2", "g", "{}")),
+        ToolMessageChunk(content="1", tool_call_id="c1"),
+        FunctionMessageChunk(content="2", name="g"),
+    )
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            "a", ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")
+        ),
+        Message.tool("c1", "1"),
+        Message.tool("c2", "2"),
+    )
+
+
+async def test_a_whole_message_is_a_message_of_its_own() -> None:
+    run = await given("a", AIMessage("b", id="m"), "c", AIMessage("d"), "e")
+
+    assert came_to(run) == reply(*[Message.assistant(text) for text in "abcde"])
+
+
+async def test_a_chunk_without_an_id_does_not_belong_to_a_message_that_came_whole() -> None:
+    run = await given(chunk("a", id="m"), AIMessage("a", id="m"), chunk("b"))
+
+    assert came_to(run) == reply(Message.assistant("a"), Message.assistant("b"))
+
+
+# Calls
+
+
+async def test_pieces_of_calls_are_joined_by_index() -> None:
+    run = await given(
+        *words("So:", id="m"),
+        *calling((0, "c1", "f", ""), (0, None, None, '{"a"'), (0, None, None, ":1}"), (1, "c2", "g", "{}"), id="m"),
+    )
+
+    assert lines(run) == [
+        "text m of m",
+        "m + So:",
+        "m ends",
+        "call fc_c1 of m: f",
+        'fc_c1 + {"a"',
+        "fc_c1 + :1}",
+        "fc_c1 ends",
+        "call fc_c2 of m: g",
+        "fc_c2 + {}",
+        "fc_c2 ends",
+        "tool-calls",
+    ]
+
+
+async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> None:
+    run = await given(
+        *calling((None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}"))
+    )
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="f", arguments='{"a":1}'), ToolCall(call_id="c2", name="g", arguments="{}")
+        ),
+        finish="tool-calls",
+    )
+
+
+async def test_one_index_with_two_ids_is_two_calls() -> None:
+    run = await given(*calling((0, "c1", "f", "{"), (0, None, None, "}"), (0, "c2", "g", "["), (0, None, None, "]")))
+
+    assert [part for message in came_to(run).messages for part in message.parts] == [
+        ToolCall(call_id="c1", name="f", arguments="{}"),
+        ToolCall(call_id="c2", name="g", arguments="[]"),
+    ]
+
+
+async def test_a_call_is_held_until_its_name_is_known() -> None:
+    run = await given(*calling((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
+
+    assert lines(run)[:4] == ["call fc_c1 of m: f", 'fc_c1 + {"a":1', "fc_c1 + }", "fc_c1 ends"]
+
+
+async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too() -> None:
+    run = await given(*calling((0, "c1", None, "{}"), (1, None, "g", None)))
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="unknown", arguments="{}"),
+            ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_2", name="g"),
+        ),
+        finish="tool-calls",
+    )
+
+
+@pytest.mark.parametrize("arguments", ["{bad", '{"a": "b', "", "[1"])
+async def test_the_argument_text_is_passed_on_byte_by_byte(arguments: str) -> None:
+    pieces = calling((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
+
+    assert came_to(await given(*pieces)).messages[0].tool_calls == [
+        ToolCall(call_id="c1", name="f", arguments=arguments)
+    ]
+
+
+ENDS: dict[str, list[Any]] = {
+    "another index": calling((1, "c2", "g", "{}"), id="m"),
+    "a text piece": words("x", id="m"),
+    "a reasoning piece": [chunk([{"type": "thinking", "thinking": "x"}], id="m")],
+    "the last chunk": [chunk(id="m", chunk_position="last")],
+    "the whole message": [asking(call("f", "c1"), id="m")],
+    "another message": words("x", id="n"),
+    "its result": [ToolMessage("1", tool_call_id="c1")],
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+async def test_a_call_ends_when_something_else_comes(case: str) -> None:
+    run = await given(*calling((0, "c1", "f", "{}"), id="m"), *ENDS[case], *words("late", id="z"))
+
+    assert lines(run)[:3] == ["call fc_c1 of m: f", "fc_c1 + {}", "fc_c1 ends"]
+
+
+async def test_half_arguments_go_on_after_another_message_began() -> None:
+    run = await given(
+        *calling((0, "c1", "f", '{"a'), id="m"),
+        *calling((0, "c2", "g", '{"b'), id="n"),
+        *calling((0, None, None, '":1}'), id="m"),
+        *calling((0, None, None, '":2}'), id="n"),
+    )
+
+    assert [call.arguments for message in came_to(run).messages for call in message.tool_calls] == [
+        '{"a":1}',
+        '{"b":2}',
+    ]
+
+
+async def test_a_piece_of_a_call_that_has_ended_breaks_the_stream() -> None:
+    run = await given(*calling((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
+
+    assert lines(run)[-1].startswith("bad_stream: The workflow broke the stream after")
+
+
+async def test_a_call_id_used_again_becomes_another_and_results_answer_the_newest_open_call() -> None:
+    def turn(message: str) -> list[Any]:
+        return [*calling((0, "c1", "f", "{}"), id=message), ToolMessage(f"by {message}", tool_call_id="c1")]
+
+    run = await given(*turn("m"), *turn("n"), *calling((0, "c1", "f", "{}"), (1, "c1", "f", "{}"), id="o"))
+
+    assert [line for line in lines(run) if line.startswith(("call", "result"))] == [
+        "call fc_c1 of m: f",
+        "result fco_c1: by m",
+        "call fc_c1.2 of n: f",
+        "result fco_c1.2: by n",
+        "call fc_c1.3 of o: f",
+        "call fc_c1.4 of o: f",
+    ]
+
+
+# The whole message after its chunks
+
+
+WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
+    "nothing new": (words("a", "b", id="m"), AIMessage("ab", id="m"), ["ab"]),
+    "the rest of a text": (words("a", id="m"), AIMessage("abc", id="m"), ["abc"]),
+    "the rest of a text that had ended": (
+        [*words("a", id="m"), chunk(id="m", chunk_position="last")],
+        AIMessage("abc", id="m"),
+        ["a", "bc"],
+    ),
+    "all of a text": ([chunk(id="m")], AIMessage("abc", id="m"), ["abc"]),
+    "less": (words("abc", id="m"), AIMessage("", id="m"), ["abc"]),
+    "calls that came in no chunk": (
+        calling((0, "c1", "f", "{}"), id="m"),
+        asking(call("f", "c1"), call("g", "c2"), id="m"),
+        [ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")],
+    ),
+    "calls without ids that came": (
+        calling((0, None, "f", "{}"), id="m"),
+        asking(call("f", None), id="m"),
+        [ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_1", name="f", arguments="{}")],
+    ),
+    "a refusal": (
+        words("a", id="m"),
+        AIMessage("a", additional_kwargs={"refusal": "No."}, id="m"),
+        ["a", Refusal("No.")],
+    ),
+    "a refusal that came": (
+        [chunk(additional_kwargs={"refusal": "No."}, id="m")],
+        AIMessage("", additional_kwargs={"refusal": "No."}, id="m"),
+        [Refusal("No.")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHOLES)
+async def test_a_whole_message_adds_only_what_is_new(case: str) -> None:
+    chunks, whole, parts = WHOLES[case]
+    run = await given(*chunks, whole, whole)
+    calls = any(isinstance(part, ToolCall) for part in parts)
+
+    assert came_to(run) == reply(Message.assistant(*parts), finish="tool-calls" if calls else "stop")
+    assert run.warnings == []
+
+
+async def test_a_text_that_differs_from_what_was_streamed_is_ignored() -> None:
+    run = await given(*words("abc", id="m"), AIMessage("xyz", id="m"))
+
+    assert came_to(run) == reply(Message.assistant("abc"))
+    assert run.warnings == ["the whole text of a message differs from what was streamed of it; what was said stays"]
+
+
+def cost(given: int, made: int) -> Any:
+    return {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+
+
+async def test_usage_of_chunks_adds_up_and_the_whole_message_counts_only_if_none_came() -> None:
+    streamed = [chunk("a", id="m", usage_metadata=cost(5, 0)), chunk(id="m", usage_metadata=cost(0, 2))]
+    told = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+    assert came_to(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
+    assert came_to(await given(*streamed, chunk(id="m", response_metadata=told))).usage == Usage(5, 2)
+    assert came_to(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
+        5, 2
+    )
+
+
+async def test_a_chunk_says_how_its_message_ended() -> None:
+    cut = chunk(id="m", response_metadata={"finish_reason": "length"}, chunk_position="last")
+
+    assert came_to(await given(*words("a", id="m"), cut)).finish == "length"
+    assert came_to(await given(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
+
+
+# Other things of LangChain's
+
+
+async def test_what_is_no_message_is_data_of_the_chat() -> None:
+    from langchain_core.documents import Document
+
+    run = await given(Document(page_content="x"), [Document(page_content="y")], (AIMessage("a", id="m"), 1))
+
+    assert [part for message in came_to(run).messages for part in message.parts] == [
+        Data(name="output", value={"id": None, "metadata": {}, "page_content": "x", "type": "Document"}),
+        Data(name="output", value=[{"id": None, "metadata": {}, "page_content": "y", "type": "Document"}]),
+        Data(name="output", value=[AIMessage("a", id="m").model_dump(mode="json"), 1]),
+    ]
+
+
+# Whatever comes, the stream is lawful
+
+
+ids = st.sampled_from([None, "m", "n", "x" * 70])
+texts = st.text(max_size=3)
+call_ids = st.sampled_from([None, "", "c1", "c2"])
+blocks = st.one_of(
+    texts,
+    st.builds(lambda text, block: {"type": "text", "text": text, "id": block}, texts, ids),
+    st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "s"}, texts),
+    st.builds(lambda text: {"type": "refusal", "refusal": text}, texts),
+    st.builds(lambda call_id: {"type": "tool_use", "id": call_id}, call_ids),
+    st.just({"type": "image", "url": "https://a"}),
+    st.just({"type": "other"}),
+)
+contents = st.one_of(texts, st.lists(blocks, max_size=3))
+pieces = st.builds(
+    lambda index, call_id, name, args: {
+        "type": "tool_call_chunk",
+        "index": index,
+        "id": call_id,
+        "name": name,
+        "args": args,
+    },
+    st.sampled_from([None, 0, 1]),
+    call_ids,
+    st.sampled_from([None, "f"]),
+    st.sampled_from([None, "", "{", "}", "1"]),
+)
+chunks = st.builds(
+    AIMessageChunk,
+    content=contents,
+    id=ids,
+    tool_call_chunks=st.lists(pieces, max_size=2),
+    chunk_position=st.sampled_from([None, "last"]),
+)
+wholes = st.builds(
+    AIMessage,
+    content=contents,
+    id=ids,
+    tool_calls=st.lists(st.builds(lambda call_id: call("f", call_id, a=1), call_ids), max_size=2),
+)
+
+
+def spoken(values: list[Any]) -> Any:
+    grammar, reader = Grammar(RUN), Reader()
+    events = [*grammar.start(RunStarted(run_id=RUN))]
+    try:
+        for value in values:
+            for each in reader.feed(value) or ():
+                events += grammar.feed(each)
+        for each in reader.end():
+            events += grammar.feed(each)
+    except BadStream:
+        assert grammar.ending is not None
+    return [*events, *grammar.end(grammar.ending or RunFinished())]
+
+
+@hypothesis_given(st.lists(wholes, max_size=6))
+def test_any_whole_messages_make_a_lawful_stream_that_says_all_their_text(messages: list[AIMessage]) -> None:
+    events = spoken(messages)
+    check(events)
+    heard = "".join(message.text for message in fold(events).messages)
+
+    assert heard == "".join(message.text for message in messages)
+
+
+@hypothesis_given(st.lists(st.builds(AIMessageChunk, content=contents, id=ids), max_size=8))
+def test_any_chunks_make_a_lawful_stream_that_says_all_their_text(given: list[AIMessageChunk]) -> None:
+    events = spoken(given)
+    check(events)
+
+    heard = sorted("".join(message.text for message in fold(events).messages))
+    assert heard == sorted("".join(each.text for each in given))
+
+
+answers = st.builds(ToolMessage, content=texts, tool_call_id=st.sampled_from(["c1", "c2"]), id=ids)
+
+
+@hypothesis_given(st.lists(chunks | wholes | answers, max_size=10))
+def test_whatever_comes_the_stream_is_lawful(given: list[Any]) -> None:
+    check(spoken(given))

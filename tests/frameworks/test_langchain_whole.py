@@ -1,0 +1,538 @@
+"""Whole LangChain messages, given by a chat, as what the run came to: the table of the contract, row by row."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage, chat
+from palaver.core.calls import Reply
+from palaver.core.parts import Annotation
+from palaver.engine.run import Run
+from tests.engine.running import ASKED, RUN, came_to, ran, reply
+from tests.frameworks.langchain_models import asking, call, lines
+
+
+async def given(*messages: Any, history: Sequence[Message] = (ASKED,)) -> Run:
+    """The run of a chat that returns these."""
+
+    async def answer(messages: list[Message]) -> Any:
+        return list(told)
+
+    told = messages
+    return await ran(chat(answer), *history)
+
+
+async def came(*messages: Any) -> Reply:
+    return came_to(await given(*messages))
+
+
+def said(*parts: Any, **more: Any) -> Reply:
+    return reply(Message.assistant(*parts), **more)
+
+
+# Content
+
+
+CONTENT: dict[str, tuple[Any, list[Any]]] = {
+    "a string": ("Hi.", [Text(text="Hi.")]),
+    "blanks": ("  ", [Text(text="  ")]),
+    "nothing": ("", []),
+    "an empty list": ([], []),
+    "texts that stand together are one": (
+        ["a", {"type": "text", "text": "b"}, {"type": "output_text", "text": "c"}, {"type": "text", "text": ""}],
+        [Text(text="abc")],
+    ),
+    "texts of different blocks are two": (
+        [{"type": "text", "text": "a", "id": "1"}, {"type": "text", "text": "b", "id": "2"}, "c"],
+        [Text(text="a"), Text(text="bc")],
+    ),
+    "texts of one block are one": (
+        [{"type": "text", "text": "a", "id": "1"}, {"type": "text", "text": "b", "id": "1"}],
+        [Text(text="ab")],
+    ),
+    "a text that has no type": ([{"text": "a"}], [Text(text="a")]),
+    "thinking": (
+        [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, "a"],
+        [Reasoning(text="Hm.", encrypted="s"), Text(text="a")],
+    ),
+    "reasoning": (
+        ["a", {"type": "reasoning", "reasoning": "Hm.", "extras": {"signature": "s"}}, "b"],
+        [Text(text="a"), Reasoning(text="Hm.", encrypted="s"), Text(text="b")],
+    ),
+    "a summary": (
+        [
+            {
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}],
+                "encrypted_content": "e",
+            }
+        ],
+        [Reasoning(text="One.\n\nTwo.", encrypted="e")],
+    ),
+    "Bedrock's reasoning": (
+        [{"type": "reasoning_content", "reasoning_content": {"text": "Hm.", "signature": "s"}}],
+        [Reasoning(text="Hm.", encrypted="s")],
+    ),
+    "reasoning that nobody may read": (
+        [
+            {"type": "thinking", "thinking": "", "signature": "s"},
+            {"type": "reasoning", "summary": []},
+            {"type": "redacted_thinking", "data": "x"},
+            "a",
+        ],
+        [Text(text="a")],
+    ),
+    "a refusal": ([{"type": "refusal", "refusal": "No."}, {"type": "refusal", "refusal": ""}], [Refusal(text="No.")]),
+    "places of calls that nobody made": (
+        [{"type": "tool_use", "id": "x"}, {"type": "function_call"}, "a", {"type": "input_json_delta"}],
+        [Text(text="a")],
+    ),
+    "anything else": (
+        [{"type": "web_search_call", "id": "w", "at": datetime(2026, 1, 1, tzinfo=UTC)}, {"n": 1}],
+        [
+            Data(
+                name="langchain:web_search_call",
+                value={"type": "web_search_call", "id": "w", "at": "2026-01-01T00:00:00Z"},
+            ),
+            Data(name="langchain:block", value={"n": 1}),
+        ],
+    ),
+}
+
+PNG, WAV = "iVBO", "UklG"
+
+FILES: dict[str, tuple[Any, File]] = {
+    "an image by URL": ({"type": "image", "url": "https://a/b.png"}, File(media_type="image/*", url="https://a/b.png")),
+    "an image as base64": (
+        {"type": "image", "base64": PNG, "mime_type": "image/png"},
+        File(media_type="image/png", data=PNG),
+    ),
+    "an image by id": ({"type": "image", "file_id": "f1"}, File(media_type="image/*", file_id="f1")),
+    "an image as it was spelt before": (
+        {"type": "image", "source_type": "base64", "data": PNG, "mime_type": "image/png"},
+        File(media_type="image/png", data=PNG),
+    ),
+    "Anthropic's image": (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+        File(media_type="image/png", data=PNG),
+    ),
+    "OpenAI's image": (
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"}},
+        File(media_type="image/png", data=PNG, detail="low"),
+    ),
+    "an image URL": ({"type": "image_url", "image_url": "https://a/b"}, File(media_type="image/*", url="https://a/b")),
+    "an input image": (
+        {"type": "input_image", "image_url": "https://a/b", "detail": "high"},
+        File(media_type="image/*", url="https://a/b", detail="high"),
+    ),
+    "a document": (
+        {"type": "file", "base64": "JVBE", "mime_type": "application/pdf", "extras": {"filename": "a.pdf"}},
+        File(media_type="application/pdf", data="JVBE", filename="a.pdf"),
+    ),
+    "OpenAI's document": (
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE", "filename": "a.pdf"}},
+        File(media_type="application/pdf", data="JVBE", filename="a.pdf"),
+    ),
+    "a sound": ({"type": "audio", "base64": WAV, "mime_type": "audio/wav"}, File(media_type="audio/wav", data=WAV)),
+    "OpenAI's sound": (
+        {"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}},
+        File(media_type="audio/wav", data=WAV),
+    ),
+    "a film": ({"type": "video", "url": "https://a/b"}, File(media_type="video/*", url="https://a/b")),
+}
+CONTENT |= {name: (["a", block, "b"], [Text(text="a"), file, Text(text="b")]) for name, (block, file) in FILES.items()}
+CONTENT["a file that is nowhere"] = (
+    [{"type": "image"}],
+    [Data(name="langchain:image", value={"type": "image"})],
+)
+
+
+@pytest.mark.parametrize("case", CONTENT)
+async def test_content(case: str) -> None:
+    content, parts = CONTENT[case]
+
+    assert await came(AIMessage(content=content)) == (said(*parts) if parts else reply())
+
+
+# Notes on text
+
+
+NOTES: dict[str, tuple[Any, list[Annotation]]] = {
+    "url": (
+        {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 1},
+        [Annotation(kind="url", url="https://a", title="A", start=2, end=3)],
+    ),
+    "LangChain's own": (
+        {"type": "citation", "url": "https://a", "cited_text": "x"},
+        [Annotation(kind="url", url="https://a")],
+    ),
+    "file": (
+        {"type": "file_citation", "file_id": "f1", "filename": "a.txt", "index": 4},
+        [Annotation(kind="file", file_id="f1", title="a.txt")],
+    ),
+    "indexes": ({"start_index": 1, "end_index": 3}, [Annotation(kind="span", start=3, end=5)]),
+    "nothing": ({"type": "other"}, []),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+async def test_notes_count_from_the_beginning_of_the_joined_text(case: str) -> None:
+    note, notes = NOTES[case]
+    content: Any = ["ab", {"type": "text", "text": "cde", "annotations": [note]}]
+
+    assert await came(AIMessage(content=content)) == said(Text(text="abcde", annotations=tuple(notes)))
+
+
+async def test_a_document_cited_by_anthropic_counts_in_itself() -> None:
+    citation = {"type": "char_location", "document_index": 0, "document_title": "D", "start_char_index": 7}
+    found = {"type": "web_search_result_location", "url": "https://a", "title": "A"}
+    content: Any = [{"type": "text", "text": "a", "citations": [citation, found]}]
+
+    assert await came(AIMessage(content=content)) == said(
+        Text(
+            text="a",
+            annotations=(Annotation(kind="file", title="D"), Annotation(kind="url", url="https://a", title="A")),
+        )
+    )
+
+
+# What stands beside the content
+
+
+BESIDE: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
+    "reasoning": ("a", {"reasoning_content": "Hm."}, [Reasoning(text="Hm."), Text(text="a")]),
+    "a summary": (
+        "a",
+        {"reasoning": {"summary": [{"text": "One."}, {"text": "Two."}]}},
+        [Reasoning(text="One.\n\nTwo."), Text(text="a")],
+    ),
+    "reasoning that content has too": (
+        [{"type": "thinking", "thinking": "Hm."}, "a"],
+        {"reasoning_content": "Hm."},
+        [Reasoning(text="Hm."), Text(text="a")],
+    ),
+    "a refusal": ("a", {"refusal": "No."}, [Text(text="a"), Refusal(text="No.")]),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+async def test_what_stands_beside_the_content(case: str) -> None:
+    content, beside, parts = BESIDE[case]
+
+    assert await came(AIMessage(content=content, additional_kwargs=beside)) == said(*parts)
+
+
+# Calls
+
+
+def made(*calls: ToolCall, text: str = "") -> Reply:
+    return said(*([Text(text=text)] if text else []), *calls, finish="tool-calls")
+
+
+async def test_calls_come_after_the_content_in_their_order() -> None:
+    message = asking(call("f", "c1", a="ä"), call("g", "c2"), content="So:")
+
+    assert await came(message) == made(
+        ToolCall(call_id="c1", name="f", arguments='{"a":"ä"}'),
+        ToolCall(call_id="c2", name="g", arguments="{}"),
+        text="So:",
+    )
+
+
+@pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call"])
+async def test_content_marks_the_place_of_a_call(kind: str) -> None:
+    content = ["a", {"type": kind, "id": "c2", "input": {"ignored": 1}}, "b"]
+    message = asking(call("f", "c1"), call("g", "c2"), content=content)
+
+    assert await came(message) == said(
+        Text(text="a"),
+        ToolCall(call_id="c2", name="g", arguments="{}"),
+        Text(text="b"),
+        ToolCall(call_id="c1", name="f", arguments="{}"),
+        finish="tool-calls",
+    )
+
+
+async def test_the_exact_text_of_the_arguments_is_kept_where_it_is_known() -> None:
+    exact = '{ "a" : 1.0 }'
+    beside = {"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": exact}, "type": "function"}]}
+    message = asking(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=beside)
+
+    assert await came(message) == made(
+        ToolCall(call_id="c1", name="f", arguments=exact), ToolCall(call_id="c2", name="g", arguments='{"b":1}')
+    )
+
+
+async def test_what_is_not_json_among_the_arguments_is_written_as_text() -> None:
+    message = asking(call("f", "c1", a={1: range(2)}, b=[object, 1]))
+
+    assert await came(message) == made(
+        ToolCall(call_id="c1", name="f", arguments='{"a":{"1":"range(0, 2)"},"b":["<class \'object\'>",1]}')
+    )
+
+
+@pytest.mark.parametrize("call_id", [None, ""])
+async def test_a_call_without_an_id_gets_one(call_id: str | None) -> None:
+    assert await came(asking(call("f", call_id))) == made(
+        ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_1", name="f", arguments="{}")
+    )
+
+
+async def test_calls_that_nobody_understood_are_calls_all_the_same() -> None:
+    bad: Any = {"type": "invalid_tool_call", "id": "c2", "name": None, "args": "{bad", "error": "no JSON"}
+    empty: Any = {"type": "invalid_tool_call", "id": "c3", "name": "h", "args": None, "error": None}
+    asked: Any = call("f", "c1")
+    message = AIMessage(
+        content=[{"type": "tool_use", "id": "c2"}],
+        tool_calls=[asked],
+        invalid_tool_calls=[bad, empty],
+    )
+
+    assert await came(message) == made(
+        ToolCall(call_id="c1", name="f", arguments="{}"),
+        ToolCall(call_id="c2", name="unknown", arguments="{bad"),
+        ToolCall(call_id="c3", name="h"),
+    )
+
+
+# Results
+
+
+ASKING = asking(call("f", "c1"), call("g", "c2"))
+CALLS = Message.assistant(
+    ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")
+)
+
+
+async def test_a_tool_message_is_a_result() -> None:
+    blocks: Any = [{"type": "text", "text": "4"}]
+    answer = [
+        ToolMessage(content=blocks, tool_call_id="c2", artifact={"secret": 1}),
+        ToolMessage(content="No such thing.", tool_call_id="c1", status="error"),
+        AIMessage("Four."),
+    ]
+
+    assert await came(ASKING, *answer) == reply(
+        CALLS,
+        Message.tool("c2", blocks),
+        Message(role="tool", parts=(ToolResult(call_id="c1", output="No such thing.", is_error=True),)),
+        Message.assistant("Four."),
+    )
+
+
+async def test_a_function_message_answers_the_last_open_call_of_its_name() -> None:
+    again = asking(call("f", "c3"))
+    run = await given(ASKING, again, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
+
+    assert came_to(run) == reply(
+        CALLS,
+        Message.assistant(ToolCall(call_id="c3", name="f", arguments="{}")),
+        Message.tool("c3", "4"),
+        finish="tool-calls",
+    )
+    assert run.warnings == ["dropped the result of a function 'h' that nobody called"]
+
+
+async def test_a_result_that_answers_nothing_breaks_the_stream() -> None:
+    run = await given(AIMessage("a", id="m"), ToolMessage(content="4", tool_call_id="c9"))
+
+    assert lines(run) == [
+        "text m of m",
+        "m + a",
+        "m ends",
+        "bad_stream: The workflow broke the stream after 4 events, at a tool-result: no call 'c9' was made.",
+    ]
+
+
+async def test_a_result_may_answer_a_call_of_the_history() -> None:
+    approved = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
+    asked = Message.assistant(ToolCall(call_id="c1", name="f"))
+    run = await given(ToolMessage("4", tool_call_id="c1"), history=(ASKED, asked, approved))
+
+    assert came_to(run) == reply(Message.tool("c1", "4"))
+
+
+# Who else speaks
+
+
+async def test_nobody_speaks_for_the_user_or_the_system() -> None:
+    others = [HumanMessage("a"), SystemMessage("b"), ChatMessage(role="critic", content="c"), RemoveMessage(id="m")]
+
+    assert await came(*others) == reply()
+    assert await came(*others, ChatMessage(role="assistant", content="d")) == said(Text(text="d"))
+
+
+# What it cost, and how it ended
+
+
+USAGE: dict[str, tuple[dict[str, Any], Usage | None]] = {
+    "in full": (
+        {
+            "usage_metadata": {
+                "input_tokens": 9,
+                "output_tokens": 5,
+                "total_tokens": 14,
+                "input_token_details": {"cache_read": 3, "cache_creation": 2},
+                "output_token_details": {"reasoning": 1},
+            }
+        },
+        Usage(
+            input_tokens=9, output_tokens=5, cached_input_tokens=3, cache_creation_input_tokens=2, reasoning_tokens=1
+        ),
+    ),
+    "as OpenAI says it": (
+        {"response_metadata": {"token_usage": {"prompt_tokens": 9, "completion_tokens": 5}}},
+        Usage(input_tokens=9, output_tokens=5),
+    ),
+    "as others say it": (
+        {"response_metadata": {"usage": {"prompt_tokens": 9}}},
+        Usage(input_tokens=9, output_tokens=0),
+    ),
+    "not at all": ({"response_metadata": {"token_usage": {}}}, None),
+}
+
+
+@pytest.mark.parametrize("case", USAGE)
+async def test_usage(case: str) -> None:
+    told, usage = USAGE[case]
+
+    assert await came(AIMessage("a", **told)) == said(Text(text="a"), usage=usage)
+
+
+async def test_usages_add_up() -> None:
+    cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    messages = [AIMessage("a", usage_metadata=cost), AIMessage("b", usage_metadata=cost)]
+
+    assert (await came(*messages)).usage == Usage(input_tokens=2, output_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("told", "finish"),
+    [
+        ({"finish_reason": "length"}, "length"),
+        ({"stop_reason": "max_tokens"}, "length"),
+        ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"finish_reason": "content_filter"}, "content-filter"),
+        ({"stop_reason": "refusal"}, "content-filter"),
+        ({"finish_reason": "SAFETY"}, "content-filter"),
+        ({"finish_reason": "stop"}, "stop"),
+        ({"stop_reason": "end_turn"}, "stop"),
+        ({}, "stop"),
+    ],
+    ids=str,
+)
+async def test_how_the_last_message_ended(told: dict[str, Any], finish: str) -> None:
+    cut = AIMessage("a", response_metadata={"finish_reason": "length"})
+
+    assert (await came(cut, AIMessage("b", response_metadata=told))).finish == finish
+
+
+# Ids
+
+
+async def test_items_are_named_after_their_message() -> None:
+    thought = {"type": "thinking", "thinking": "Hm."}
+    message = asking(
+        call("f", "c1"), content=[thought, "a", {"type": "tool_use", "id": "c1"}, "b", thought, "c"], id="m1"
+    )
+
+    assert lines(await given(message)) == [
+        "reasoning rs_m1 of m1",
+        "rs_m1 + Hm.",
+        "rs_m1 ends",
+        "text m1 of m1",
+        "m1 + a",
+        "m1 ends",
+        "call fc_c1 of m1: f",
+        "fc_c1 + {}",
+        "fc_c1 ends",
+        "text m1.2 of m1",
+        "m1.2 + b",
+        "m1.2 ends",
+        "reasoning rs_m1.2 of m1",
+        "rs_m1.2 + Hm.",
+        "rs_m1.2 ends",
+        "text m1.3 of m1",
+        "m1.3 + c",
+        "m1.3 ends",
+        "tool-calls",
+    ]
+
+
+async def test_a_list_that_repeats_its_ids_loses_nothing() -> None:
+    handed_over = [asking(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
+
+    assert lines(await given(*handed_over, *handed_over)) == [
+        "text m of m",
+        "m + a",
+        "m ends",
+        "call fc_c1 of m: f",
+        "fc_c1 + {}",
+        "fc_c1 ends",
+        "result fco_c1: 1",
+        "text m.2 of m.2",
+        "m.2 + a",
+        "m.2 ends",
+        "call fc_c1.2 of m.2: f",
+        "fc_c1.2 + {}",
+        "fc_c1.2 ends",
+        "result fco_c1.2: 1",
+        "stop",
+    ]
+
+
+async def test_messages_without_ids_are_messages_of_their_own() -> None:
+    run = await given(AIMessage("a"), AIMessage("b"))
+
+    assert came_to(run) == reply(Message.assistant("a"), Message.assistant("b"))
+
+
+async def test_a_long_id_is_cut_to_its_beginning_and_a_hash() -> None:
+    run = await given(AIMessage(["a", {"type": "thinking", "thinking": "Hm."}, "b"], id="x" * 80))
+    items = [line.split()[1] for line in lines(run) if line.startswith(("text", "reasoning"))]
+
+    assert [len(item) for item in items] == [53, 53, 53]
+    assert len(set(items)) == 3
+
+
+# History
+
+
+OLD = Message(role="assistant", parts=(Text(text="Old."),), id="old")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [HumanMessage("Well?"), AIMessage("Old."), HumanMessage("Well?"), AIMessage("New.")],
+        [HumanMessage("Well?", id="h"), AIMessage("Old.", id="old"), HumanMessage("Well?"), AIMessage("New.")],
+        [AIMessage("Old.", id="old"), AIMessage("New.")],
+        [HumanMessage("Well?"), AIMessage("New.")],
+        [{"role": "user", "content": "Well?"}, AIMessage("New.")],
+    ],
+    ids=["all of it", "with ids", "by id alone", "its beginning", "mixed with plain ones"],
+)
+async def test_the_history_is_not_said_again(state: list[Any]) -> None:
+    for returned in (state, {"messages": state}, {"node": {"messages": state}, "other": None}):
+
+        async def answer(messages: list[Message], told: Any = returned) -> Any:
+            return told
+
+        assert came_to(await ran(chat(answer), ASKED, OLD, ASKED)) == said("New.")
+
+
+async def test_what_looks_like_the_history_may_be_said_anew() -> None:
+    assert await came(AIMessage("Old.")) == said("Old.")
+    assert came_to(await given(AIMessage("Old."), history=(OLD, ASKED))) == said("Old.")

@@ -1,0 +1,914 @@
+"""Agents of the OpenAI Agents SDK, real ones, with the SDK's own scripted model behind them."""
+
+import asyncio
+import runpy
+from collections.abc import AsyncIterator
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+import pytest
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    MCPApprovalRequestItem,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RawResponsesStreamEvent,
+    RunConfig,
+    RunContextWrapper,
+    RunItemStreamEvent,
+    Runner,
+    RunResultStreaming,
+    ToolApprovalItem,
+    ToolCallOutputItem,
+    function_tool,
+    input_guardrail,
+    output_guardrail,
+)
+from agents.items import CompactionItem
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.usage import Usage as SdkUsage
+from hypothesis import given as given_any
+from hypothesis import settings
+from hypothesis import strategies as st
+from openai import AsyncOpenAI
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseCustomToolCall,
+    ResponseFunctionCallArgumentsDeltaEvent,
+    ResponseFunctionToolCall,
+    ResponseFunctionWebSearch,
+    ResponseIncompleteEvent,
+    ResponseOutputItemAddedEvent,
+    ResponseOutputItemDoneEvent,
+    ResponseOutputMessage,
+    ResponseOutputRefusal,
+    ResponseOutputText,
+    ResponseReasoningItem,
+    ResponseTextDeltaEvent,
+    ResponseUsage,
+)
+from openai.types.responses.response import IncompleteDetails
+from openai.types.responses.response_function_web_search import ActionSearch
+from openai.types.responses.response_output_item import (
+    ImageGenerationCall,
+    LocalShellCall,
+    LocalShellCallAction,
+    McpApprovalRequest,
+    McpListTools,
+)
+from openai.types.responses.response_output_text import (
+    AnnotationFileCitation,
+    AnnotationFilePath,
+    AnnotationURLCitation,
+)
+from openai.types.responses.response_reasoning_item import Content, Summary
+from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
+from pydantic import BaseModel
+
+from palaver import Context, Message, chat, workflow
+from palaver.core.events import RunFailed, TextStarted
+from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall
+from palaver.core.usage import Usage
+from palaver.engine.run import Run
+from palaver.errors import NotAWorkflow, NotImplementedYet
+from palaver.frameworks import openai_agents
+from palaver.testing import client, scripted
+from palaver.workflows.options import Options
+from tests.engine.running import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+
+FAILED = "An error occurred while running the tool. Please try again."
+
+
+@function_tool
+def double(x: int) -> int:
+    """Twice as much."""
+    if x < 0:
+        raise ValueError("secret: negative")
+    return 2 * x
+
+
+@function_tool(needs_approval=True)
+def delete(path: str) -> str:
+    """Deletes a file."""
+    return f"{path} is gone"
+
+
+class Weather(BaseModel):
+    """An answer with a shape."""
+
+    city: str
+    degrees: int
+
+
+def agent(*steps: Any, **given: Any) -> Agent[Any]:
+    return Agent(**{"name": "Helpful agent", "model": ScriptedModel(steps), **given})
+
+
+def spent(given: int, made: int) -> SdkUsage:
+    return SdkUsage(requests=1, input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+async def asked(thing: Agent[Any], *messages: Message) -> Run:
+    return await ran(chat(thing), *(messages or (ASKED,)))
+
+
+# What it is
+
+
+def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
+    helper = chat(agent(handoff_description="Helps.", instructions="You are secret."))
+
+    assert (helper.description.name, helper.description.description) == ("Helpful-agent", "Helps.")
+    assert helper.description.is_chat
+    assert helper.place == "OpenAI Agents: Helpful agent"
+
+
+def test_what_the_author_says_of_it_stands() -> None:
+    helper = chat(agent(), name="helper", description="Really helps.")
+
+    assert (helper.description.name, helper.description.description) == ("helper", "Really helps.")
+
+
+def test_an_agent_is_no_other_kind_of_workflow() -> None:
+    with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
+        workflow(agent())
+
+
+def test_other_objects_of_the_sdk_are_not_adopted() -> None:
+    given = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
+
+    assert openai_agents.adopt(double, **given) is None
+    assert openai_agents.Reader().feed(double) is None
+    assert openai_agents.Reader().feed([double]) is None
+
+
+# What it says
+
+
+async def test_text_streams_with_the_ids_of_the_sdk() -> None:
+    run = await asked(agent([assistant_message("Hello there.", item_id="msg_a")]))
+
+    assert said(run.log) == ["RunStarted", "TextStarted", "TextDelta Hello there.", "TextEnded", "RunFinished"]
+    assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
+
+
+async def test_a_tool_is_called_and_answers_and_words_come_before_and_after() -> None:
+    helper = agent(
+        ModelStep(
+            output=[assistant_message("Let me see.", item_id="m1"), function_call("double", {"x": 4}, call_id="c1")],
+            usage=spent(10, 5),
+        ),
+        ModelStep(output=[assistant_message("It is 8.", item_id="m2")], usage=spent(20, 6)),
+        tools=[double],
+    )
+
+    run = await asked(helper)
+
+    assert came_to(run) == reply(
+        Message.assistant("Let me see.", ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
+        Message.tool("c1", 8),
+        Message.assistant("It is 8."),
+        usage=Usage(input_tokens=30, output_tokens=11),
+    )
+
+
+async def test_calls_are_made_side_by_side_and_one_that_fails_says_so_without_its_reason() -> None:
+    calls = [function_call("double", {"x": -1}, call_id="c1"), function_call("double", {"x": 3}, call_id="c2")]
+
+    run = await asked(agent(calls, [assistant_message("6.")], tools=[double]))
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="double", arguments='{"x":-1}'),
+            ToolCall(call_id="c2", name="double", arguments='{"x":3}'),
+        ),
+        Message.tool("c1", FAILED, is_error=True),
+        Message.tool("c2", 6),
+        Message.assistant("6."),
+    )
+
+
+async def test_a_handoff_is_a_call_with_a_result_and_the_other_agent_goes_on() -> None:
+    other = agent([assistant_message("Hier ist Otto.")], name="Otto")
+    first = agent([function_call("transfer_to_otto", {}, call_id="c1")], handoffs=[other])
+
+    run = await asked(first)
+
+    assert came_to(run) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="transfer_to_otto", arguments="{}")),
+        Message.tool("c1", '{"assistant": "Otto"}'),
+        Message.assistant("Hier ist Otto."),
+    )
+
+
+async def test_reasoning_is_one_item_of_its_summaries_and_belongs_to_the_message_after_it() -> None:
+    thought = ResponseReasoningItem(
+        id="rs_1",
+        type="reasoning",
+        summary=[Summary(text="First.", type="summary_text"), Summary(text="Then.", type="summary_text")],
+        content=[Content(text="raw", type="reasoning_text")],
+        encrypted_content="sealed",
+    )
+
+    run = await asked(agent([thought, assistant_message("Done.", item_id="m1")]))
+
+    assert came_to(run) == reply(
+        Message.assistant(Reasoning(text="First.\n\nThen.", encrypted="sealed"), Text(text="Done."))
+    )
+
+
+async def test_reasoning_without_a_summary_is_its_own_text() -> None:
+    thought = ResponseReasoningItem(
+        id="rs_1", type="reasoning", summary=[], content=[Content(text="raw", type="reasoning_text")]
+    )
+
+    run = await asked(agent([thought, assistant_message("Done.")]))
+
+    assert came_to(run) == reply(Message.assistant(Reasoning(text="raw"), Text(text="Done.")))
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    declined = ResponseOutputMessage(
+        id="m1",
+        type="message",
+        role="assistant",
+        status="completed",
+        content=[ResponseOutputRefusal(type="refusal", refusal="I cannot.")],
+    )
+
+    plain, shaped = await asked(agent([declined])), await asked(agent([declined], output_type=Weather))
+
+    assert came_to(plain) == came_to(shaped) == reply(Message.assistant(Refusal(text="I cannot.")))
+
+
+async def test_sources_are_annotations() -> None:
+    notes = [
+        AnnotationURLCitation(type="url_citation", url="https://a.org", title="A", start_index=0, end_index=3),
+        AnnotationFileCitation(type="file_citation", file_id="f1", filename="f.txt", index=1),
+        AnnotationFilePath(type="file_path", file_id="f2", index=1),
+    ]
+    message = ResponseOutputMessage(
+        id="m1",
+        type="message",
+        role="assistant",
+        status="completed",
+        content=[
+            ResponseOutputText(type="output_text", text="See.", annotations=notes),
+            ResponseOutputText(type="output_text", text=" There.", annotations=[]),
+        ],
+    )
+
+    run = await asked(agent([message]))
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            Text(
+                text="See.",
+                annotations=(
+                    Annotation(kind="url", title="A", url="https://a.org", start=0, end=3),
+                    Annotation(kind="file", title="f.txt", file_id="f1"),
+                ),
+            ),
+            Text(text=" There."),
+        )
+    )
+
+
+async def test_a_shaped_answer_is_text_as_it_streams_and_data_at_the_end() -> None:
+    run = await asked(agent([assistant_message('{"city": "Oslo", "degrees": -3}')], output_type=Weather))
+
+    assert came_to(run) == reply(
+        Message.assistant('{"city": "Oslo", "degrees": -3}', Data(name="output", value={"city": "Oslo", "degrees": -3}))
+    )
+
+
+@pytest.mark.parametrize(("shape", "data"), [(None, []), (int, [Data(name="output", value=8)])])
+async def test_a_tools_result_that_is_the_answer_is_said_as_one(shape: type | None, data: list[Data]) -> None:
+    helper = agent(
+        [function_call("double", {"x": 4}, call_id="c1")],
+        tools=[double],
+        tool_use_behavior="stop_on_first_tool",
+        output_type=shape,
+    )
+
+    run = await asked(helper)
+
+    assert came_to(run) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
+        Message.tool("c1", 8),
+        Message.assistant("8", *data),
+    )
+
+
+async def test_a_result_that_is_no_json_is_the_text_that_the_model_gets() -> None:
+    @function_tool
+    def odd() -> object:
+        """Gives something odd."""
+        return complex(1, 2)
+
+    run = await asked(agent([function_call("odd", {}, call_id="c1")], [assistant_message("Odd.")], tools=[odd]))
+
+    assert came_to(run).messages[1] == Message.tool("c1", "(1+2j)")
+
+
+async def test_what_an_agent_spends_as_a_tool_counts_too() -> None:
+    inner = agent(ModelStep(output=[assistant_message("inner words")], usage=spent(100, 50)), name="inner")
+    outer = agent(
+        ModelStep(output=[function_call("ask", {"input": "?"}, call_id="c1")], usage=spent(1, 2)),
+        ModelStep(output=[assistant_message("outer words")], usage=spent(3, 4)),
+        tools=[inner.as_tool("ask", "Asks the other one.")],
+    )
+
+    run = await asked(outer)
+
+    assert came_to(run) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="ask", arguments='{"input":"?"}')),
+        Message.tool("c1", "inner words"),
+        Message.assistant("outer words"),
+        usage=Usage(input_tokens=104, output_tokens=56),
+    )
+
+
+async def test_a_tool_finds_our_context() -> None:
+    @function_tool
+    def session(wrapper: RunContextWrapper[Context]) -> str:
+        """Tells the session, and a line of status on the way."""
+        wrapper.context.log("looking")
+        return wrapper.context.session
+
+    helper = agent([function_call("session", {}, call_id="c1")], [assistant_message("So.")], tools=[session])
+
+    run = await ran(chat(helper), ASKED, session="ses_1")
+
+    assert came_to(run).messages[1] == Message.tool("c1", "ses_1")
+    assert "PartAdded" in said(run.log)
+
+
+# Models that stream in ways of their own
+
+
+def responded(*output: Any, reason: Any = None, usage: ResponseUsage | None = None) -> Response:
+    return Response(
+        id="resp_1",
+        created_at=0,
+        model="m",
+        object="response",
+        output=list(output),
+        parallel_tool_calls=True,
+        tool_choice="auto",
+        tools=[],
+        usage=usage,
+        status="incomplete" if reason else "completed",
+        incomplete_details=IncompleteDetails(reason=reason) if reason else None,
+    )
+
+
+def streamed(*events: Any, **given: Any) -> Agent[Any]:
+    return agent(ModelStep.stream(list(events)), **given)
+
+
+def words(text: str, *, item_id: str = "__fake_id__") -> ResponseOutputMessage:
+    content = [ResponseOutputText(type="output_text", text=text, annotations=[])]
+    return ResponseOutputMessage(id=item_id, type="message", role="assistant", status="completed", content=content)  # pyright: ignore[reportArgumentType]
+
+
+def added(item: Any, index: int = 0) -> ResponseOutputItemAddedEvent:
+    return ResponseOutputItemAddedEvent(
+        type="response.output_item.added", item=item, output_index=index, sequence_number=0
+    )
+
+
+def done(item: Any, index: int = 0) -> ResponseOutputItemDoneEvent:
+    return ResponseOutputItemDoneEvent(
+        type="response.output_item.done", item=item, output_index=index, sequence_number=0
+    )
+
+
+def delta(text: str, index: int = 0) -> ResponseTextDeltaEvent:
+    return ResponseTextDeltaEvent(
+        type="response.output_text.delta",
+        content_index=0,
+        delta=text,
+        item_id="__fake_id__",
+        logprobs=[],
+        output_index=index,
+        sequence_number=0,
+    )
+
+
+def completed(*output: Any, usage: ResponseUsage | None = None) -> ResponseCompletedEvent:
+    return ResponseCompletedEvent(
+        type="response.completed", response=responded(*output, usage=usage), sequence_number=0
+    )
+
+
+async def test_the_sdks_stand_in_for_an_id_is_no_id() -> None:
+    run = await asked(
+        streamed(added(words("")), delta("Hi "), delta("you"), done(words("Hi you")), completed(words("Hi you")))
+    )
+
+    assert run.log[1] == TextStarted(seq=1, item=f"msg_{1:026}_1", message=f"msg_{1:026}_1")
+    assert came_to(run) == reply(Message.assistant("Hi you"))
+
+
+async def test_arguments_of_two_calls_may_come_in_turns() -> None:
+    def asks(call_id: str, arguments: str) -> ResponseFunctionToolCall:
+        return ResponseFunctionToolCall(
+            id="__fake_id__", type="function_call", call_id=call_id, name="double", arguments=arguments
+        )
+
+    def piece(text: str, index: int) -> ResponseFunctionCallArgumentsDeltaEvent:
+        return ResponseFunctionCallArgumentsDeltaEvent(
+            type="response.function_call_arguments.delta",
+            delta=text,
+            item_id="__fake_id__",
+            output_index=index,
+            sequence_number=0,
+        )
+
+    one, two = asks("c1", '{"x":1}'), asks("c2", '{"x":2}')
+    helper = agent(
+        ModelStep.stream(
+            [
+                added(asks("c1", ""), 0),
+                piece('{"x"', 0),
+                added(asks("c2", ""), 1),
+                piece('{"x":', 1),
+                piece(":1}", 0),
+                piece("2}", 1),
+                done(one, 0),
+                done(two, 1),
+                completed(one, two),
+            ]
+        ),
+        [assistant_message("So.")],
+        tools=[double],
+    )
+
+    run = await asked(helper)
+
+    assert said(run.log)[1:9] == [
+        "ToolStarted",
+        'ToolDelta {"x"',
+        "ToolStarted",
+        'ToolDelta {"x":',
+        "ToolDelta :1}",
+        "ToolDelta 2}",
+        "ToolEnded",
+        "ToolEnded",
+    ]
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+            ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
+        ),
+        Message.tool("c1", 2),
+        Message.tool("c2", 4),
+        Message.assistant("So."),
+    )
+
+
+async def test_a_model_that_does_not_stream_is_heard_at_its_end() -> None:
+    thought = ResponseReasoningItem(
+        id="rs_1", type="reasoning", summary=[Summary(text="Hm.", type="summary_text")], encrypted_content="sealed"
+    )
+    asks = ResponseFunctionToolCall(type="function_call", call_id="c1", name="double", arguments='{"x":1}')
+    usage = ResponseUsage(
+        input_tokens=5,
+        output_tokens=6,
+        total_tokens=11,
+        input_tokens_details=InputTokensDetails(cached_tokens=2, cache_write_tokens=0),
+        output_tokens_details=OutputTokensDetails(reasoning_tokens=3),
+    )
+    helper = agent(
+        ModelStep.stream([completed(thought, words("Wait."), asks, usage=usage)]),
+        ModelStep.stream([completed(words("Two.", item_id="m2"))]),
+        tools=[double],
+    )
+
+    run = await asked(helper)
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            Reasoning(text="Hm.", encrypted="sealed"),
+            Text(text="Wait."),
+            ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+        ),
+        Message.tool("c1", 2),
+        Message.assistant("Two."),
+        usage=Usage(input_tokens=5, output_tokens=6, cached_input_tokens=2, reasoning_tokens=3),
+    )
+
+
+async def test_a_hosted_tool_is_data_in_its_own_words() -> None:
+    search = ResponseFunctionWebSearch(
+        id="ws_1", type="web_search_call", status="completed", action=ActionSearch(type="search", query="news")
+    )
+    answer = words("Found.")
+
+    run = await asked(streamed(added(search), done(search), done(answer, 1), completed(search, answer)))
+
+    value = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
+    value["action"] = {"type": "search", "query": "news"}  # pyright: ignore[reportArgumentType]
+    assert came_to(run) == reply(
+        Message.assistant(Data(name="responses:web_search_call", value=value), Text(text="Found."))
+    )
+
+
+async def given(*values: object) -> Run:
+    @chat
+    async def own(messages: list[Message]) -> AsyncIterator[object]:
+        for value in values:
+            yield value
+
+    return await ran(own, ASKED)
+
+
+def raw(*events: Any) -> list[RawResponsesStreamEvent]:
+    return [RawResponsesStreamEvent(data=event) for event in events]
+
+
+async def test_a_tool_that_is_no_function_is_called_with_what_its_item_asks_and_a_picture_is_a_file() -> None:
+    action = LocalShellCallAction(type="exec", command=["ls"], env={})
+    shell = LocalShellCall(id="ls_1", type="local_shell_call", call_id="c1", status="completed", action=action)
+    free = ResponseCustomToolCall(type="custom_tool_call", call_id="c2", name="grep", input="needle")
+    picture = ImageGenerationCall(id="ig_1", type="image_generation_call", status="completed", result="aGk=")
+    listed = McpListTools(id="l_1", type="mcp_list_tools", server_label="s", tools=[])
+    owner = agent()
+
+    def result(kind: str, **raw_item: str) -> ToolCallOutputItem:
+        return ToolCallOutputItem(agent=owner, raw_item={"type": kind, **raw_item}, output="found")
+
+    run = await given(
+        *raw(done(shell), done(free, 1), done(picture, 2), done(listed, 3), completed(shell, free, picture)),
+        *raw(done(shell), done(free, 1)),  # Said again, as by a run that is resumed.
+        result("local_shell_call_output", id="c1"),
+        result("local_shell_call_output", call_id="c1"),
+        result("custom_tool_call_output", call_id="c2"),
+        RunItemStreamEvent(
+            name="tool_output",
+            item=CompactionItem(agent=owner, raw_item={"type": "compaction", "encrypted_content": ""}),
+        ),
+    )
+
+    arguments = '{"action":{"command":["ls"],"env":{},"type":"exec"}}'
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="local_shell", arguments=arguments),
+            ToolCall(call_id="c2", name="grep", arguments="needle"),
+            File(media_type="image/png", data="aGk="),
+        ),
+        Message.tool("c1", "found"),
+        Message.tool("c2", "found"),
+    )
+
+
+async def test_a_hosted_server_that_asks_for_approval_asks_once_and_names_no_call_of_ours() -> None:
+    request = McpApprovalRequest(
+        id="mcpr_1", type="mcp_approval_request", server_label="s", name="delete", arguments="{}"
+    )
+    item = MCPApprovalRequestItem(agent=(owner := agent()), raw_item=request)
+
+    run = await given(
+        *raw(done(request), completed(request)),
+        RunItemStreamEvent(name="mcp_approval_requested", item=item),
+        ToolApprovalItem(agent=owner, raw_item=request),
+    )
+
+    asks = {"id": "mcpr_1", "call_id": None, "name": "delete", "arguments": "{}"}
+    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    assert came_to(run) == reply(Message.assistant(Data(name="approval-request", value=asks)), finish="tool-calls")
+
+
+@pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "content-filter")])
+async def test_an_answer_cut_short_ends_well_and_says_why(reason: str, finish: str) -> None:
+    cut = responded(words("Once upon"), reason=reason)
+    end = ResponseIncompleteEvent(type="response.incomplete", response=cut, sequence_number=0)
+
+    run = await asked(streamed(added(words("")), delta("Once upon"), end))
+
+    assert came_to(run) == reply(Message.assistant("Once upon"), finish=finish)
+
+
+# How it ends
+
+
+@input_guardrail
+async def no_maths(*_: Any) -> GuardrailFunctionOutput:
+    return GuardrailFunctionOutput(output_info="secret reason", tripwire_triggered=True)
+
+
+@output_guardrail
+async def no_answer(*_: Any) -> GuardrailFunctionOutput:
+    return GuardrailFunctionOutput(output_info="secret reason", tripwire_triggered=True)
+
+
+async def test_a_guardrail_that_refuses_the_question_fails_the_run_with_a_public_code() -> None:
+    run = await asked(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
+
+    message = "A guardrail of this agent refused what was asked."
+    assert end_of(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
+
+
+async def test_a_guardrail_that_refuses_the_answer_fails_the_run_and_what_was_said_stays() -> None:
+    run = await asked(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
+
+    assert said(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
+    message = "A guardrail of this agent refused its answer."
+    assert end_of(run) == RunFailed(code="output_refused", message=message, at=NOW)
+
+
+async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
+    steps = [[function_call("double", {"x": n}, call_id=f"c{n}")] for n in range(12)]
+
+    run = await asked(agent(*steps, tools=[double]))
+
+    message = "The agent did not come to an end within 10 turns."
+    assert end_of(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
+
+
+async def test_a_models_own_failure_tells_strangers_nothing() -> None:
+    run = await asked(agent(RuntimeError("secret key sk-1")))
+
+    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+
+
+async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it() -> None:
+    helper = chat(agent([function_call("delete", {"path": "a"}, call_id="c1")], tools=[delete]))
+
+    run = await ran(helper, ASKED)
+
+    asks = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": '{"path":"a"}'}
+    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    assert came_to(run) == reply(
+        Message.assistant(
+            ToolCall(call_id="c1", name="delete", arguments='{"path":"a"}'), Data(name="approval-request", value=asks)
+        ),
+        finish="tool-calls",
+    )
+    granted = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
+    with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
+        helper.bind(call(ASKED, granted))
+
+
+async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @function_tool
+    async def wait() -> str:
+        """Waits for ever."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return "never"
+
+    run = new_engine().start(chat(agent([function_call("wait", {}, call_id="c1")], tools=[wait])), call(ASKED))
+    await until(begun)
+    run.cancel()
+    await over(run)
+
+    assert ended.is_set()
+    assert said(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "RunCancelled"]
+
+
+async def test_a_run_that_says_too_much_stops_the_agent() -> None:
+    async def forever(_: Any) -> AsyncIterator[Any]:
+        yield added(words(""))
+        while True:
+            yield delta("more ")
+            await asyncio.sleep(0)
+
+    run = await ran(chat(agent(ModelStep.stream(forever)), limits={"events": 20}), ASKED)
+
+    assert isinstance(run.log[-1], RunFailed)
+    assert run.log[-1].code == "too_many_events"
+
+
+# What it is told
+
+
+async def test_the_history_goes_to_the_model_as_input_items() -> None:
+    helper = agent([assistant_message("Yes.")], instructions="Be kind.")
+    model: Any = helper.model
+    image = File(media_type="image/png", data="aGk=", detail="low")
+
+    await asked(
+        helper,
+        Message.system("Speak French."),
+        Message.user("Look:", image),
+        Message.assistant(
+            Reasoning(text="hm"),
+            Text(text="A "),
+            Text(text="cat."),
+            ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+            ToolCall(call_id="c2", name="double"),
+            ToolCall(call_id="c3", name="unanswered"),
+        ),
+        Message.tool("c1", {"y": 2}),
+        Message.tool("c2", "none", is_error=True),
+        Message.assistant(Data(name="chart", value=1)),
+        Message.user("Sure?"),
+    )
+
+    assert model.first_call.system_instructions == "Be kind."
+    assert model.first_call.input == [
+        {"role": "system", "content": "Speak French."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look:"},
+                {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "low"},
+            ],
+        },
+        {"role": "assistant", "content": "A cat."},
+        {"type": "function_call", "call_id": "c1", "name": "double", "arguments": '{"x":1}'},
+        {"type": "function_call", "call_id": "c2", "name": "double", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"y":2}'},
+        {"type": "function_call_output", "call_id": "c2", "output": "none"},
+        {"role": "user", "content": "Sure?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        (
+            File(media_type="image/png", url="https://a.org/i.png"),
+            [{"type": "input_image", "image_url": "https://a.org/i.png", "detail": "auto"}],
+        ),
+        (
+            File(media_type="audio/mpeg", data="aGk="),
+            [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}}],
+        ),
+        (
+            File(media_type="application/pdf", url="https://a.org/a.pdf"),
+            [{"type": "input_file", "file_url": "https://a.org/a.pdf"}],
+        ),
+        (
+            File(media_type="application/pdf", data="aGk=", filename="a.pdf"),
+            [{"type": "input_file", "file_data": "data:application/pdf;base64,aGk=", "filename": "a.pdf"}],
+        ),
+        (File(media_type="application/pdf", file_id="file-of-the-author"), None),
+    ],
+)
+def test_files_are_written_by_their_kind_and_never_by_an_id_of_the_authors_account(
+    file: File, written: list[Any] | None
+) -> None:
+    expected = [] if written is None else [{"role": "user", "content": written}]
+
+    assert openai_agents.written([Message.user(file)]) == expected
+
+
+# What functions of the author's own may give
+
+
+async def test_a_function_may_yield_the_events_of_a_run() -> None:
+    helper = agent([function_call("double", {"x": 4}, call_id="c1")], [assistant_message("8.")], tools=[double])
+
+    @chat
+    async def own(messages: list[Message]) -> AsyncIterator[object]:
+        items: Any = openai_agents.written(messages)
+        result = Runner.run_streamed(helper, items, run_config=RunConfig(tracing_disabled=True))
+        async for event in result.stream_events():
+            yield event
+        yield result
+
+    run = await ran(own, ASKED)
+
+    assert came_to(run) == reply(
+        Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
+        Message.tool("c1", 8),
+        Message.assistant("8."),
+    )
+
+
+@pytest.mark.parametrize("give", ["result", "items"])
+async def test_a_function_may_return_a_whole_result_or_its_items(give: str) -> None:
+    thought = ResponseReasoningItem(id="rs_1", type="reasoning", summary=[Summary(text="Hm.", type="summary_text")])
+    helper = agent(
+        ModelStep(output=[thought, function_call("double", {"x": 4}, call_id="c1")], usage=spent(1, 2)),
+        ModelStep(output=[assistant_message("8.")], usage=spent(3, 4)),
+        tools=[double],
+    )
+
+    @chat
+    async def own(messages: list[Message]) -> Any:
+        result = await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
+        return result if give == "result" else result.new_items
+
+    run = await ran(own, ASKED)
+
+    assert came_to(run) == reply(
+        Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
+        Message.tool("c1", 8),
+        Message.assistant("8."),
+        usage=Usage(input_tokens=4, output_tokens=6) if give == "result" else None,
+    )
+
+
+async def test_a_run_that_nobody_reads_is_refused_with_what_to_do_instead() -> None:
+    result: list[RunResultStreaming] = []
+
+    @chat
+    async def own(messages: list[Message]) -> Any:
+        result.append(
+            Runner.run_streamed(agent([assistant_message("Hi.")]), "?", run_config=RunConfig(tracing_disabled=True))
+        )
+        return result[0]
+
+    run = await ran(own, ASKED)
+    result[0].cancel()
+
+    assert isinstance(run.log[-1], RunFailed)
+    assert run.log[-1].message.endswith("yield what its stream_events() gives instead.")
+
+
+# Streamed or whole
+
+
+@settings(max_examples=25)
+@given_any(
+    steps=st.lists(st.lists(st.one_of(st.text(), st.integers(0, 9)), min_size=1, max_size=5), max_size=3),
+    last=st.text(min_size=1),
+)
+async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str | int]], last: str) -> None:
+    """For any words and calls, side by side and one after another."""
+    numbers = count()
+
+    def item(piece: str | int) -> Any:
+        number = next(numbers)
+        if isinstance(piece, str):
+            return assistant_message(piece, item_id=f"m{number}")
+        return function_call("double", {"x": piece}, call_id=f"c{number}")
+
+    # Words alone would be the end.
+    script = [[*map(item, step), item(1)] for step in steps]
+    script.append([item(last)])
+    helper = agent(*script, *script, tools=[double])
+
+    @chat
+    async def whole(messages: list[Message]) -> Any:
+        return await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
+
+    assert came_to(await asked(helper)) == came_to(await ran(whole, ASKED))
+
+
+# Over HTTP
+
+
+@pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+async def test_the_sdks_real_models_say_what_the_service_behind_them_said(kind: Any) -> None:
+    script = [
+        {"reasoning": "Hm."},
+        {"text": "Let "},
+        {"text": "me see."},
+        {"tool_call": {"id": "c1", "name": "double", "arguments": {"x": 1}}},
+        {"tool_call": {"id": "c2", "name": "double", "arguments": {"x": 2}}},
+    ]
+    async with client(scripted) as http:
+        api = AsyncOpenAI(api_key="none", base_url="http://localhost/scripted/v1", http_client=cast("Any", http))
+        helper = agent(model=kind("scripted", api), tools=[double], tool_use_behavior="stop_on_first_tool")
+
+        run = await asked(helper, Message.user(msgspec.json.encode(script).decode()))
+
+    assert came_to(run) == reply(
+        Message.assistant(
+            Reasoning(text="Hm."),
+            Text(text="Let me see."),
+            ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+            ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
+        ),
+        Message.tool("c1", 2),
+        Message.tool("c2", 4),
+        Message.assistant("2"),
+    )
+
+
+async def test_the_example_runs() -> None:
+    example = runpy.run_path("examples/openai_agents_chat.py")["weather_chat"]
+
+    async with client(example) as http:
+        for city in ("Oslo", "Rome"):
+            answer = await http.post("/weather/invoke", json={"messages": [{"role": "user", "content": city}]})
+
+            assert answer.status_code == 200
+            assert answer.json()[-1] == {"role": "assistant", "content": f"The weather: sunny in {city}."}
+
+
+async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
+    def helper() -> Agent[Any]:
+        return agent([function_call("double", {"x": 4}, call_id="c1")], [assistant_message("It is 8.")], tools=[double])
+
+    body = {"messages": [{"role": "user", "content": "Twice four?"}]}
+    async with client(chat(helper(), name="whole"), chat(helper(), name="streamed")) as http:
+        whole = await http.post("/whole/invoke", json=body)
+        stream = await http.post("/streamed/invoke", json=body, headers={"accept": "text/event-stream"})
+
+    assert whole.status_code == stream.status_code == 200
+    assert whole.json()[-1] == {"role": "assistant", "content": "It is 8."}
+    assert "It is 8." in stream.text

@@ -1,0 +1,758 @@
+"""Agents of Pydantic AI, real ones, with the framework's own test models behind them."""
+
+import asyncio
+import runpy
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given as given_any
+from hypothesis import settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    BinaryImage,
+    CustomEvent,
+    DeferredToolRequests,
+    ModelRetry,
+    NativeOutput,
+    RunContext,
+    Tool,
+    ToolOutput,
+    models,
+)
+from pydantic_ai.exceptions import ContentFilterError
+from pydantic_ai.messages import (
+    AudioUrl,
+    Citation,
+    ContentCitationAnchor,
+    DocumentCitationSource,
+    DocumentUrl,
+    FilePart,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    PartEndEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+    WebCitationSource,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.test import TestModel as Model
+from pydantic_ai.usage import RequestUsage
+
+from palaver import Context, Message, chat, workflow
+from palaver.core.events import PartAdded, RunFailed, TextStarted
+from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall
+from palaver.core.usage import Usage
+from palaver.engine.run import Run
+from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
+from palaver.frameworks import pydantic_ai
+from palaver.testing import client
+from palaver.workflows.options import Options
+from tests.engine.running import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+
+
+@pytest.fixture(autouse=True)
+def no_network() -> Iterator[None]:
+    before, models.ALLOW_MODEL_REQUESTS = models.ALLOW_MODEL_REQUESTS, False
+    yield
+    models.ALLOW_MODEL_REQUESTS = before
+
+
+class Weather(BaseModel):
+    """An answer with a shape."""
+
+    city: str
+    degrees: int
+
+
+async def double(x: int) -> int:
+    """Twice as much."""
+    if x < 0:
+        raise ModelRetry("not below zero")
+    return 2 * x
+
+
+DOUBLE = Tool(double, sequential=True)
+"""One after another: side by side, the order of results would be a matter of chance."""
+
+
+def scripted(*responses: list[Any]) -> FunctionModel:
+    """A model that streams these pieces, one list for each request."""
+    left = list(responses)
+
+    async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[Any]:
+        for piece in left.pop(0):
+            yield piece
+
+    return FunctionModel(stream_function=stream)
+
+
+def calls(index: int, arguments: str, *, call_id: str = "c1", name: str | None = "double") -> dict[int, DeltaToolCall]:
+    return {index: DeltaToolCall(name=name, json_args=arguments, tool_call_id=call_id)}
+
+
+async def asked(agent: Agent[Any, Any], *messages: Message) -> Run:
+    return await ran(chat(agent), *(messages or (ASKED,)))
+
+
+def messages_of(run: Run) -> tuple[Message, ...]:
+    return came_to(run).messages
+
+
+# What it is
+
+
+def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
+    helper = chat(Agent(Model(), name="Helpful agent", description="Helps.", instructions="You are secret."))
+
+    assert (helper.description.name, helper.description.description) == ("Helpful-agent", "Helps.")
+    assert helper.description.is_chat
+    assert helper.place == "Pydantic AI: Helpful agent"
+
+
+def test_an_agent_without_a_name_is_an_assistant_unless_the_author_says_otherwise() -> None:
+    nameless, named = chat(Agent(Model())), chat(Agent(Model()), name="helper", description="Really helps.")
+
+    assert (nameless.description.name, nameless.place) == ("assistant", "Pydantic AI: assistant")
+    assert (named.description.name, named.description.description) == ("helper", "Really helps.")
+
+
+def test_an_agent_is_no_other_kind_of_workflow() -> None:
+    with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
+        workflow(Agent(Model()))
+
+
+def test_deps_that_we_cannot_make_are_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(NotAWorkflow, match="wants deps of type Weather, which we cannot make"):
+        chat(Agent(Model(), deps_type=Weather))
+
+
+def test_other_objects_of_the_framework_are_not_adopted() -> None:
+    given: Any = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
+
+    assert pydantic_ai.adopt(Model(), **given) is None
+    assert pydantic_ai.Reader().feed(Model()) is None
+    assert pydantic_ai.Reader().feed([Model()]) is None
+    with pytest.raises(AttributeError):
+        pydantic_ai.NOTHING  # noqa: B018
+
+
+# What it says
+
+
+async def test_text_streams() -> None:
+    run = await asked(Agent(Model(custom_output_text="Hello there.")))
+
+    assert said(run.log)[:5] == ["RunStarted", "TextStarted", "TextDelta Hello", "TextDelta there.", "UsageAdded"]
+    assert came_to(run) == reply(Message.assistant("Hello there."), usage=Usage(input_tokens=51, output_tokens=3))
+
+
+async def test_reasoning_words_and_calls_are_one_message_and_a_call_may_fail_beside_another() -> None:
+    helper = Agent(
+        scripted(
+            [
+                {0: DeltaThinkingPart(content="Hm")},
+                {0: DeltaThinkingPart(content="m.", signature="sealed")},
+                "Let me ",
+                "see.",
+                calls(2, '{"x"'),
+                calls(2, ":-1}", name=None),
+                calls(3, '{"x":2}', call_id="c2"),
+            ],
+            ["It is 4."],
+        ),
+        tools=[DOUBLE],
+    )
+
+    run = await asked(helper)
+
+    assert said(run.log)[1:13] == [
+        "ReasoningStarted",
+        "ReasoningDelta Hm",
+        "ReasoningDelta m.",
+        "ReasoningEnded",
+        "TextStarted",
+        "TextDelta Let me",
+        "TextDelta see.",
+        "TextEnded",
+        "ToolStarted",
+        'ToolDelta {"x"',
+        "ToolDelta :-1}",
+        "ToolStarted",
+    ]
+    assert messages_of(run) == (
+        Message.assistant(
+            Reasoning(text="Hmm.", encrypted="sealed"),
+            Text(text="Let me see."),
+            ToolCall(call_id="c1", name="double", arguments='{"x":-1}'),
+            ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
+        ),
+        Message.tool("c1", "not below zero", is_error=True),
+        Message.tool("c2", 4),
+        Message.assistant("It is 4."),
+    )
+
+
+async def test_arguments_of_two_calls_may_come_in_turns() -> None:
+    pieces = [
+        calls(0, '{"x"'),
+        calls(1, '{"x":', call_id="c2"),
+        calls(0, ":1}", name=None),
+        calls(1, "2}", call_id="c2", name=None),
+    ]
+
+    run = await asked(Agent(scripted(pieces, ["So."]), tools=[DOUBLE]))
+
+    assert messages_of(run) == (
+        Message.assistant(
+            ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+            ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
+        ),
+        Message.tool("c1", 2),
+        Message.tool("c2", 4),
+        Message.assistant("So."),
+    )
+
+
+async def test_a_model_that_counts_its_calls_anew_makes_no_call_twice() -> None:
+    run = await asked(Agent(scripted([calls(0, '{"x":1}')], [calls(0, '{"x":2}')], ["So."]), tools=[DOUBLE]))
+
+    assert messages_of(run) == (
+        Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":1}')),
+        Message.tool("c1", 2),
+        Message.assistant(ToolCall(call_id="c1.2", name="double", arguments='{"x":2}')),
+        Message.tool("c1.2", 4),
+        Message.assistant("So."),
+    )
+
+
+async def test_arguments_that_come_as_a_dictionary_are_its_json() -> None:
+    run = await asked(Agent(Model(custom_output_text="Done."), tools=[DOUBLE]))
+
+    call_id = "pyd_ai_tool_call_id__double"
+    assert messages_of(run) == (
+        Message.assistant(ToolCall(call_id=call_id, name="double", arguments='{"x":0}')),
+        Message.tool(call_id, 0),
+        Message.assistant("Done."),
+    )
+
+
+async def test_what_the_run_costs_is_told_as_it_goes() -> None:
+    run = await asked(Agent(scripted([calls(0, '{"x":1}')], ["Two words."]), tools=[DOUBLE]))
+
+    kinds = said(run.log)
+    assert kinds.count("UsageAdded") == 2
+    assert kinds.index("UsageAdded") < kinds.index("ToolReturned")
+    assert came_to(run).usage == Usage(input_tokens=100, output_tokens=6)
+
+
+@pytest.mark.parametrize("shape", [Weather, ToolOutput(Weather, name="give_weather")])
+async def test_a_shaped_answer_is_its_json_and_data_and_its_tool_is_no_call(shape: Any) -> None:
+    run = await asked(Agent(Model(custom_output_args={"city": "Oslo", "degrees": -3}), output_type=shape))
+
+    assert messages_of(run) == (
+        Message.assistant('{"city":"Oslo","degrees":-3}', Data(name="output", value={"city": "Oslo", "degrees": -3})),
+    )
+
+
+async def test_a_shaped_answer_that_does_not_fit_at_first_is_said_once() -> None:
+    wrong, right = '{"city": "Oslo"}', '{"city": "Oslo", "degrees": 2}'
+    model = scripted(
+        ["Sure: ", calls(1, wrong, name="final_result")], [calls(0, right, call_id="c2", name="final_result")]
+    )
+
+    run = await asked(Agent(model, output_type=Weather))
+
+    assert messages_of(run)[1:] == (
+        Message.assistant('{"city":"Oslo","degrees":2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
+    )
+    assert messages_of(run)[0].text == "Sure: "
+
+
+async def test_a_shaped_answer_that_the_model_writes_as_text_is_not_said_again() -> None:
+    model = scripted(['{"city": "Oslo", ', '"degrees": 2}'])
+    model.profile["supports_json_schema_output"] = True
+
+    run = await asked(Agent(model, output_type=NativeOutput(Weather)))
+
+    assert messages_of(run) == (
+        Message.assistant('{"city": "Oslo", "degrees": 2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
+    )
+
+
+async def test_what_an_output_function_says_is_the_answer() -> None:
+    def shout(text: str) -> str:
+        """Shouts."""
+        return text.upper()
+
+    run = await asked(
+        Agent(
+            scripted([calls(0, '{"text":"hi"}', name="final_result")]),
+            output_type=ToolOutput(shout, name="final_result"),
+        )
+    )
+
+    assert messages_of(run) == (Message.assistant("HI"),)
+
+
+async def test_a_tool_of_the_provider_is_a_call_with_its_result() -> None:
+    model = scripted(
+        [
+            {
+                0: NativeToolCallPart(
+                    tool_name="web_search", args={"q": "news"}, tool_call_id="w1", provider_name="function"
+                )
+            },
+            {
+                1: NativeToolReturnPart(
+                    tool_name="web_search", content=["none"], tool_call_id="w1", provider_name="function"
+                )
+            },
+            "No news.",
+        ]
+    )
+
+    run = await asked(Agent(model))
+
+    assert messages_of(run) == (
+        Message.assistant(ToolCall(call_id="w1", name="web_search", arguments='{"q":"news"}')),
+        Message.tool("w1", ["none"]),
+        Message.assistant("No news."),
+    )
+
+
+async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_events_are_shown() -> None:
+    @dataclass(kw_only=True)
+    class HalfwayEvent(CustomEvent):
+        done: int
+
+    @dataclass(kw_only=True)
+    class HiddenEvent(CustomEvent, ui=False):
+        done: int
+
+    helper = Agent(Model(custom_output_text="So."), deps_type=Context)
+
+    @helper.tool
+    async def session(ctx: RunContext[Context]) -> str:
+        """Tells the session."""
+        await ctx.emit(HalfwayEvent(done=1))
+        await ctx.emit(HiddenEvent(done=2))
+        return ctx.deps.session
+
+    run = await ran(chat(helper), ASKED, session="ses_1")
+
+    assert messages_of(run)[1].tool_results[0].output == "ses_1"
+    shown = [event.part for event in run.log if isinstance(event, PartAdded) and isinstance(event.part, Data)]
+    assert [(part.name, part.value["done"]) for part in shown] == [("halfway", 1)]
+
+
+# Whole messages
+
+
+async def given(*values: object) -> Run:
+    @chat
+    async def own(messages: list[Message]) -> AsyncIterator[object]:
+        for value in values:
+            yield value
+
+    return await ran(own, ASKED)
+
+
+async def test_a_function_may_yield_messages_of_every_kind_of_part() -> None:
+    text = TextPart(
+        content="See.",
+        id="msg_a",
+        provider_name="p",
+        citations=[
+            Citation(
+                sources=[
+                    WebCitationSource(url="https://a.org", title="A"),
+                    DocumentCitationSource(document_id="f1", title="F"),
+                ],
+                anchor=ContentCitationAnchor(start=0, end=3),
+            ),
+            Citation(sources=[WebCitationSource(url="https://b.org")]),
+        ],
+    )
+    response = ModelResponse(
+        parts=[
+            text,
+            ThinkingPart(content="", signature="sealed", provider_name="p"),
+            FilePart(content=BinaryContent(b"hi", media_type="image/png")),
+            ToolCallPart(tool_name="double", args={"x": 1}, tool_call_id="c1"),
+        ],
+        finish_reason="length",
+    )
+    request = ModelRequest(
+        parts=[UserPromptPart("?"), ToolReturnPart("double", BinaryContent(b"hi", media_type="a/b"), "c1")]
+    )
+
+    run = await given(response, [request])
+
+    annotations = (
+        Annotation(kind="url", title="A", url="https://a.org", start=0, end=3),
+        Annotation(kind="file", title="F", file_id="f1", start=0, end=3),
+        Annotation(kind="url", url="https://b.org"),
+    )
+    answered = messages_of(run)
+    assert answered[0] == Message.assistant(
+        Text(text="See.", annotations=annotations),
+        Reasoning(text="", encrypted="sealed"),
+        File(media_type="image/png", data="aGk="),
+        ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+    )
+    assert answered[1].tool_results[0].output["data"] == "aGk="
+    assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
+    assert came_to(run).finish == "length"
+
+
+async def test_a_function_may_return_a_whole_result() -> None:
+    helper = Agent(Model(custom_output_args={"city": "Oslo", "degrees": 2}), tools=[DOUBLE], output_type=Weather)
+
+    @chat
+    async def own(messages: list[ModelMessage]) -> Any:
+        return await helper.run(message_history=messages)
+
+    run = await ran(own, ASKED)
+
+    call_id = "pyd_ai_tool_call_id__double"
+    assert messages_of(run) == (
+        Message.assistant(ToolCall(call_id=call_id, name="double", arguments='{"x":0}')),
+        Message.tool(call_id, 0),
+        Message.assistant('{"city":"Oslo","degrees":2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
+    )
+    assert came_to(run).usage is not None
+
+
+async def test_a_function_may_yield_the_events_of_a_run() -> None:
+    helper = Agent(Model(custom_output_text="Done."), tools=[DOUBLE])
+
+    @chat
+    async def own(messages: list[Message]) -> AsyncIterator[object]:
+        async with helper.run_stream_events(message_history=pydantic_ai.written(messages)) as events:
+            async for event in events:
+                yield event
+
+    run, whole = await ran(own, ASKED), await asked(helper)
+
+    assert messages_of(run) == messages_of(whole)
+    assert came_to(run).usage == came_to(whole).usage
+
+
+async def test_a_speech_or_a_summary_is_nothing_that_was_said() -> None:
+    from pydantic_ai.messages import CompactionPart, PartDeltaEvent, SpeechPart, SpeechPartDelta
+
+    run = await given(
+        PartStartEvent(index=0, part=CompactionPart(content="so far")),
+        PartStartEvent(index=1, part=SpeechPart(speaker="assistant", transcript="Hi")),
+        PartDeltaEvent(index=1, delta=SpeechPartDelta(transcript_delta="Hi")),
+        PartStartEvent(index=2, part=TextPart(content="Hello.")),
+        PartEndEvent(index=2, part=TextPart(content="Hello.")),
+    )
+
+    assert messages_of(run) == (Message.assistant("Hello."),)
+
+
+# How it ends
+
+
+@pytest.mark.parametrize(("reason", "finish"), [("length", "length"), ("content_filter", "content-filter")])
+async def test_an_answer_cut_short_says_why(reason: Any, finish: Any) -> None:
+    def respond(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+        return ModelResponse(
+            parts=[TextPart("Once upon")], finish_reason=reason, usage=RequestUsage(input_tokens=1, output_tokens=2)
+        )
+
+    helper = Agent(FunctionModel(respond))
+
+    @chat
+    async def own(messages: list[Message]) -> Any:
+        return await helper.run("Well?")
+
+    run = await ran(own, ASKED)
+
+    assert came_to(run) == reply(
+        Message.assistant("Once upon"), usage=Usage(input_tokens=1, output_tokens=2), finish=finish
+    )
+
+
+async def test_a_filtered_answer_ends_well_and_says_so() -> None:
+    async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
+        yield "Once "
+        raise ContentFilterError("secret reason")
+
+    run = await asked(Agent(FunctionModel(stream_function=stream)))
+
+    assert came_to(run) == reply(Message.assistant("Once "), finish="content-filter")
+
+
+async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
+    steps = [[calls(0, '{"x":1}', call_id=f"c{n}")] for n in range(60)]
+
+    run = await asked(Agent(scripted(*steps), tools=[DOUBLE]))
+
+    message = "The agent went over the limits of its usage."
+    assert end_of(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
+
+
+async def test_a_models_own_failure_tells_strangers_nothing() -> None:
+    async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
+        yield "Well"
+        raise RuntimeError("secret key sk-1")
+
+    run = await asked(Agent(FunctionModel(stream_function=stream)))
+
+    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+
+
+@pytest.mark.parametrize("arguments", ['{"path":"a"}', None])
+async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arguments: str | None) -> None:
+    model = Model() if arguments is None else scripted([calls(0, arguments, name="delete")])
+    agent = Agent(model, output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def delete(path: str) -> str:
+        """Deletes a file."""
+        return f"{path} is gone"
+
+    helper = chat(agent)
+
+    run = await ran(helper, ASKED)
+
+    call_id = "c1" if arguments else "pyd_ai_tool_call_id__delete"
+    asks = {"id": call_id, "call_id": call_id, "name": "delete", "arguments": '{"path":"a"}'}
+    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    assert messages_of(run) == (
+        Message.assistant(
+            ToolCall(call_id=call_id, name="delete", arguments='{"path":"a"}'),
+            Data(name="approval-request", value=asks),
+        ),
+    )
+    assert came_to(run).finish == "tool-calls"
+    granted = Message.user(Data(name="approval-response", value={"id": call_id, "approve": True}))
+    with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
+        helper.bind(call(ASKED, granted))
+
+
+async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+    helper = Agent(scripted([calls(0, "{}", name="wait")]))
+
+    @helper.tool_plain
+    async def wait() -> str:
+        """Waits for ever."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return "never"
+
+    run = new_engine().start(chat(helper), call(ASKED))
+    await until(begun)
+    run.cancel()
+    await over(run)
+
+    assert ended.is_set()
+    assert said(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "UsageAdded", "RunCancelled"]
+
+
+async def test_a_run_that_says_too_much_stops_the_agent() -> None:
+    stopped = asyncio.Event()
+
+    async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "more "
+                await asyncio.sleep(0)
+        finally:
+            stopped.set()
+
+    run = await ran(chat(Agent(FunctionModel(stream_function=stream)), limits={"events": 20}), ASKED)
+
+    await until(stopped)
+    assert isinstance(run.log[-1], RunFailed)
+    assert run.log[-1].code == "too_many_events"
+
+
+# What it is told
+
+
+def bare(messages: list[ModelMessage]) -> list[tuple[str, list[Any]]]:
+    """Kinds and contents, without times."""
+
+    def content(part: Any) -> Any:
+        match part:
+            case ToolCallPart():
+                return part.tool_call_id, part.tool_name, part.args
+            case ToolReturnPart():
+                return part.tool_call_id, part.tool_name, part.content, part.outcome
+            case SystemPromptPart():
+                return "system", part.content
+            case _:
+                return part.content
+
+    return [(message.kind, [content(part) for part in message.parts]) for message in messages]
+
+
+PICTURE = BinaryImage(b"hi", media_type="image/png")
+HISTORY = (
+    Message.system("Speak French."),
+    Message.user("Look:", File(media_type="image/png", data="aGk=")),
+    Message.assistant(
+        Reasoning(text="hm"),
+        Text(text="A cat."),
+        ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
+        ToolCall(call_id="c2", name="double"),
+        ToolCall(call_id="c3", name="unanswered"),
+    ),
+    Message.tool("c1", {"y": 2}),
+    Message.tool("c2", "none", is_error=True),
+    Message.assistant(Data(name="chart", value=1)),
+    Message.user("Sure", "?"),
+    Message.assistant(Refusal(text="No.")),
+)
+
+
+def test_a_history_is_written_as_requests_and_responses() -> None:
+    assert bare(pydantic_ai.written(HISTORY)) == [
+        ("request", [("system", "Speak French."), ["Look:", PICTURE]]),
+        ("response", ["A cat.", ("c1", "double", '{"x":1}'), ("c2", "double", "{}")]),
+        (
+            "request",
+            [("c1", "double", {"y": 2}, "success"), ("c2", "double", "none", "failed"), "Sure?"],
+        ),
+        ("response", ["No."]),
+    ]
+    assert pydantic_ai.written([Message.system(), Message.user(Data(name="x"))]) == []
+
+
+async def test_the_agents_own_prompt_stands_first_and_a_clients_is_an_instruction() -> None:
+    seen: list[ModelMessage] = []
+    told: list[str | None] = []
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        seen.extend(messages)
+        told.append(info.instructions)
+        yield "Oui."
+
+    helper = Agent(FunctionModel(stream_function=stream), system_prompt="Be kind.", instructions="Be short.")
+
+    await asked(helper, *HISTORY[:-1])
+
+    assert bare(seen)[0] == (
+        "request",
+        [("system", "Be kind."), ["Look:", PICTURE]],
+    )
+    assert told == ["Be short.\n\nSpeak French."]
+
+
+LINK = "https://a.org/file"
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (File(media_type="image/png", url=LINK), ImageUrl(url=LINK, media_type="image/png")),
+        (File(media_type="audio/mpeg", url=LINK), AudioUrl(url=LINK, media_type="audio/mpeg")),
+        (File(media_type="application/pdf", url=LINK), DocumentUrl(url=LINK, media_type="application/pdf")),
+        (File(media_type="a/b", url="data:a/b;base64,aGk="), BinaryContent(b"hi", media_type="a/b")),
+    ],
+)
+def test_files_are_written_by_their_kind(file: File, content: Any) -> None:
+    assert bare(pydantic_ai.written([Message.user(file)])) == [("request", [[content]])]
+
+
+def test_a_file_by_an_id_of_the_authors_account_is_left_out_and_one_that_is_broken_refused() -> None:
+    assert pydantic_ai.written([Message.user(File(media_type="image/png", file_id="file-of-the-author"))]) == []
+    with pytest.raises(Failure, match="is not base64"):
+        pydantic_ai.written([Message.user(File(media_type="image/png", data="a"))])
+
+
+# Streamed or whole
+
+STEPS = st.lists(
+    st.lists(st.one_of(st.text(min_size=1), st.integers(0, 9)), min_size=1, max_size=5).filter(
+        lambda step: any(isinstance(piece, int) for piece in step)
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=25)
+@given_any(steps=STEPS, last=st.text(min_size=1).filter(str.strip))
+async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str | int]], last: str) -> None:
+    """For any words and calls, side by side and one after another."""
+    numbers = count()
+
+    def parts(step: list[str | int]) -> list[Any]:
+        return [
+            TextPart(p) if isinstance(p, str) else ToolCallPart("double", f'{{"x":{p}}}', f"c{next(numbers)}")
+            for p in step
+        ]
+
+    script = [*[parts(step) for step in steps], [TextPart(last)]]
+
+    def respond(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=list(script[sum(message.kind == "response" for message in messages)]))
+
+    async def stream(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[Any]:
+        for index, part in enumerate(respond(messages, _).parts):
+            if isinstance(part, TextPart):
+                yield part.content
+            elif isinstance(part, ToolCallPart):
+                yield {
+                    index: DeltaToolCall(name=part.tool_name, json_args=str(part.args), tool_call_id=part.tool_call_id)
+                }
+
+    helper = Agent(FunctionModel(respond, stream_function=stream), tools=[DOUBLE])
+
+    @chat
+    async def whole(messages: list[ModelMessage]) -> Any:
+        return await helper.run(message_history=messages)
+
+    one, other = messages_of(await asked(helper)), messages_of(await ran(whole, ASKED))
+
+    assert [(m.role, m.text, m.tool_calls, m.tool_results) for m in one] == [
+        (m.role, m.text, m.tool_calls, m.tool_results) for m in other
+    ]
+
+
+# Over HTTP
+
+
+async def test_the_example_runs() -> None:
+    example = runpy.run_path("examples/pydantic_ai_chat.py")["weather_chat"]
+
+    async with client(example) as http:
+        answer = await http.post("/weather/invoke", json={"messages": [{"role": "user", "content": "Oslo"}]})
+
+    assert answer.status_code == 200
+    assert answer.json()[-1] == {"role": "assistant", "content": "It is sunny everywhere."}
+
+
+async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
+    helper = chat(Agent(Model(custom_output_text="It is 8."), tools=[DOUBLE]), name="helper")
+
+    body = {"messages": [{"role": "user", "content": "Twice four?"}]}
+    async with client(helper) as http:
+        whole = await http.post("/helper/invoke", json=body)
+        stream = await http.post("/helper/invoke", json=body, headers={"accept": "text/event-stream"})
+
+    assert whole.status_code == stream.status_code == 200
+    assert whole.json()[-1] == {"role": "assistant", "content": "It is 8."}
+    assert "8." in stream.text

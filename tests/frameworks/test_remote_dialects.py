@@ -1,0 +1,468 @@
+"""Services that speak Responses or Chat Completions (contract: discovery, 11), and servers of ours behind ours."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core import jsons
+from palaver.core.calls import Call
+from palaver.core.descriptions import Description
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningEnded,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    TextEnded,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+)
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.engine.engine import Engine
+from palaver.engine.run import Run
+from palaver.frameworks import remote
+from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.testing import client, echo, scripted
+from palaver.workflows.workflow import Workflow
+from tests.frameworks.strangers import Asked, head, serving, stranger, whole
+
+HELLO = (Message.user("Hello"),)
+DONE = b"data: [DONE]\n\n"
+
+
+async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
+    asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, asked, attend=attend)
+    await run.ended()
+    return run
+
+
+def frame(**fields: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(fields) + b"\n\n"
+
+
+def named(**fields: Any) -> bytes:
+    return f"event: {fields['type']}\n".encode() + frame(**fields)
+
+
+def delta(text: str) -> bytes:
+    return frame(type="response.output_text.delta", item_id="m", delta=text)
+
+
+def done(text: str) -> bytes:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}
+    return frame(type="response.output_item.done", item=item)
+
+
+def chunk(finish: str | None = None, **piece: Any) -> bytes:
+    return frame(object="chat.completion.chunk", choices=[{"index": 0, "delta": piece, "finish_reason": finish}])
+
+
+USAGE = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+MLFLOW = head() + delta("Hel") + delta("lo") + done("Hello") + DONE
+OPENAI = head("text/event-stream; charset=utf-8") + b"".join(
+    [
+        named(type="response.created", sequence_number=0, response={"id": "resp_1", "status": "in_progress"}),
+        named(type="response.output_item.added", output_index=0, item={"type": "message", "id": "m", "content": []}),
+        named(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="Hel"),
+        named(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="lo"),
+        named(type="response.output_text.done", item_id="m", output_index=0, content_index=0, text="Hello"),
+        named(type="response.completed", response={"status": "completed", "output": [], "usage": USAGE}),
+    ]
+)
+COMPLETIONS = (
+    head()
+    + chunk(role="assistant", content="")
+    + chunk(content="Hel")
+    + chunk(content="lo")
+    + chunk("stop")
+    + frame(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 4})
+    + DONE
+)
+MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+RESPONSE = {"object": "response", "status": "completed", "output": [MESSAGE]}
+COMPLETION = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
+
+DIALECTS = [("responses", MLFLOW), ("responses", OPENAI), ("chat-completions", COMPLETIONS)]
+NAMES = ["MLflow", "OpenAI", "Chat Completions"]
+
+
+# Strangers
+
+
+@pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
+async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect: str, answer: bytes) -> None:
+    with stranger(answer) as far:
+        async with client(far.workflow(dialect=dialect)) as http:
+            invoked = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
+            responded = await http.post("/far/v1/responses", json={"input": "Hi"})
+            invocated = await http.post("/far/invocations", json={"input": [{"role": "user", "content": "Hi"}]})
+            completed = await http.post(
+                "/far/v1/chat/completions", json={"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+            )
+
+    assert invoked.json() == {"role": "assistant", "content": "Hello"}
+    assert responded.json()["output"][0]["content"][0]["text"] == "Hello"
+    assert invocated.json()["output"][0]["content"][0]["text"] == "Hello"
+    assert completed.json()["choices"][0]["message"]["content"] == "Hello"
+    assert [asked.body["stream"] for asked in far.asked] == [True] * 4
+
+
+@pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
+async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -> None:
+    with stranger(answer) as far:
+        log = (await ran(far.workflow(dialect=dialect))).log
+
+    assert [one.delta for one in log if isinstance(one, TextDelta)] == ["Hel", "lo"]
+    assert isinstance(log[-1], RunFinished)
+    assert (log[-1].finish, log[-1].usage) == (
+        "stop",
+        None if answer is MLFLOW else Usage(input_tokens=3, output_tokens=4),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"), [("responses", RESPONSE), ("chat-completions", COMPLETION)], ids=lambda one: str(one)[:16]
+)
+async def test_who_cannot_stream_answers_whole(dialect: str, answer: Any) -> None:
+    with stranger(whole(answer)) as far:
+        run = await ran(far.workflow(dialect=dialect))
+
+    assert far.asked[0].body["stream"] is True
+    assert [message.text for message in fold(run.log).messages] == ["Hello"]
+
+
+def before_the_second(answer: bytes) -> int:
+    """Where the frame of the second piece begins."""
+    return answer.rindex(b"\n\n", 0, answer.index(b'"lo"')) + 2
+
+
+@pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
+async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, answer: bytes) -> None:
+    arrived = threading.Event()
+    cut = before_the_second(answer)
+
+    def halting(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(answer[:cut])
+        assert arrived.wait(20)
+        connection.sendall(answer[cut:])
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(isinstance(one, TextDelta) for one in events):
+            arrived.set()
+
+    with stranger(halting) as far:
+        run = await ran(far.workflow(dialect=dialect), attend=attend)
+
+    assert fold(run.log).messages[0].text == "Hello"
+
+
+@pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
+async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, answer: bytes) -> None:
+    closed = threading.Event()
+    cut = before_the_second(answer)
+
+    def waiting(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(answer[:cut])
+        if connection.recv(1) == b"":
+            closed.set()
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(isinstance(one, TextDelta) for one in events):
+            asyncio.get_running_loop().call_soon(run.cancel)
+
+    with stranger(waiting) as far:
+        run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), attend=attend)
+        await run.ended()
+        assert await asyncio.to_thread(closed.wait, 10)
+
+    assert isinstance(run.log[-1], RunCancelled)
+    assert fold(run.log).messages[0].text == "Hel"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "said", "message"),
+    [
+        ("responses", head() + delta("Hel") + frame(error="No\ntea.") + DONE, "Hel", "far failed: No\\ntea."),
+        (
+            "responses",
+            head() + delta("Hel") + frame(type="response.failed", response={"error": {"message": "No tea."}}),
+            "Hel",
+            "far failed: No tea.",
+        ),
+        ("responses", whole({"detail": "Bad."}, status="400 Bad Request"), "", "far answered 400: Bad."),
+        ("responses", whole({"error": {"message": "No model."}}, status="404 Oh"), "", "far answered 404: No model."),
+        ("responses", head(content_length="999") + delta("Hel"), "Hel", "far broke off its answer."),
+        ("responses", head() + delta("Hel") + b'data: {"ty', "Hel", "The remote sent a record that is not JSON."),
+        (
+            "chat-completions",
+            head() + chunk(content="Hel") + frame(error={"message": "No tea."}),
+            "Hel",
+            "far failed: No tea.",
+        ),
+    ],
+)
+async def test_a_strangers_failure_is_told_after_what_was_said(
+    dialect: str, answer: bytes, said: str, message: str
+) -> None:
+    with stranger(answer) as far:
+        log = (await ran(far.workflow(dialect=dialect))).log
+
+    assert isinstance(log[-1], RunFailed)
+    assert ("".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1].message) == (said, message)
+    assert log[-1].code == "upstream_failed"
+
+
+async def test_a_stream_that_just_stops_has_ended() -> None:
+    with stranger(head() + delta("Hel")) as far:
+        log = (await ran(far.workflow(dialect="responses"))).log
+
+    assert isinstance(log[-1], RunFinished)
+    assert fold(log).messages[0].text == "Hel"
+
+
+# Who is no chat
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "value"),
+    [
+        ("responses", whole(RESPONSE), "Hello"),
+        ("responses", MLFLOW, "Hello"),
+        (
+            "responses",
+            whole({"output": [MESSAGE, {"type": "palaver:data", "id": "d", "name": "output", "value": [1]}]}),
+            [1],
+        ),
+        ("responses", whole({"any": "thing"}), {"any": "thing"}),
+        ("chat-completions", whole(COMPLETION), "Hello"),
+    ],
+)
+async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str, answer: bytes, value: Any) -> None:
+    with stranger(answer) as far:
+        run = await ran(far.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
+
+    assert fold(run.log).value == value
+    assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
+    assert far.asked[0].body["custom_inputs"] == {"x": 1}
+    assert far.asked[0].body.get("stream", False) is False
+
+
+async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "WHOLE_BYTES", 1000)
+    with stranger(head() + delta("x") * 100) as far:
+        end = (await ran(far.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
+
+    assert isinstance(end, RunFailed)
+    assert end.message == "The reply of far is larger than 1000 bytes."
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [({"status": "failed", "error": {"message": "No."}}, RunFailed), ({"status": "cancelled"}, RunCancelled)],
+)
+async def test_what_did_not_end_well_has_no_value(end: Any, kind: type) -> None:
+    with stranger(whole({**RESPONSE, **end})) as far:
+        run = await ran(far.workflow(dialect="responses", is_chat=False), messages=())
+
+    assert isinstance(run.log[-1], kind)
+
+
+async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "now", "arguments": "{}"}
+    answers = [
+        whole({**RESPONSE, "usage": USAGE}),
+        whole(
+            {**RESPONSE, "output": [call, {"type": "function_call_output", "call_id": "c1", "output": "x"}, MESSAGE]}
+        ),
+    ]
+
+    def answer(connection: socket.socket, _: Asked) -> None:
+        connection.sendall(answers.pop(0))
+
+    hello = {"role": "assistant", "content": "Hello"}
+    with stranger(answer) as far:
+        known = far.workflow(dialect="responses")
+        service = Service(url=f"{far.url}/responses", dialect="responses", description=known.description)
+
+        async def look() -> Service:
+            return service
+
+        values = []
+        for _ in range(2):
+            unknown = Description(name="far", flags={"is_chat": False}, remote=True)
+            away = RemoteWorkflow(None, unknown=unknown, url=far.url, look=look, headers={}, timeout=20)
+            history = [{"role": "user", "content": "Hi"}]
+            values.append(fold((await ran(away, messages=(), inputs={"messages": history})).log))
+
+    assert values[0].value == hello
+    assert values[0].usage == Usage(input_tokens=3, output_tokens=4)
+    assert values[1].value[1:] == [{"role": "tool", "tool_call_id": "c1", "content": "x"}, hello]
+    assert [asked.body["input"] for asked in far.asked] == [[{"type": "message", "role": "user", "content": "Hi"}]] * 2
+
+
+# A server of ours behind ours
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    with serving(scripted, echo) as url:
+        yield url
+
+
+ROUTES = {
+    "invoke": ("invoke", "invoke"),
+    "responses": ("responses", "v1/responses"),
+    "invocations": ("responses", "invocations"),
+    "chat-completions": ("chat-completions", "v1/chat/completions"),
+}
+
+
+def connected(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
+    dialect, path = ROUTES[route]
+    description = workflow.description
+    where = f"{url}/{description.name}/{path}"
+    service = Service(url=where, dialect=dialect, description=description, model="any" if "v1" in path else None)
+
+    async def look() -> Service:
+        raise AssertionError("it is known what stands there")
+
+    return RemoteWorkflow(service, unknown=description, url=url, look=look, headers={}, timeout=20)
+
+
+SCRIPTS: dict[str, list[Any]] = {
+    "text": [{"text": "Hel"}, {"text": "lo \u2028 ö 👩‍🚀"}],
+    "nothing": [],
+    "reasoning": [{"reasoning": "Hm"}, {"reasoning": "."}, {"text": "So."}],
+    "two messages": [{"text": "One."}, {"break": True}, {"text": "Two."}],
+    "tools": [
+        {"text": "Let me see."},
+        {"tool_call": {"name": "add", "arguments": {"a": 1}, "id": "c1"}},
+        {"tool_call": {"name": "add", "arguments": "{oops", "id": "c2"}},
+        {"tool_result": {"id": "c1", "output": "2", "error": True}},
+        {"tool_result": {"id": "c2", "output": "3"}},
+        {"text": "Two."},
+    ],
+    "a call left open": [{"tool_call": {"name": "add", "arguments": {"a": 1}, "id": "c1"}}],
+    "data": [{"data": {"name": "chart", "value": {"x": [1]}}}, {"text": "Look."}],
+    "usage": [{"text": "x"}, {"usage": {"input_tokens": 1, "output_tokens": 2}}],
+    "an end": [{"text": "Hel"}, {"finish": "length"}],
+    "a refusal": [{"message": {"role": "assistant", "content": None, "refusal": "No."}}],
+    "a failure": [{"text": "Hel"}, {"fail": {"code": "no_tea", "message": "No tea."}}],
+    "many pieces": [{"repeat": {"times": 500, "steps": [{"text": "x "}]}}],
+}
+LOST = {
+    ("invocations", "a refusal"): "a refusal is plain text there",
+    ("chat-completions", "two messages"): "messages are joined",
+    ("chat-completions", "tools"): "tools that the server ran are left out",
+    ("chat-completions", "data"): "data is left out",
+}
+"""What a protocol cannot carry (other-protocols.md); everything else arrives as it was."""
+
+
+def gist(log: Sequence[Event]) -> list[Any]:
+    """What a run said, without ids."""
+    told: list[Any] = []
+    for one in log:
+        match one:
+            case TextDelta(delta=piece):
+                told.append(piece)
+            case TextEnded() | ReasoningEnded():
+                told.append((type(one).__name__, one.text))
+            case ToolStarted():
+                told.append(("call", one.call_id, one.name))
+            case ToolEnded():
+                told.append(one.arguments)
+            case ToolReturned():
+                told.append(("result", one.call_id, one.output, one.is_error))
+            case PartAdded():
+                told.append(one.part)
+            case RunFailed():
+                told.append(("failed", one.message.removeprefix("scripted failed: ")))
+            case RunFinished():
+                told.append(("finished", one.finish))
+            case _:
+                pass
+    usage = fold(log).usage
+    return [*told, usage and (usage.input_tokens, usage.output_tokens)]
+
+
+@pytest.mark.parametrize(
+    ("route", "script"), [(route, script) for route in ROUTES for script in SCRIPTS if (route, script) not in LOST]
+)
+async def test_a_script_says_the_same_here_as_there(ours: str, route: str, script: str) -> None:
+    there = await ran(scripted, messages=(), inputs={"script": SCRIPTS[script]})
+    messages = HELLO if route == "chat-completions" else ()  # A completion wants a message.
+
+    here = await ran(connected(ours, scripted, route), messages=messages, inputs={"script": SCRIPTS[script]})
+
+    assert gist(here.log) == gist(there.log)
+
+
+async def test_what_a_protocol_loses_is_all_that_is_lost(ours: str) -> None:
+    async def said(route: str, script: str) -> list[Any]:
+        workflow = connected(ours, scripted, route)
+        return gist((await ran(workflow, inputs={"script": SCRIPTS[script]})).log)
+
+    assert await said("invocations", "a refusal") == ["No.", ("TextEnded", "No."), ("finished", "stop"), None]
+    assert (await said("chat-completions", "two messages"))[-3:] == [
+        ("TextEnded", "One.\n\nTwo."),
+        ("finished", "stop"),
+        None,
+    ]
+    assert (await said("chat-completions", "tools"))[-3:] == [
+        ("TextEnded", "Let me see.\n\nTwo."),
+        ("finished", "stop"),
+        None,
+    ]
+    assert await said("chat-completions", "data") == ["Look.", ("TextEnded", "Look."), ("finished", "stop"), None]
+
+
+@pytest.mark.parametrize("route", ROUTES.keys())
+async def test_a_conversation_arrives_there(ours: str, route: str) -> None:
+    history = (Message.user("One"), Message.assistant("Two"), Message.user("Three four"))
+
+    run = await ran(connected(ours, scripted, route), messages=history)
+
+    assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Three ", "four"]
+
+
+@pytest.mark.parametrize("value", ["text", [1, [2]], {"a": None}], ids=repr)
+@pytest.mark.parametrize("route", ["invoke", "responses", "invocations"])
+async def test_a_value_arrives_here(ours: str, route: str, value: Any) -> None:
+    run = await ran(connected(ours, echo, route), messages=(), inputs={"value": value})
+
+    assert fold(run.log).value == {"value": value}
+
+
+async def test_a_completion_holds_a_value_as_text(ours: str) -> None:
+    run = await ran(connected(ours, echo, "chat-completions"), inputs={"value": 1})
+
+    assert jsons.parsed(str(fold(run.log).value)) == {"value": 1}
+
+
+@pytest.mark.parametrize("route", ROUTES.keys())
+async def test_cancelling_here_cancels_there(ours: str, route: str) -> None:
+    script = [{"text": "Hel"}, {"sleep": 30}, {"text": "lo"}]
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(isinstance(one, TextDelta) for one in events):
+            asyncio.get_running_loop().call_soon(run.cancel)
+
+    call = Call(workflow="scripted", messages=HELLO, inputs={"script": script})
+    run = Engine().start(connected(ours, scripted, route), call, attend=attend)
+    await asyncio.wait_for(run.ended(), 10)
+
+    assert isinstance(run.log[-1], RunCancelled)
+    assert fold(run.log).messages[0].text == "Hel"
