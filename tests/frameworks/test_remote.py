@@ -215,7 +215,7 @@ async def test_the_session_that_was_minted_is_sent_too() -> None:
     with stranger(whole("Hi")) as far:
         run = await ran(far.workflow(), secrets={"key": Secret("hunter2")})
 
-    assert far.asked[0].body["session_id"] == run.session
+    assert far.asked[0].body["session_id"] == run.started.session
     assert far.asked[0].headers["accept"] == "text/event-stream"
 
 

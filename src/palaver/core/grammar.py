@@ -71,8 +71,11 @@ class Grammar:
         self._flowing: TextItem | None = None  # The item at hand, if it is text and has started.
         self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # In the history, in this run, either.
         for message in history:
-            self._calls |= {bounded(call.call_id): "asked" for call in message.tool_calls}
-            self._calls |= {bounded(result.call_id): "answered" for result in message.tool_results}
+            for part in message.parts:
+                if type(part) is ToolCall:
+                    self._calls[bounded(part.call_id)] = "asked"
+                elif type(part) is ToolResult:
+                    self._calls[bounded(part.call_id)] = "answered"
 
     @property
     def count(self) -> int:

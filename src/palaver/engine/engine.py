@@ -19,9 +19,11 @@ from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
 from palaver.core.ids import sortable
 from palaver.engine.bounds import Bounds
-from palaver.engine.run import Attend, Run
+from palaver.engine.log import Attend
+from palaver.engine.run import Run
 from palaver.engine.store import Memory, Store
 from palaver.errors import RunNotFound, ShuttingDown
+from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
 from palaver.workflows.workflow import Workflow
 
@@ -29,6 +31,7 @@ log = logging.getLogger("palaver.run")
 
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_RUNS = 256
+_NONE = Limits()
 _LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
 
 
@@ -182,6 +185,8 @@ class Engine:
 
     def _bounds_of(self, workflow: Workflow) -> Bounds:
         limits, bounds = workflow.options.limits, self._bounds
+        if limits == _NONE:
+            return bounds
         return Bounds(
             seconds=bounds.seconds if limits.seconds is None else limits.seconds,
             events=bounds.events if limits.events is None else limits.events,

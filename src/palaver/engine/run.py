@@ -1,17 +1,17 @@
-"""One run: a task that drives the workflow, a log of its events, and those who read it.
+"""One run: a task that drives the workflow, from its call to its last event.
 
-The stages between workflow and reader (reply grammar, event grammar, encoders) are sync machines. The reader that
-started the run is awaited in the run's own task, so that the workflow goes at the reader's pace; other readers follow
-the log and are never waited for.
+The stages between workflow and reader (reply grammar, event grammar, encoders) are sync machines. What they make goes
+to the log (log.py), and from there to those who read.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any
+from types import AsyncGeneratorType
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
@@ -22,6 +22,7 @@ from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, Run
 from palaver.core.grammar import Given, Grammar
 from palaver.engine.bounds import Bounds
 from palaver.engine.failures import cleaned, failed, unkept
+from palaver.engine.log import LATER, Attend, Log
 from palaver.engine.store import Store
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
@@ -31,19 +32,14 @@ from palaver.workflows.replies import Replies
 from palaver.workflows.threads import Threads, is_running
 from palaver.workflows.workflow import Producer, Workflow
 
-Attend = Callable[[Sequence[Event]], Awaitable[None] | None]
-"""The reader that started the run, told everything in order, one call at a time. What it gives back is awaited: the
-run goes at its pace. It never raises: on error it stops listening, and the run goes on or is cancelled."""
-
 log = logging.getLogger("palaver.run")
 
 _TURN = 500  # Values after which a workflow that never waits lets others run.
-_LATER = (RunStarted(),)  # Stands for a batch whose place is kept elsewhere.
 _PATIENCE = 1.0  # Seconds until code that was cancelled and goes on is cancelled again.
 _TRIES = 3  # How often; then the run ends without it.
 
 
-class Run:
+class Run(Log):
     """One call of one workflow, alive or just ended.
 
     It has no more than thirty attributes: with one more, CPython would give each run a dictionary of 1.4 KiB.
@@ -63,13 +59,12 @@ class Run:
         attend: Attend | None,
         debug: bool,
     ) -> None:
+        super().__init__(store, attend)
         self.id = run_id
         self.call = call
         self.name = workflow.description.name
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
-        self.log: list[Event] = []
-        self.finished = False
         self.context = Context(
             run_id=run_id,
             session=started.session,
@@ -79,33 +74,21 @@ class Run:
             threads=threads,
             trace_parent=f"00-{started.trace_id}-{started.span_id}-01",
         )
+        self.warnings: Sequence[str] = ()
+        """What was repaired or left out of what the workflow gave; told when it has ended."""
         self._is_chat = workflow.description.is_chat
         self._grammar = Grammar(run_id, history=call.messages)
         self._replies = Replies(is_chat=self._is_chat, history=call.messages)
         self._bounds = bounds
-        self._store = store
         self._now = now
         self._debug = debug
-        self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._helpers: list[asyncio.Task[None]] = []
         self._producing = True
         self._ordered: Terminal | None = None
         self._over: asyncio.Future[None] | None = None  # Made by the first who waits for the end.
         self._is_over = False
-        self._waiters: list[asyncio.Future[None]] = []
-        # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
-        self._attend = attend
-        self._sending: Sequence[Event] = ()
-        self._untold: int | None = None
-        self._turn: asyncio.Lock | None = None  # Made by the first who needs it.
 
     # What others may ask of it
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What was repaired or left out of what the workflow gave."""
-        return self._replies.warnings
 
     def begin(self, producer: Producer, *, ended: Callable[["Run"], None]) -> None:
         """Start the run's task; `ended` is told when it is over."""
@@ -131,42 +114,23 @@ class Run:
             self._over = self._loop.create_future()
         await asyncio.wait([self._over])
 
-    async def recorded(self) -> None:
-        """Wait until its last event is recorded, whoever is still being told."""
-        async for _ in self.follow(len(self.log) - 1):
-            pass
-
-    async def follow(self, after: int = -1) -> AsyncIterator[Sequence[Event]]:
-        """Every event after that `seq`, in batches as they come, until the last. Any number may follow."""
-        at = max(after + 1, 0)
-        while True:
-            if batch := self.log[at:]:
-                at += len(batch)
-                yield batch
-            elif self.finished:
-                return
-            else:
-                waiter = self._loop.create_future()
-                self._waiters.append(waiter)
-                try:
-                    await waiter
-                finally:
-                    if waiter in self._waiters:
-                        self._waiters.remove(waiter)
-
     # Its task
 
     async def _drive(self, producer: Producer) -> None:
         """Everything that the workflow gives, and then its end. One frame for both: every event passes through it."""
         try:
-            await self._say(self._grammar.start(self.started))
+            if (telling := self._tell(self._grammar.start(self.started))) is not None:
+                await telling
             if self._ordered is None:
                 values = producer(self.context)
                 del producer  # It holds the arguments, which the workflow may have let go of.
-                async with aclosing(values):
-                    await self._consume(values)
-                if self._ordered is None:
-                    await self._feed(self._replies.end())
+                if isinstance(values, AsyncGeneratorType):
+                    async with aclosing(values):
+                        await self._consume(values)
+                else:
+                    await self._take_last(await cast("Coroutine[Any, Any, object]", values))
+                if self._ordered is None and (more := self._replies.end()):
+                    await self._feed(more)
             terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
             terminal = self._broken_off(error)
@@ -190,9 +154,6 @@ class Run:
         async for value in values:
             if self._ordered is not None:
                 return  # It was told to stop and went on.
-            if text is not None and type(value) is Returned and type(value.value) is str:
-                self._check_bounds()  # What it emitted before.
-                value = value.value
             if text is None or type(value) is not str:
                 await self._take(value)
                 if self._ordered is not None:
@@ -217,6 +178,17 @@ class Run:
             if left <= 0 or grammar.size > most_bytes:
                 left = await self._breathe()
 
+    async def _take_last(self, value: object) -> None:
+        """What a coroutine returned."""
+        if self._ordered is not None:
+            return
+        if not self._is_chat or type(value) is not str:
+            await self._take(Returned(value))
+            return
+        self._check_bounds()  # What it emitted before.
+        if (events := self._grammar.text(value)) and (telling := self._tell(events)) is not None:
+            await telling
+
     async def _take(self, value: object) -> None:
         """Any value but a chat's text: one that gives values in turn, or one for the reply grammar."""
         inner = unfold(value, self.context)
@@ -228,7 +200,8 @@ class Run:
 
     async def _feed(self, said: Iterable[Given]) -> None:
         for given in said:
-            await self._say(self._grammar.feed(given))
+            if (events := self._grammar.feed(given)) and (telling := self._tell(events)) is not None:
+                await telling
             self._check_bounds()
             if self._ordered is not None:
                 return
@@ -252,8 +225,9 @@ class Run:
         if isinstance(ending, RunCancelled):
             return ending
         value = self._replies.value(ending.value)
-        if value is not UNSET:
-            self._bounds.check_value(len(jsons.encode(value)))
+        if value is UNSET:
+            return ending if ending.value is UNSET else msgspec.structs.replace(ending, value=UNSET)
+        self._bounds.check_value(len(jsons.encode(value)))
         return msgspec.structs.replace(ending, value=value)
 
     async def _end(self, terminal: Terminal) -> None:
@@ -263,7 +237,7 @@ class Run:
         self._producing = False
         if not isinstance(terminal, RunFinished):
             self.context.cancelled = True  # Sync code may still be running.
-        if self._sending and self._sending is not _LATER:
+        if self._sending and self._sending is not LATER:
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
@@ -273,9 +247,13 @@ class Run:
             self._is_over = True
             if self._over is not None:
                 self._over.set_result(None)
+            self.warnings = self._replies.warnings
             self._tell_ended(self)
-            self._attend = None  # We may be remembered for a while; the reader's connection need not be,
-            self.context.close()  # and nothing must lead from us back to us, or only the collector could let us go.
+            # We may be remembered for a while; the reader's connection and the machines need not be. And nothing may
+            # lead from us back to us, or only the collector could let us go.
+            self._attend = None
+            self.context.close()
+            del self._grammar, self._replies
 
     async def _close(self, last: Sequence[Event]) -> None:
         try:
@@ -285,7 +263,8 @@ class Run:
         if self._untold is not None:
             await asyncio.wait([self._spawn(self._flush())], timeout=_PATIENCE)
         self.finished = True
-        await self._say(last)
+        if (telling := self._tell(last)) is not None:
+            await telling
 
     def expire(self) -> None:
         """Its time is up."""
@@ -305,60 +284,6 @@ class Run:
         if self._task is not None and (tries == 0 or not busy):
             self._task.cancel()
         self._loop.call_later(_PATIENCE, self._insist, max(tries - 1, 0))
-
-    # Telling its readers
-
-    async def _say(self, events: Sequence[Event]) -> None:
-        if not events:
-            return
-        self._put(events)
-        if self._attend is None:
-            return
-        if self._untold is None:
-            self._sending = events
-            if (sending := self._attend(events)) is not None:
-                await sending
-            self._sending = ()
-        if self._untold is not None:
-            await self._look_up()
-
-    def _put(self, events: Sequence[Event]) -> None:
-        self.log += events
-        self._store.grew(self)
-        if self._waiters:
-            self._wake()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def _look_up(self) -> None:
-        """In the run's own task: something happened while it was sending, or another task is sending."""
-        self._sending = _LATER
-        async with self._lock():
-            await self._catch_up()
-        self._sending = ()
-
-    async def _flush(self) -> None:
-        """In a task of its own, while the run's is inside the workflow; when it is not, it will look up itself."""
-        async with self._lock():
-            if not self._sending:
-                await self._catch_up()
-
-    def _lock(self) -> asyncio.Lock:
-        if self._turn is None:
-            self._turn = asyncio.Lock()
-        return self._turn
-
-    async def _catch_up(self) -> None:
-        """Tell the first reader, in order, what nobody has told it yet."""
-        while self._untold is not None and self._attend is not None:
-            if (batch := self.log[self._untold :]) and (sending := self._attend(batch)) is not None:
-                await sending
-            told = self._untold + len(batch)
-            self._untold = told if told < len(self.log) else None
 
     # What the workflow says between its yields
 
@@ -392,9 +317,3 @@ class Run:
         for given in self._replies.emitted(said):
             self._put(self._grammar.feed(given))
         self._check_bounds()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._helpers.append(task)  # The loop itself holds tasks weakly.
-        task.add_done_callback(self._helpers.remove)
-        return task

@@ -12,6 +12,7 @@ from palaver.core.calls import Call
 from palaver.core.descriptions import Description
 from palaver.core.dialects import responses as dialect
 from palaver.core.messages import Message
+from palaver.core.parts import Text
 from palaver.errors import ConflictingFields, InvalidValue, NotImplementedYet, WorkflowNotFound
 from palaver.protocols.base import Find, Request
 from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive
@@ -67,7 +68,8 @@ def read(request: Request, find: Find) -> tuple[Call, Reading]:
     workflow = _picked(request.workflow, model, find, profile)
     asked = {name: _READERS[name](fields, name) for name in body if name in _READERS and body[name] is not None}
     stream = asked.pop("stream", False)
-    _check_stored(asked)
+    if asked:
+        _check_stored(asked)
     said = shared(fields, workflow) if not body.keys().isdisjoint(_SHARED) else None
     messages, places = _messages(fields, workflow) if workflow.is_chat else ((), ())
     trace = request.headers.get("x-mlflow-return-trace-id", "").lower() == "true" or asked.pop(
@@ -117,7 +119,7 @@ def _messages(fields: Fields, workflow: Description) -> tuple[tuple[Message, ...
     if given is None:
         raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
     if isinstance(given, str):
-        messages, places = ([Message.user(given)] if given else []), ["input"]
+        messages, places = ([Message(role="user", parts=(Text(text=given),))] if given else []), ["input"]
     elif isinstance(given, list):
         items = cast("list[Any]", given)
         check_items(items)

@@ -4,21 +4,23 @@ One protocol in two profiles; the route alone decides (contract: responses, 1). 
 response_request, the stream in response_frames, and what both kinds of answer share in response_output.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from palaver.core import jsons
 from palaver.core.calls import Call
-from palaver.core.events import TERMINAL, Event, RunFailed, RunStarted
+from palaver.core.events import TERMINAL, Event, RunFailed, RunStarted, TextDelta, TextEnded, TextStarted
 from palaver.core.linear import linear
 from palaver.errors import PalaverError
 from palaver.protocols import openai_errors, response_request, sse
+from palaver.protocols import response_items as items
 from palaver.protocols.base import Answer, Find, Frames, Headers, Request
 from palaver.protocols.response_frames import Writer
 from palaver.protocols.response_object import ResponseObject
 from palaver.protocols.response_output import Output
 from palaver.protocols.response_request import Reading
 
-_ONE_ITEM = 5
-"""So many events cannot hold two items that interleave: a start, a piece and an end between those of the run."""
+_NOTHING: Mapping[str, Any] = {}
 _JSON = (("content-type", "application/json"),)
 _STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -51,16 +53,32 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     assert isinstance(last, TERMINAL)
     if isinstance(last, RunFailed):
         return openai_errors.run_failure(last, started, status=status, headers=_ids(started))
-    output = Output(reading)
-    for event in linear(events) if len(events) > _ONE_ITEM else events:
-        output.take(event)
-    body = ResponseObject(started, reading).complete(last, output.items, output.usage(last), output.custom)
+    response = ResponseObject(started, reading)
+    only = _only_text(events)
+    if only is not None:
+        item = jsons.encode(items.message(only.item, only.text))
+        body = response.complete(last, (item,), last.usage, _NOTHING)
+    else:
+        output = Output(reading)
+        for event in linear(events):
+            output.take(event)
+        body = response.complete(last, output.items, output.usage(last), output.custom)
     return Answer(status=status, headers=(*_JSON, *_ids(started)), body=body)
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
     """The error of a request that started no run."""
     return openai_errors.failure(error, status=status, pointed=reading.param if reading else openai_errors.param)
+
+
+def _only_text(events: Sequence[Event]) -> TextEnded | None:
+    """The text of a run that said just one, as most do: then there is nothing to collect or to put in order."""
+    if len(events) < 5 or type(events[1]) is not TextStarted:
+        return None
+    last = events[-2]
+    if type(last) is not TextEnded or last.annotations or not all(type(event) is TextDelta for event in events[2:-2]):
+        return None
+    return last
 
 
 def _ids(started: RunStarted) -> Headers:

@@ -97,12 +97,21 @@ class Exchange:
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
+    def answer_now(self, answer: Answer) -> Awaitable[None] | None:
+        """Write a whole answer at once, if that can be done; else what is to be awaited."""
+        if self.wire is not None:
+            headers = (*answer.headers, ("x-request-id", self.id))
+            if self.wire.answer(answer.status, headers, answer.body):
+                self.status = answer.status
+                return None
+        return self._send_answer(answer)
+
     async def answer(self, answer: Answer) -> None:
         """Send a whole answer."""
-        headers = (*answer.headers, ("x-request-id", self.id))
-        if self.wire is not None and self.wire.answer(answer.status, headers, answer.body):
-            self.status = answer.status
-            return
+        if (sending := self.answer_now(answer)) is not None:
+            await sending
+
+    async def _send_answer(self, answer: Answer) -> None:
         await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
 

@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TextIO
 
+import msgspec
+
 from palaver.core import jsons
 from palaver.outbound import printable
 
 access = logging.getLogger("palaver.access")
+
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 _SOON = 0.05
 """Seconds until the lines of the access log are written."""
@@ -55,20 +59,14 @@ class Lines(logging.StreamHandler[TextIO]):
     def __init__(self, *, as_json: bool) -> None:
         super().__init__(sys.stderr)
         self._as_json = as_json
-        self._waiting: list[str] = []
+        self._waiting: list[tuple[float, Mapping[str, Any]]] = []
         self.setFormatter(JsonLines() if as_json else Plain())
 
     def note(self, fields: Mapping[str, Any]) -> None:
         """One line of the access log. On the loop only."""
-        now = time.time()
-        if self._as_json:
-            line = {"at": _at(now), "level": "info", "logger": access.name, "message": _sentence(fields), **fields}
-            text = _encoded(line)
-        else:
-            text = f"{_clock(int(now))}  {printable(_sentence(fields), 500)}"
         if not self._waiting:
             asyncio.get_running_loop().call_later(_SOON, self.flush)
-        self._waiting.append(text)
+        self._waiting.append((time.time(), fields))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Any other record, after what happened before it."""
@@ -87,7 +85,22 @@ class Lines(logging.StreamHandler[TextIO]):
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self.stream.write("\n".join(waiting) + "\n")
+            self.stream.write(_as_json(waiting) if self._as_json else _as_text(waiting))
+
+
+def _as_json(noted: list[tuple[float, Mapping[str, Any]]]) -> str:
+    lines = [
+        {"at": _at(at), "level": "info", "logger": access.name, "message": _sentence(fields), **fields}
+        for at, fields in noted
+    ]
+    try:
+        return _encode_lines(lines).decode()
+    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+        return "".join([f"{_encoded(line)}\n" for line in lines])
+
+
+def _as_text(noted: list[tuple[float, Mapping[str, Any]]]) -> str:
+    return "".join([f"{_clock(int(at))}  {printable(_sentence(fields), 500)}\n" for at, fields in noted])
 
 
 class JsonLines(logging.Formatter):

@@ -131,10 +131,10 @@ class Stream:
         self._sent += 1
         await self._exchange.open(head.status, head.headers)
 
-    async def _whole(self, run: Run) -> None:
+    def _whole(self, run: Run) -> Awaitable[None] | None:
         self._sent += 1
         status = status_of_end(run.log[-1], self._column)
-        await self._exchange.answer(self._adapter.whole(run.log, self.reading, status=status))
+        return self._exchange.answer_now(self._adapter.whole(run.log, self.reading, status=status))
 
     async def _careful(self, message: MutableMapping[str, Any]) -> None:
         """Send under a foreign server: some raise when the client is gone, and then the run's own rules apply."""

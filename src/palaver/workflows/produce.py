@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, cast
 
@@ -44,13 +44,15 @@ def kind_of(function: Callable[..., Any]) -> Kind:
     return "coroutine" if inspect.iscoroutinefunction(runs) else "sync"
 
 
-def produce(kind: Kind, bound: Bound, context: Context) -> AsyncGenerator[object, None]:
-    """The values, in order. An async generator is handed on as it is: on the hot path there is nothing in between."""
+Values = AsyncGenerator[object, None] | Coroutine[Any, Any, object]
+"""What a workflow gives: values in order, or, of a coroutine, the one that it returns."""
+
+
+def produce(kind: Kind, bound: Bound, context: Context) -> Values:
+    """What the function gives. Async code is handed on as it is: on the hot path there is nothing in between."""
     match kind:
-        case "async generator":
+        case "async generator" | "coroutine":
             return bound()
-        case "coroutine":
-            return _awaited(bound)
         case "sync":
             return _threaded(bound, context)
 

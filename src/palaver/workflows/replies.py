@@ -71,10 +71,9 @@ class Replies:
         else:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
 
-    def end(self) -> Iterator[Given]:
+    def end(self) -> list[Given]:
         """What remains to be said when the workflow has come to its end."""
-        for reader in self._readers.values():
-            yield from reader.end()
+        return [given for reader in self._readers.values() for given in reader.end()]
 
     def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
         """The value of a workflow that is no chat: given with its end, returned, or made of what was yielded."""

@@ -1,7 +1,7 @@
 """The promise that every workflow keeps, and the workflow that a Python function makes."""
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,11 +14,11 @@ from palaver.workflows.binding import bind
 from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
 from palaver.workflows.options import Options
-from palaver.workflows.produce import Kind, kind_of, produce
+from palaver.workflows.produce import Kind, Values, kind_of, produce
 from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Signature, read_signature
 
-Producer = Callable[[Context], AsyncGenerator[object, None]]
+Producer = Callable[[Context], Values]
 """One bound call: given its context, the values that it gives (see replies.py)."""
 
 
@@ -114,7 +114,7 @@ class FunctionWorkflow:
             return list(messages)
         return dialects.write(messages, self.signature.dialect)
 
-    def _produce(self, values: dict[str, Any], context: Context) -> AsyncGenerator[object, None]:
+    def _produce(self, values: dict[str, Any], context: Context) -> Values:
         positional: list[Any] = []
         named = dict(values)
         for argument in self.signature.arguments:
