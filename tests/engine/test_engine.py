@@ -26,7 +26,6 @@ from tests.engine.running import (
     call,
     came_to,
     end_of,
-    eventually,
     new_engine,
     over,
     ran,
@@ -130,7 +129,7 @@ async def test_the_workflow_says_what_happens_when_nobody_reads() -> None:
 # Knowing
 
 
-async def test_runs_are_known_while_they_are_alive_and_for_a_while_after() -> None:
+async def test_runs_are_known_while_they_are_alive() -> None:
     engine, go_on = new_engine(), asyncio.Event()
 
     @chat
@@ -143,42 +142,14 @@ async def test_runs_are_known_while_they_are_alive_and_for_a_while_after() -> No
     await over(run)
 
     assert (alive, found) == (1, run)
-    assert (engine.alive, engine.get(run.id)) == (0, run)
+    assert engine.alive == 0
+    with pytest.raises(RunNotFound):
+        engine.get(run.id)
 
 
 async def test_a_run_that_nobody_knows_is_not_found() -> None:
     with pytest.raises(RunNotFound, match="No run 'run_x' is known here"):
         new_engine().get("run_x")
-
-
-async def test_an_ended_run_is_forgotten_after_its_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.engine.engine._REMEMBERED_SECONDS", 0.01)
-    engine = new_engine()
-    run = await ran(answer, engine=engine)
-    await eventually(lambda: not engine._ended)
-
-    with pytest.raises(RunNotFound):
-        engine.get(run.id)
-
-
-async def test_each_ended_run_has_a_minute_of_its_own() -> None:
-    engine = new_engine()
-    first, second = await ran(answer, engine=engine), await ran(answer, engine=engine)
-    engine._ended[first.id] = asyncio.get_running_loop().time() - 60, first
-    engine._forget()
-    next_look = engine._forgetting
-
-    assert list(engine._ended) == [second.id]
-    assert next_look is not None
-    assert next_look.when() == engine._ended[second.id][0] + 60
-
-
-async def test_of_many_ended_runs_the_oldest_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.engine.engine._REMEMBERED_RUNS", 2)
-    engine = new_engine()
-    runs = [await ran(answer, engine=engine) for _ in range(3)]
-
-    assert [run.id in engine._ended for run in runs] == [False, True, True]
 
 
 # Keeping

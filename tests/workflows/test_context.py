@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from palaver.core.calls import Call, Finish, Secret
-from palaver.core.events import PartAdded
+from palaver.core.events import PartAdded, RunStarted
 from palaver.core.parts import Data
 from palaver.workflows.context import Context
 from palaver.workflows.threads import Threads
@@ -17,7 +17,7 @@ STATUS = PartAdded(part=Data(name="status", value="Working."), transient=True)
 
 def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
     call = Call(workflow="w", **given)
-    return Context(run_id="run_1", session="s", call=call, flags={}, emit=emit, threads=Threads(1))
+    return Context(started=RunStarted(run_id="run_1", session="s"), call=call, flags={}, emit=emit, threads=Threads(1))
 
 
 def in_a_thread(*work: Callable[[], object]) -> None:

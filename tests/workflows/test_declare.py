@@ -189,7 +189,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "tutor: system must be one of 'keep', 'drop', 'reject', not 'obey'.",
     ),
     "text": (
-        lambda: chat("tutor"),  # type: ignore[call-overload]
+        lambda: chat("tutor"),
         "not_a_workflow",
         "'tutor' is no workflow: declare a function, a coroutine or a generator.",
     ),

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from palaver.core.calls import Call
+from palaver.core.events import RunStarted
 from palaver.core.parts import Data
 from palaver.workflows.context import Context
 from palaver.workflows.produce import Emitted, Returned, kind_of, produce, unfold
@@ -16,7 +17,7 @@ from palaver.workflows.threads import Threads
 
 
 def context() -> Context:
-    return Context(run_id="r", session="s", call=Call(workflow="w"), flags={}, emit=print, threads=Threads(4))
+    return Context(started=RunStarted(run_id="r"), call=Call(workflow="w"), flags={}, emit=print, threads=Threads(4))
 
 
 async def given(function: Any, ctx: Context | None = None) -> list[object]:

@@ -84,8 +84,8 @@ class Grammar:
 
     def start(self, given: RunStarted) -> Sequence[Event]:
         """The first event."""
-        self._say(given)
-        return self._handed_out()
+        self._seq = 0
+        return (given if given.seq == 0 else msgspec.structs.replace(given, seq=0),)
 
     def text(self, delta: str) -> Sequence[Event]:
         """The events that one piece of text amounts to. The hot path: nothing here may cost more than it must."""
@@ -254,8 +254,9 @@ class Grammar:
     def _open_item(self, kind: type[_Kind], name: str, message: str) -> _Kind:
         self._let_go()
         message = self._names.message_for(message)
-        for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
-            self._close(other)
+        if self._open:
+            for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
+                self._close(other)
         if name:
             chosen = name
         elif kind is TextItem and not self._names.is_item(message):
@@ -341,7 +342,8 @@ class Grammar:
         if isinstance(item, ToolItem):
             self._calls[item.call_id] = "made"
         if item.started:
-            self._say(ended(item, whole))
+            self._seq += 1
+            self._said.append(ended(item, whole, self._seq))
 
     def _let_go(self) -> None:
         """End the item that unnamed pieces were continuing."""
@@ -362,7 +364,8 @@ class Grammar:
     def _say_start(self, item: Item) -> None:
         if not item.started:
             item.started = True
-            self._say(started(item))
+            self._seq += 1
+            self._said.append(started(item, self._seq))
 
     def _say(self, event: Event) -> None:
         self._seq += 1

@@ -58,27 +58,27 @@ class ToolItem(_Item):
 Item = TextItem | ReasoningItem | ToolItem
 
 
-def started(item: Item) -> TextStarted | ReasoningStarted | ToolStarted:
+def started(item: Item, seq: int) -> TextStarted | ReasoningStarted | ToolStarted:
     """The event that opens an item."""
     match item:
         case TextItem():
-            return TextStarted(item=item.id, message=item.message)
+            return TextStarted(seq, item.id, item.message)
         case ReasoningItem():
-            return ReasoningStarted(item=item.id, message=item.message)
+            return ReasoningStarted(seq, item.id, item.message)
         case ToolItem():
-            return ToolStarted(item=item.id, message=item.message, call_id=item.call_id, name=item.name)
+            return ToolStarted(seq, item.id, item.message, item.call_id, item.name)
         case _:
             assert_never(item)
 
 
-def ended(item: Item, whole: str) -> TextEnded | ReasoningEnded | ToolEnded:
+def ended(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | ToolEnded:
     """The event that closes an item, with all that it said."""
     match item:
         case TextItem():
-            return TextEnded(item=item.id, text=whole, annotations=item.annotations)
+            return TextEnded(seq, item.id, whole, item.annotations)
         case ReasoningItem():
-            return ReasoningEnded(item=item.id, text=whole, encrypted=item.encrypted)
+            return ReasoningEnded(seq, item.id, whole, item.encrypted)
         case ToolItem():
-            return ToolEnded(item=item.id, arguments=whole)
+            return ToolEnded(seq, item.id, whole)
         case _:
             assert_never(item)

@@ -2,13 +2,11 @@
 
 import asyncio
 import logging
-import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from heapq import heapify, heappop, heappush
+from math import inf
 
 import msgspec
 
@@ -19,25 +17,24 @@ from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
 from palaver.core.ids import sortable
 from palaver.engine.bounds import Bounds
+from palaver.engine.chance import draw
 from palaver.engine.log import Attend
 from palaver.engine.run import Run
 from palaver.engine.store import Memory, Store
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
-from palaver.workflows.workflow import Workflow
+from palaver.workflows.workflow import Producer, Workflow
 
 log = logging.getLogger("palaver.run")
 
-_REMEMBERED_SECONDS = 60.0
-_REMEMBERED_RUNS = 256
 _NONE = Limits()
 _LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
 
 
 def new_run_id() -> str:
     """`run_` and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
-    return _moment(time.time_ns() // 1_000_000) + os.urandom(8).hex()
+    return _moment(time.time_ns() // 1_000_000) + draw(16)
 
 
 @lru_cache(4)  # Under load many runs start in one millisecond.
@@ -73,10 +70,7 @@ class Engine:
         self._new_id = new_id
         self._debug = debug
         self._alive: dict[str, Run] = {}
-        # With the time of their end, the oldest first. (A dict would look for its first entry behind all deleted ones.)
-        self._ended: OrderedDict[str, tuple[float, Run]] = OrderedDict()
-        self._forgetting: asyncio.TimerHandle | None = None
-        self._deadlines: list[tuple[float, str]] = []  # A heap; those of ended runs are passed over.
+        self._due = inf  # When the next run must have ended.
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
@@ -86,6 +80,12 @@ class Engine:
 
     def start(self, workflow: Workflow, call: Call, *, attend: Attend | None = None) -> Run:
         """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
+        run, producer = self.open(workflow, call, attend=attend)
+        run.begin(producer)
+        return run
+
+    def open(self, workflow: Workflow, call: Call, *, attend: Attend | None = None) -> tuple[Run, Producer]:
+        """A run that has not begun: the caller must `begin` it, or `drive` it in its own task, with that producer."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         messages, warnings = believed(call.messages, system=workflow.options.system, bounds=self._history)
@@ -103,22 +103,20 @@ class Engine:
             threads=self.threads,
             now=self._now,
             attend=attend,
+            ended=self._note_end,
             debug=self._debug,
         )
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
         self._store.opened(run)
         self._alive[run.id] = run
-        run.begin(producer, ended=self._note_end)
         self._watch(run)
-        return run
+        return run, producer
 
     def get(self, run_id: str) -> Run:
-        """A run that is alive, or ended within the last minute."""
+        """A run that is alive."""
         if run_id in self._alive:
             return self._alive[run_id]
-        if run_id in self._ended:
-            return self._ended[run_id][1]
         raise RunNotFound(f"No run {run_id!r} is known here.")
 
     def of_session(self, workflow: str, session: str) -> list[Run]:
@@ -141,47 +139,26 @@ class Engine:
                 waiter.cancel()
 
     def _watch(self, run: Run) -> None:
-        """See to it that the run ends in time; one timer for all of them, because each would cost half a KiB."""
-        heappush(self._deadlines, (run.expires_at, run.id))
-        if self._deadlines[0][1] == run.id:
+        """See to it that the run ends in time; one timer for all of them, for the one that is due first."""
+        if run.expires_at < self._due:
             if self._alarm is not None:
                 self._alarm.cancel()
-            self._alarm = asyncio.get_running_loop().call_at(run.expires_at, self._expire)
+            self._due = run.expires_at
+            self._alarm = asyncio.get_running_loop().call_at(self._due, self._expire)
 
     def _expire(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._alarm = None
-        while self._deadlines and (self._deadlines[0][0] <= loop.time() or self._deadlines[0][1] not in self._alive):
-            run = self._alive.get(heappop(self._deadlines)[1])
-            if run is not None:
+        now = asyncio.get_running_loop().time()
+        for run in list(self._alive.values()):
+            if run.expires_at <= now:
                 run.expire()
-        if self._deadlines:
-            self._alarm = loop.call_at(self._deadlines[0][0], self._expire)
+        left = [run.expires_at for run in self._alive.values() if run.expires_at > now]
+        self._due = min(left, default=inf)
+        self._alarm = asyncio.get_running_loop().call_at(self._due, self._expire) if left else None
 
     def _note_end(self, run: Run) -> None:
-        """Remember a run for a minute after its end, less when there are many."""
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
         del self._alive[run.id]
-        if len(self._deadlines) > 2 * len(self._alive) + 1_000:
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._alive]
-            heapify(self._deadlines)
-        loop = asyncio.get_running_loop()
-        self._ended[run.id] = loop.time(), run
-        if len(self._ended) > _REMEMBERED_RUNS:
-            self._ended.popitem(last=False)
-        if self._forgetting is None:
-            self._forgetting = loop.call_later(_REMEMBERED_SECONDS, self._forget)
-
-    def _forget(self) -> None:
-        """Let go of the runs whose minute is over; come back when the next one's is."""
-        loop = asyncio.get_running_loop()
-        for run_id, (at, _) in list(self._ended.items()):
-            if at + _REMEMBERED_SECONDS > loop.time():
-                self._forgetting = loop.call_at(at + _REMEMBERED_SECONDS, self._forget)
-                return
-            del self._ended[run_id]
-        self._forgetting = None
 
     def _bounds_of(self, workflow: Workflow) -> Bounds:
         limits, bounds = workflow.options.limits, self._bounds
@@ -194,12 +171,6 @@ class Engine:
         )
 
     def _started(self, call: Call) -> RunStarted:
-        random = os.urandom(24).hex()
+        random = draw(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
-        return RunStarted(
-            run_id=self._new_id(),
-            session=call.session or random[:32],
-            at=self._now(),
-            trace_id=trace,
-            span_id=random[32:],
-        )
+        return RunStarted(0, self._new_id(), call.session or random[:32], self._now(), trace, random[32:])

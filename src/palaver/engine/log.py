@@ -83,7 +83,8 @@ class Log:
 
     def _put(self, events: Sequence[Event]) -> None:
         self.log += events
-        self._store.grew(self)
+        if self._store.grew is not None:
+            self._store.grew(self)
         if self._waiters:
             self._wake()
 

@@ -57,6 +57,7 @@ class Run(Log):
         threads: Threads,
         now: Callable[[], datetime],
         attend: Attend | None,
+        ended: Callable[["Run"], None],
         debug: bool,
     ) -> None:
         super().__init__(store, attend)
@@ -66,13 +67,11 @@ class Run(Log):
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
         self.context = Context(
-            run_id=run_id,
-            session=started.session,
             call=call,
             flags=workflow.description.flags,
             emit=self._emit,
             threads=threads,
-            trace_parent=f"00-{started.trace_id}-{started.span_id}-01",
+            started=started,
         )
         self.warnings: Sequence[str] = ()
         """What was repaired or left out of what the workflow gave; told when it has ended."""
@@ -82,19 +81,20 @@ class Run(Log):
         self._bounds = bounds
         self._now = now
         self._debug = debug
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._tell_ended = ended
+        self.expires_at = self._loop.time() + bounds.seconds
         self._producing = True
         self._ordered: Terminal | None = None
-        self._over: asyncio.Future[None] | None = None  # Made by the first who waits for the end.
-        self._is_over = False
+        self._awaited: list[asyncio.Future[None]] = []  # By those who wait for the end.
+        self.over = False
+        """Has everything been recorded and told?"""
 
     # What others may ask of it
 
-    def begin(self, producer: Producer, *, ended: Callable[["Run"], None]) -> None:
-        """Start the run's task; `ended` is told when it is over."""
-        self._tell_ended = ended
-        self.expires_at = self._loop.time() + self._bounds.seconds
-        self._task = self._loop.create_task(self._drive(producer), name=self.id)
+    def begin(self, producer: Producer) -> None:
+        """Start the run in a task of its own."""
+        self._task = self._loop.create_task(self.drive(producer), name=self.id)
 
     def cancel(self, terminal: Terminal | None = None) -> None:
         """Stop the run; stopping it twice, or when it has ended, is not an error."""
@@ -108,16 +108,16 @@ class Run(Log):
 
     async def ended(self) -> None:
         """Wait until its last event is recorded and told to the reader that started it."""
-        if self._is_over:
-            return
-        if self._over is None:
-            self._over = self._loop.create_future()
-        await asyncio.wait([self._over])
+        if not self.over:
+            end = self._loop.create_future()
+            self._awaited.append(end)
+            await end
 
     # Its task
 
-    async def _drive(self, producer: Producer) -> None:
-        """Everything that the workflow gives, and then its end. One frame for both: every event passes through it."""
+    async def drive(self, producer: Producer) -> None:
+        """Everything that the workflow gives, and then its end. The task that runs this is the run's own."""
+        self._task = asyncio.current_task()
         try:
             if (telling := self._tell(self._grammar.start(self.started))) is not None:
                 await telling
@@ -161,7 +161,8 @@ class Run(Log):
                 left = min(left, most_events - len(entries))
             elif events := text(value):
                 entries += events
-                grew(self)
+                if grew is not None:
+                    grew(self)
                 if self._waiters:
                     self._wake()
                 if attend is not None:
@@ -244,9 +245,10 @@ class Run(Log):
             last = self._grammar.end(msgspec.structs.replace(terminal, at=self._now()))
             await self._close(last)
         finally:
-            self._is_over = True
-            if self._over is not None:
-                self._over.set_result(None)
+            self.over = True
+            for waiter in self._awaited:
+                if not waiter.done():
+                    waiter.set_result(None)
             self.warnings = self._replies.warnings
             self._tell_ended(self)
             # We may be remembered for a while; the reader's connection and the machines need not be. And nothing may

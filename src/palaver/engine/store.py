@@ -1,6 +1,6 @@
 """The promise of whoever keeps runs. In memory there is nothing to keep: a run's log lives as long as the run does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from palaver.core.events import Event
@@ -21,14 +21,15 @@ class Kept(Protocol):
 
 
 class Store(Protocol):
-    """Keeps runs. `grew` is called after every event and must cost next to nothing: note it, write later."""
+    """Keeps runs."""
+
+    @property
+    def grew(self) -> Callable[[Kept], None] | None:
+        """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks."""
+        ...
 
     def opened(self, run: Kept) -> None:
         """A run has started."""
-        ...
-
-    def grew(self, run: Kept) -> None:
-        """Its log is longer than before."""
         ...
 
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
@@ -39,11 +40,10 @@ class Store(Protocol):
 class Memory:
     """Keeps nothing beyond the engine's own memory."""
 
+    grew = None
+
     def opened(self, run: Kept) -> None:
         """Nothing to prepare."""
-
-    def grew(self, run: Kept) -> None:
-        """Nothing to write."""
 
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
         """Nothing to wait for."""

@@ -117,14 +117,14 @@ class Server:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self._read(exchange, found)
             call, reading = adapter.decode(request, self.registry.find)
-            stream = Stream(exchange, adapter, reading, found.endpoint.column)
+            stream = Stream(exchange, adapter, reading, column=found.endpoint.column, cancels=found.endpoint.cancels)
             del request, reading
             if found.endpoint.interrupts:
                 await self._interrupt(call.workflow, call.session)
             self._pulse.add(stream)
             try:
                 workflow = self.registry.workflow(call.workflow)
-                answering = stream.answer(self.engine, workflow, call, cancels=found.endpoint.cancels)
+                answering = stream.answer(self.engine, workflow, call)
                 # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
                 exchange.headers = NO_HEAD
                 del call
@@ -213,16 +213,10 @@ class Server:
     def _note(self, exchange: Exchange, route: str) -> None:
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
-        fields = {
-            "request_id": exchange.id,
-            "method": exchange.method,
-            "path": exchange.path[:200],
-            "status": exchange.status,
-            "milliseconds": round(seconds * 1000, 1),
-        }
-        if exchange.run_id:
-            fields["run_id"] = exchange.run_id
-        logs.note_access(fields)
+        path = exchange.path[:200]
+        logs.note_access(
+            logs.Noted(time.time(), exchange.id, exchange.method, path, exchange.status, seconds, exchange.run_id)
+        )
 
     # Starting and stopping
 

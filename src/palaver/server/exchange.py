@@ -65,7 +65,7 @@ class Exchange:
 
     async def body(self, settings: Settings) -> bytes:
         """The whole body, or TooLarge as soon as it is."""
-        declared = self.headers.get("content-length", "0")
+        declared = self.headers.raw.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > settings.max_body:
             raise _too_large(settings)
         pieces: list[bytes] = []

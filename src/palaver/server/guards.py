@@ -18,14 +18,15 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 def check(exchange: Exchange, settings: Settings) -> None:
     """Raise for a request that must not go any further."""
     _check_size(exchange, settings)
-    host = exchange.headers.get("host")
+    raw = exchange.headers.raw
+    host = raw.get(b"host")
     if host is None or (exchange.headers.repeats and _count(exchange, b"host") != 1):
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
         server = exchange.scope.get("server")
         if not _is_ours(host, server[1] if server else None, settings.allowed_hosts):
             raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
-    if exchange.method not in ("GET", "HEAD"):
+    if exchange.method not in ("GET", "HEAD") and (b"origin" in raw or b"sec-fetch-site" in raw):
         check_origin(exchange, settings)
 
 
@@ -34,9 +35,9 @@ def _count(exchange: Exchange, wanted: bytes) -> int:
 
 
 @lru_cache(256)
-def _is_ours(host: str, port: int | None, allowed: tuple[str, ...]) -> bool:
-    host = host.lower()
-    return host.removesuffix(f":{port}") in _LOOPBACK_NAMES or host in allowed
+def _is_ours(host: bytes, port: int | None, allowed: tuple[str, ...]) -> bool:
+    name = host.decode("latin-1").lower()
+    return name.removesuffix(f":{port}") in _LOOPBACK_NAMES or name in allowed
 
 
 def check_origin(exchange: Exchange, settings: Settings) -> None:
@@ -53,10 +54,10 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
 
 def check_json(exchange: Exchange) -> None:
     """Raise for a body that is not declared as JSON; an empty one needs no type."""
-    declared = exchange.headers.get("content-type", "")
-    if declared == "application/json":
+    raw = exchange.headers.raw.get(b"content-type", b"")
+    if raw == b"application/json":
         return
-    declared = declared.partition(";")[0].strip().lower()
+    declared = raw.decode("latin-1").partition(";")[0].strip().lower()
     if declared == "application/json" or (declared.startswith("application/") and declared.endswith("+json")):
         return
     length = exchange.headers.get("content-length")

@@ -9,31 +9,32 @@ _Pairs = Sequence[tuple[bytes, bytes]]
 class Head(Mapping[str, str]):
     """Headers as text. What was sent in several lines is one list, as RFC 9110 says."""
 
-    __slots__ = ("_raw", "repeats")
+    __slots__ = ("raw", "repeats")
 
     def __init__(self, headers: _Pairs) -> None:
-        self._raw: dict[bytes, bytes] = dict(headers)  # ASGI gives the names in lower case.
-        self.repeats = len(self._raw) != len(headers)
+        self.raw: dict[bytes, bytes] = dict(headers)  # ASGI gives the names in lower case.
+        """As they came, for those who look at every request."""
+        self.repeats = len(self.raw) != len(headers)
         """Was any header sent twice?"""
         if self.repeats:
-            self._raw = _joined(headers)
+            self.raw = _joined(headers)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of that header."""
-        value = self._raw.get(key.encode("latin-1"))
+        value = self.raw.get(key.encode("latin-1"))
         return default if value is None else value.decode("latin-1")
 
     def __getitem__(self, key: str) -> str:
-        return self._raw[key.encode("latin-1")].decode("latin-1")
+        return self.raw[key.encode("latin-1")].decode("latin-1")
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and key.encode("latin-1") in self._raw
+        return isinstance(key, str) and key.encode("latin-1") in self.raw
 
     def __iter__(self) -> Iterator[str]:
-        return (name.decode("latin-1") for name in self._raw)
+        return (name.decode("latin-1") for name in self.raw)
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self.raw)
 
 
 NO_HEAD = Head([])

@@ -4,13 +4,14 @@ uvicorn itself waits for ever for the end of a request's headers and keeps them 
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from palaver.server.exchange import WIRE
 from palaver.server.settings import Settings
-from palaver.server.wire import wire_of
+from palaver.server.wire import wire_of, write_all
 
 _EXTENSIONS = {WIRE: wire_of}
 _SLACK = 1024  # For the request line and the bytes between headers; beyond it guards.py need not be asked.
@@ -22,17 +23,24 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
     class Connection(HttpToolsProtocol):
         # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
-        __slots__ = ("_head_bytes", "_reading_head", "_too_slow")
+        __slots__ = ("_head_bytes", "_reading_head", "_too_slow", "gone")
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._reading_head, self._head_bytes = True, 0
             self._too_slow: asyncio.TimerHandle | None = None
+            self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
             self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._head_is_here()
             super().connection_lost(exc)
+            if self.gone is not None:
+                self.gone()
+
+        def shutdown(self) -> None:
+            write_all()  # What is answered is sent before the connection is closed.
+            super().shutdown()
 
         def data_received(self, data: bytes) -> None:
             if self._reading_head:

@@ -8,9 +8,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import msgspec
 
@@ -25,21 +24,46 @@ _SOON = 0.05
 """Seconds until the lines of the access log are written."""
 
 
-def note_access(fields: Mapping[str, Any]) -> None:
+class Noted(NamedTuple):
+    """One request, as the access log has it."""
+
+    at: float
+    request_id: str
+    method: str
+    path: str
+    status: int
+    seconds: float
+    run_id: str | None
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"{self.method} {self.path}  {self.status}  {self.seconds * 1000:.1f} ms"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """For programs."""
+        told = {
+            "request_id": self.request_id,
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "milliseconds": round(self.seconds * 1000, 1),
+        }
+        return told if self.run_id is None else told | {"run_id": self.run_id}
+
+
+def note_access(noted: Noted) -> None:
     """One request in the log."""
     if not access.isEnabledFor(logging.INFO):
         return
     handler = _only_handler()
     if handler is not None:
-        handler.note(fields)
+        handler.note(noted)
     else:
-        record = logging.LogRecord(access.name, logging.INFO, __file__, 0, _sentence(fields), None, None)
-        record.fields = fields
+        record = logging.LogRecord(access.name, logging.INFO, __file__, 0, noted.sentence, None, None)
+        record.fields = noted.fields
         access.handle(record)
-
-
-def _sentence(fields: Mapping[str, Any]) -> str:
-    return f"{fields['method']} {fields['path']}  {fields['status']}  {fields['milliseconds']} ms"
 
 
 def _only_handler() -> "Lines | None":
@@ -59,14 +83,14 @@ class Lines(logging.StreamHandler[TextIO]):
     def __init__(self, *, as_json: bool) -> None:
         super().__init__(sys.stderr)
         self._as_json = as_json
-        self._waiting: list[tuple[float, Mapping[str, Any]]] = []
+        self._waiting: list[Noted] = []
         self.setFormatter(JsonLines() if as_json else Plain())
 
-    def note(self, fields: Mapping[str, Any]) -> None:
+    def note(self, noted: Noted) -> None:
         """One line of the access log. On the loop only."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(_SOON, self.flush)
-        self._waiting.append((time.time(), fields))
+        self._waiting.append(noted)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Any other record, after what happened before it."""
@@ -88,10 +112,10 @@ class Lines(logging.StreamHandler[TextIO]):
             self.stream.write(_as_json(waiting) if self._as_json else _as_text(waiting))
 
 
-def _as_json(noted: list[tuple[float, Mapping[str, Any]]]) -> str:
+def _as_json(waiting: list[Noted]) -> str:
     lines = [
-        {"at": _at(at), "level": "info", "logger": access.name, "message": _sentence(fields), **fields}
-        for at, fields in noted
+        {"at": _at(noted.at), "level": "info", "logger": access.name, "message": noted.sentence, **noted.fields}
+        for noted in waiting
     ]
     try:
         return _encode_lines(lines).decode()
@@ -99,8 +123,8 @@ def _as_json(noted: list[tuple[float, Mapping[str, Any]]]) -> str:
         return "".join([f"{_encoded(line)}\n" for line in lines])
 
 
-def _as_text(noted: list[tuple[float, Mapping[str, Any]]]) -> str:
-    return "".join([f"{_clock(int(at))}  {printable(_sentence(fields), 500)}\n" for at, fields in noted])
+def _as_text(waiting: list[Noted]) -> str:
+    return "".join([f"{_clock(int(noted.at))}  {printable(noted.sentence, 500)}\n" for noted in waiting])
 
 
 class JsonLines(logging.Formatter):

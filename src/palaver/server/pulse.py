@@ -24,4 +24,7 @@ class Pulse:
         while self.streams:
             await asyncio.sleep(self._interval)
             for stream in list(self.streams):
-                stream.tick(self._stall / self._interval)
+                if stream.run.over:  # Its code may go on for ever; the answer does not.
+                    self.streams.discard(stream)
+                else:
+                    stream.tick(self._stall / self._interval)

@@ -45,6 +45,7 @@ class Stream:
 
     __slots__ = (
         "_adapter",
+        "_cancels",
         "_column",
         "_exchange",
         "_frames",
@@ -61,12 +62,13 @@ class Stream:
         "run",
     )
 
-    def __init__(self, exchange: Exchange, adapter: Adapter, reading: Any, column: Column) -> None:
-        self.run: Run  # Set by answer(), before anything can happen.
+    def __init__(self, exchange: Exchange, adapter: Adapter, reading: Any, *, column: Column, cancels: bool) -> None:
+        self.run: Run  # Set by _opened(), before anything can happen.
         self._exchange = exchange
         self._adapter = adapter
         self.reading = reading
         self._column: Column = column
+        self._cancels = cancels  # Does the run end when the client leaves, where the author says nothing?
         self._frames: Frames = _no_frames  # Until it is known that this is a stream.
         self._head: Answer | None = None
         self._keep_alive = b""
@@ -76,18 +78,38 @@ class Stream:
         self._left = False  # The client is gone, or so slow that we left it.
         self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
 
-    async def answer(self, engine: Engine, workflow: Workflow, call: Call, *, cancels: bool) -> None:
-        """Start the run and answer it to its end, or until the client leaves (`cancels`: then the run ends too)."""
-        run = self.run = engine.start(workflow, call, attend=self.attend)
+    async def answer(self, engine: Engine, workflow: Workflow, call: Call) -> None:
+        """Start the run and answer it to its end, or until the client leaves; then the run ends too, or goes on."""
+        run, producer = engine.open(workflow, call, attend=self.attend)
+        self.run = run
         self._exchange.run_id = run.id
         self._head = self._adapter.head(run.started, self.reading)
         if self._head is not None:
             self._frames = self._adapter.frames(self.reading)
-        await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
+        del call
+        if self._wire is None:
+            run.begin(producer)
+            del producer
+            await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
+            self._gone()
+            await run.ended()
+            return
+        self._wire.watch(self._gone)
+        if self._head is None:
+            await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
+        else:
+            run.begin(producer)  # In a task of its own: every event passes through all that stands above it.
+            del producer
+            await run.ended()
+        self._wire.unwatch(self._gone)
+
+    def _gone(self) -> None:
+        """The client has left."""
         self._left, self._open = True, False
-        if not run.finished and (run.on_disconnect == "cancel" or (run.on_disconnect is None and cancels)):
+        run = self.run
+        cancels = self._cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
+        if cancels and not run.finished:
             run.cancel()
-        await run.ended()
 
     def attend(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send what happened. The hot path: once the stream is open, it goes to the socket and nothing is awaited."""
@@ -101,12 +123,16 @@ class Stream:
         finished = self.run.finished
         if not body and not finished:
             return None
-        if not finished and self._wire is not None and self._wire.piece(body):
-            return None
+        if self._wire is not None:
+            if not finished and self._wire.piece(body):
+                return None
+            self._wire.flush()
         return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
 
     def _put(self, body: bytes) -> Awaitable[None]:
         self._sent += 1
+        if self._wire is not None:
+            self._wire.flush()
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
     def _begin(self, events: Sequence[Event]) -> Awaitable[None] | None:

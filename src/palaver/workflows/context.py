@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, get_args
 
 from palaver.core.calls import Call, Finish, Secret
-from palaver.core.events import PartAdded
+from palaver.core.events import PartAdded, RunStarted
 from palaver.core.messages import Message
 from palaver.core.parts import Data
 from palaver.workflows.threads import Threads
@@ -24,18 +24,14 @@ class Context:
     def __init__(
         self,
         *,
-        run_id: str,
-        session: str,
+        started: RunStarted,
         call: Call,
         flags: Mapping[str, bool],
         emit: Emit,
         threads: Threads,
-        trace_parent: str | None = None,
     ) -> None:
-        self.run_id = run_id
-        self.session = session
-        self.trace_parent = trace_parent
-        """The run's place in its trace, to send along as the header `traceparent`."""
+        self.run_id = started.run_id
+        self.session = started.session
         self.messages: Sequence[Message] = call.messages
         self.options: Mapping[str, Any] = call.options
         """Temperature and the like, as the caller asked."""
@@ -48,9 +44,16 @@ class Context:
         self.cancelled = False
         """True once the run was stopped: sync code looks here, async code gets CancelledError."""
         self.threads = threads
+        self._started = started
         self._emit = emit
         self._ways: dict[int, Emit] = {}  # A thread of sync code -> what it says goes along with what it yields.
         self._home = threading.get_ident()
+
+    @property
+    def trace_parent(self) -> str | None:
+        """The run's place in its trace, to send along as the header `traceparent`."""
+        trace, span = self._started.trace_id, self._started.span_id
+        return f"00-{trace}-{span}-01" if trace and span else None
 
     def emit(self, said: object) -> None:
         """Say an event, a part, a message or a usage now, without waiting for the next yield.
