@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TextIO
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from palaver.core import jsons
 from palaver.outbound import printable
@@ -112,9 +113,35 @@ class Lines(logging.StreamHandler[TextIO]):
             self.stream.write(_as_json(waiting) if self._as_json else _as_text(waiting))
 
 
+class _Line(msgspec.Struct):
+    """A line of the access log, as JSON."""
+
+    at: str
+    level: str
+    logger: str
+    message: str
+    request_id: str
+    method: str
+    path: str
+    status: int
+    milliseconds: float
+    run_id: str | UnsetType
+
+
 def _as_json(waiting: list[Noted]) -> str:
     lines = [
-        {"at": _at(noted.at), "level": "info", "logger": access.name, "message": noted.sentence, **noted.fields}
+        _Line(
+            _at(noted.at),
+            "info",
+            access.name,
+            noted.sentence,
+            noted.request_id,
+            noted.method,
+            noted.path,
+            noted.status,
+            round(noted.seconds * 1000, 1),
+            UNSET if noted.run_id is None else noted.run_id,
+        )
         for noted in waiting
     ]
     try:
@@ -155,7 +182,7 @@ class Plain(logging.Formatter):
         return line
 
 
-def _encoded(line: dict[str, Any]) -> str:
+def _encoded(line: Any) -> str:
     try:
         return jsons.encode(line).decode()
     except UnicodeEncodeError:  # Half a character, in a path as it was sent.

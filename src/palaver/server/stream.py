@@ -123,16 +123,12 @@ class Stream:
         finished = self.run.finished
         if not body and not finished:
             return None
-        if self._wire is not None:
-            if not finished and self._wire.piece(body):
-                return None
-            self._wire.flush()
+        if not finished and self._wire is not None and self._wire.piece(body):
+            return None
         return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
 
     def _put(self, body: bytes) -> Awaitable[None]:
         self._sent += 1
-        if self._wire is not None:
-            self._wire.flush()
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
 
     def _begin(self, events: Sequence[Event]) -> Awaitable[None] | None:

@@ -4,8 +4,9 @@ uvicorn takes a dictionary for every piece, checks each header with two patterns
 answers whose headers we made and whose order a run keeps, that is a third of what sending costs. This is for uvicorn's
 httptools connections and the common case alone: where anything is unusual, `send` is told as ever.
 
-What is written in one turn of the loop goes out together at its end. A client that sleeps must be woken, and that costs
-the sender more than sending does; one that was woken a moment ago is awake.
+Whole answers that are made in one turn of the loop go out together at its end. A client that sleeps must be woken, and
+that costs the sender more than sending does; one that was woken a moment ago is awake. (Pieces of streams are made fast
+enough for that as it is.)
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from palaver.protocols.base import Headers
 
-_Complete = Callable[[], None]
-_waiting: list[tuple[RequestResponseCycle, bytes, _Complete | None]] = []
+_waiting: list[tuple[RequestResponseCycle, bytes, Callable[[], None]]] = []
+"""Answers, and what is to be called when they are complete."""
 
 
 def wire_of(receive: Any) -> "Wire | None":
@@ -29,11 +30,12 @@ def wire_of(receive: Any) -> "Wire | None":
 class Wire:
     """One request's way to the socket."""
 
-    __slots__ = ("_cycle", "_flow")
+    __slots__ = ("_cycle", "_flow", "_transport")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
         self._flow = cycle.flow
+        self._transport = cycle.transport
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Call this when the client leaves: at once, if it has."""
@@ -56,26 +58,19 @@ class Wire:
     @property
     def unread(self) -> int:
         """Bytes that the client has not taken yet."""
-        return self._cycle.transport.get_write_buffer_size()
+        return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """End the connection, whatever is under way."""
-        self._cycle.transport.abort()
+        self._transport.abort()
 
     def piece(self, piece: bytes) -> bool:
         """Write a piece of a streamed body that is not the last; False where it must wait, or go another way."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
             return False
-        if not _waiting:
-            asyncio.get_running_loop().call_soon(write_all)
-        _waiting.append((cycle, b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")), None))
+        self._transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))
         return True
-
-    def flush(self) -> None:
-        """Let what was written go out, before `send` is used."""
-        if _waiting:
-            write_all()
 
     def answer(self, status: int, headers: Headers, body: bytes) -> bool:
         """Write a whole answer; False where it must wait, or go another way."""
@@ -103,12 +98,11 @@ def write_all() -> None:
     _waiting.clear()
     for cycle, data, complete in written:
         cycle.transport.write(data)
-        if complete is not None:
-            cycle.message_event.set()
-            connection = _connection(cycle)
-            # A request that came meanwhile has been started, and the connection is no longer idle.
-            if connection.cycle is cycle or connection.pipeline:
-                complete()
+        cycle.message_event.set()
+        connection = _connection(cycle)
+        # A request that came meanwhile has been started, and the connection is no longer idle.
+        if connection.cycle is cycle or connection.pipeline:
+            complete()
 
 
 class _Own:
