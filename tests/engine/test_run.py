@@ -65,7 +65,7 @@ async def test_a_run_starts_says_and_ends() -> None:
         RunFinished(5, at=NOW),
     ]
     assert (run.id, run.name, run.started.session, run.finished, run.on_disconnect) == (RUN, "tutor", "s-1", True, None)
-    assert run.started == RunStarted(run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id)
+    assert run.started == RunStarted(0, run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id)
 
 
 async def test_the_value_of_a_workflow_stands_at_its_end() -> None:

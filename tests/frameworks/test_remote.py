@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -641,7 +641,7 @@ async def test_a_producer_that_is_closed_closes_its_connection() -> None:
     with stranger(answer) as far:
         workflow, call = far.workflow(), Call(workflow="far", messages=HELLO)
         run = Engine().start(scripted, Call(workflow="scripted"))
-        values: AsyncGenerator[object, None] = workflow.bind(call)(run.context)
+        values = cast("AsyncGenerator[object, None]", workflow.bind(call)(run.context))
         assert await anext(values) == TextDelta(item="m", delta="Hel")
         await values.aclose()
         assert await asyncio.to_thread(closed.wait, 10)

@@ -5,6 +5,8 @@ A producer's own names are kept where they can be: cut to length, and never give
 
 from palaver.core.ids import bounded
 
+_MESSAGE, _ITEM = 1, 2
+
 
 class Names:
     """Makes ids, and knows which are taken and which message is being spoken."""
@@ -14,8 +16,7 @@ class Names:
         self._made = 0
         self._message: str | None = None
         self._since_result: dict[str, str] = {}  # A producer's message id -> the one we use for it.
-        self._messages: set[str] = set()
-        self._items: set[str] = set()
+        self._taken: dict[str, int] = {}  # Ids of messages, items or both; one dict, for there may be thousands of us.
         self._calls: dict[str, str] = {}  # What a producer calls a call's item -> the one we use for it.
 
     def new(self, prefix: str) -> str:
@@ -23,7 +24,7 @@ class Names:
         while True:
             self._made += 1
             made = f"{prefix}_{self._tail}_{self._made}"
-            if made not in self._messages and made not in self._items:  # A producer may have guessed it.
+            if made not in self._taken:  # A producer may have guessed it.
                 return made
 
     # Messages
@@ -40,7 +41,7 @@ class Names:
         known = self._since_result.get(given)
         if known is None:
             known = bounded(given)
-            if known in self._messages and known != self._message:
+            if self._is(known, _MESSAGE) and known != self._message:
                 known = self.new("msg")
             self._since_result[given] = self._since_result[known] = self._take(known)
         self._message = known
@@ -55,29 +56,32 @@ class Names:
         self._message = None
         self._since_result = {}
         message = bounded(given)
-        return self._take(message if message and message not in self._messages else self.new("msg"))
+        return self._take(message if message and not self._is(message, _MESSAGE) else self.new("msg"))
 
     def _take(self, message: str) -> str:
-        self._messages.add(message)
+        self._taken[message] = self._taken.get(message, 0) | _MESSAGE
         return message
+
+    def _is(self, name: str, kind: int) -> bool:
+        return self._taken.get(name, 0) & kind != 0
 
     # Items
 
     def is_item(self, item: str) -> bool:
         """Is there, or was there, an item of that id?"""
-        return item in self._items
+        return self._is(item, _ITEM)
 
     def item(self, name: str) -> str | None:
         """The id of an item of that name, from now on taken; None if it was taken before."""
         item = bounded(name)
-        if item in self._items:
+        if self._is(item, _ITEM):
             return None
-        self._items.add(item)
+        self._taken[item] = self._taken.get(item, 0) | _ITEM
         return item
 
     def forget_item(self, item: str) -> None:
         """The item never was."""
-        self._items.discard(item)
+        self._taken[item] &= ~_ITEM
 
     def call_item(self, call_id: str, *, given: str) -> str | None:
         """The id of a call's item, which also answers to the name that its producer gave it; None if taken."""
@@ -89,4 +93,4 @@ class Names:
     def called(self, name: str) -> str:
         """The item of a call by any of its names: its producer's, the item's (fc_…) or the call's id."""
         item = self._calls.get(name) or bounded(name)
-        return item if item in self._items else bounded(f"fc_{name}")
+        return item if self._is(item, _ITEM) else bounded(f"fc_{name}")

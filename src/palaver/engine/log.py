@@ -18,6 +18,8 @@ run goes at its pace. It never raises: on error it stops listening, and the run 
 LATER = (RunStarted(),)
 """Stands for a batch whose place is kept elsewhere."""
 
+_helpers: set[asyncio.Task[None]] = set()  # Of all runs: a list for each would be empty nearly always.
+
 
 class Log:
     """Events in order, and the telling of them. The part of a Run that knows nothing of workflows."""
@@ -30,8 +32,7 @@ class Log:
         self.finished = False
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._helpers: list[asyncio.Task[None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: Sequence[asyncio.Future[None]] = ()
         # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
         self._attend: Attend | None = attend
         self._sending: Sequence[Event] = ()
@@ -54,12 +55,11 @@ class Log:
                 return
             else:
                 waiter = self._loop.create_future()
-                self._waiters.append(waiter)
+                self._waiters = [*self._waiters, waiter]
                 try:
                     await waiter
                 finally:
-                    if waiter in self._waiters:
-                        self._waiters.remove(waiter)
+                    self._waiters = [other for other in self._waiters if other is not waiter]
 
     def _tell(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Note events and tell them, in the run's own task; gives back what is to be waited for, if anything."""
@@ -89,7 +89,7 @@ class Log:
             self._wake()
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, ()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -122,6 +122,6 @@ class Log:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
-        self._helpers.append(task)  # The loop itself holds tasks weakly.
-        task.add_done_callback(self._helpers.remove)
+        _helpers.add(task)  # The loop itself holds tasks weakly.
+        task.add_done_callback(_helpers.discard)
         return task

@@ -86,7 +86,7 @@ class Run(Log):
         self.expires_at = self._loop.time() + bounds.seconds
         self._producing = True
         self._ordered: Terminal | None = None
-        self._awaited: list[asyncio.Future[None]] = []  # By those who wait for the end.
+        self._awaited: Sequence[asyncio.Future[None]] = ()  # By those who wait for the end.
         self.over = False
         """Has everything been recorded and told?"""
 
@@ -110,7 +110,7 @@ class Run(Log):
         """Wait until its last event is recorded and told to the reader that started it."""
         if not self.over:
             end = self._loop.create_future()
-            self._awaited.append(end)
+            self._awaited = (*self._awaited, end)
             await end
 
     # Its task
