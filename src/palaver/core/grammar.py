@@ -35,7 +35,7 @@ from palaver.core.events import (
     UsageAdded,
 )
 from palaver.core.ids import bounded
-from palaver.core.items import Item, ReasoningItem, TextItem, ToolItem, ended, started
+from palaver.core.items import Item, ReasoningItem, TextItem, ToolItem, ended, is_sound, started
 from palaver.core.messages import Message
 from palaver.core.naming import Names
 from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -144,7 +144,7 @@ class Grammar:
             raise _Misplaced("the workflow had already ended its run")
         match given:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                self._take_event(given if _is_sound(given) else jsons.as_read(given))
+                self._take_event(given if is_sound(given) else jsons.as_read(given))
             case Message():
                 self._take_message(jsons.as_read(given))
             case Usage():
@@ -386,11 +386,6 @@ class Grammar:
         text = jsons.whole_text(text)
         self.size += len(text.encode())
         return text
-
-
-def _is_sound(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
-    """Is there nothing in a delta to mend or to refuse? Its text is mended when it is added."""
-    return type(given.delta) is str and type(given.item) is str and given.item.isascii()
 
 
 def _as_failed(terminal: RunFailed) -> RunFailed:

@@ -82,3 +82,8 @@ def ended(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | Tool
             return ToolEnded(seq, item.id, whole)
         case _:
             assert_never(item)
+
+
+def is_sound(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
+    """Is there nothing in a delta to mend or to refuse? Its text is mended when it is added."""
+    return type(given.delta) is str and type(given.item) is str and given.item.isascii()
