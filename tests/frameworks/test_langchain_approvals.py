@@ -252,7 +252,7 @@ async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
 
 
 async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
-    inner = careful().runnable.builder.compile()
+    inner = careful().thing.builder.compile()
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner).add_edge(START, "inner")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))

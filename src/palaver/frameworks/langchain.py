@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 from palaver.core.dialects.pieces import mapping
 from palaver.core.grammar import Given
 from palaver.core.messages import Message
+from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.langchain_messages import Echo, waiting_in, written
-from palaver.frameworks.langchain_runnables import RunnableWorkflow, chatting, working
+from palaver.frameworks.langchain_runnables import chatting, working
 from palaver.frameworks.langchain_stream import Stream
 from palaver.workflows.frameworks import named
 from palaver.workflows.options import Options
@@ -39,7 +40,6 @@ __all__ = [
     "MESSAGES",
     "PACKAGES",
     "Reader",
-    "RunnableWorkflow",
     "adopt",
     "message_to_items",
     "stream_to_responses",
@@ -107,7 +107,7 @@ class Reader:
 
 def adopt(
     thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
-) -> RunnableWorkflow | None:
+) -> Adopted | None:
     """The workflow that a runnable makes; None for any other object of LangChain's."""
     from langchain_core.runnables import Runnable
     from langchain_core.tools import BaseTool
@@ -117,11 +117,13 @@ def adopt(
     runnable = cast("Runnable[Any, Any]", thing)
     own = getattr(runnable, "name", None)
     name = named(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
-    return RunnableWorkflow(
+    return Adopted(
         runnable,
         chatting(runnable, name) if flags["is_chat"] else working(runnable),
+        place=f"LangChain: {type(runnable).__name__}",
+        resumes=True,
         name=name,
         description=description or "",
-        flags=dict(flags),
+        flags=flags,
         options=options,
     )

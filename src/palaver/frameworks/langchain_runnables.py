@@ -18,8 +18,6 @@ from palaver.frameworks.langchain_messages import written
 from palaver.workflows.annotations import bare
 from palaver.workflows.context import Context
 from palaver.workflows.models import Model, is_model
-from palaver.workflows.options import Options
-from palaver.workflows.workflow import FunctionWorkflow
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
@@ -34,28 +32,6 @@ class _Taken(NamedTuple):
 
 _MESSAGES = {"messages": _Taken(list[Message], required=True)}
 _CONTEXT = {"ctx": _Taken(Context, required=True)}
-
-
-class RunnableWorkflow(FunctionWorkflow):
-    """A runnable as a workflow."""
-
-    def __init__(
-        self,
-        runnable: "Runnable[Any, Any]",
-        function: Callable[..., Any],
-        *,
-        name: str,
-        description: str,
-        flags: dict[str, bool],
-        options: Options,
-    ) -> None:
-        self.runnable = runnable
-        super().__init__(function, name=name, description=description, flags=flags, options=options)
-
-    @property
-    def place(self) -> str:
-        """Its class: an object knows no file and line."""
-        return f"LangChain: {type(self.runnable).__name__}"
 
 
 def chatting(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., Any]:

@@ -14,15 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from palaver.core import jsons
-from palaver.core.calls import Call
 from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, Refusal, Text, ToolCall, ToolResult
-from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
+from palaver.core.parts import File, Refusal, Text, ToolCall, ToolResult
+from palaver.errors import Failure, NotAWorkflow
+from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.openai_agents_reader import Reader
 from palaver.workflows.context import Context
 from palaver.workflows.frameworks import named
 from palaver.workflows.options import Options
-from palaver.workflows.workflow import FunctionWorkflow, Producer
 
 if TYPE_CHECKING:
     from agents import Agent, RunResultStreaming
@@ -32,7 +31,7 @@ PACKAGES = ("agents",)
 MESSAGES = None
 """The SDK has no class of messages: its input items are plain dictionaries."""
 
-__all__ = ["MESSAGES", "PACKAGES", "AgentWorkflow", "Reader", "adopt", "written"]
+__all__ = ["MESSAGES", "PACKAGES", "Reader", "adopt", "written"]
 
 
 def adopt(
@@ -42,7 +41,7 @@ def adopt(
     description: str | None,
     flags: Mapping[str, bool],
     options: Options,
-) -> "AgentWorkflow | None":
+) -> Adopted | None:
     """The workflow that an agent makes; None for any other object of the SDK."""
     from agents import Agent
 
@@ -52,35 +51,16 @@ def adopt(
     name = named(name, agent.name)
     if not flags["is_chat"]:
         raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
-    return AgentWorkflow(
+    return Adopted(
         agent,
+        partial(_answer, agent),
+        place=f"OpenAI Agents: {agent.name}",
+        resumes=False,
         name=name,
         description=description or agent.handoff_description or "",
-        flags=dict(flags),
+        flags=flags,
         options=options,
     )
-
-
-class AgentWorkflow(FunctionWorkflow):
-    """An agent as a chat."""
-
-    def __init__(
-        self, agent: "Agent[Any]", *, name: str, description: str, flags: dict[str, bool], options: Options
-    ) -> None:
-        self.agent = agent
-        answer = partial(_answer, agent)
-        super().__init__(answer, name=name, description=description, flags=flags, options=options)
-
-    @property
-    def place(self) -> str:
-        """Its own name: an object knows no file and line."""
-        return f"OpenAI Agents: {self.agent.name}"
-
-    def bind(self, call: Call) -> Producer:
-        """The agent with its history, ready to run."""
-        if any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in _last(call.messages)):
-            raise NotImplementedYet(f"{self.description.name} cannot go on after an approval: its run was not kept.")
-        return super().bind(call)
 
 
 def written(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -92,10 +72,6 @@ def written(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """
     answered = {result.call_id for message in messages for result in message.tool_results}
     return [item for message in messages for item in _items(message, answered)]
-
-
-def _last(messages: Sequence[Message]) -> Sequence[Part]:
-    return messages[-1].parts if messages else ()
 
 
 async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) -> AsyncGenerator[object, None]:

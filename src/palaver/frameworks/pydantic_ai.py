@@ -13,15 +13,14 @@ from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, Refusal, Text, ToolCall
-from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
+from palaver.core.parts import File, Part, Refusal, Text, ToolCall
+from palaver.errors import Failure, NotAWorkflow
+from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.pydantic_ai_reader import Reader
 from palaver.workflows.context import Context
 from palaver.workflows.frameworks import named
 from palaver.workflows.options import Options
-from palaver.workflows.workflow import FunctionWorkflow, Producer
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 PACKAGES = ("pydantic_ai",)
 """Whose objects are recognised here."""
 
-__all__ = ["MESSAGES", "PACKAGES", "AgentWorkflow", "Reader", "adopt", "written"]
+__all__ = ["MESSAGES", "PACKAGES", "Reader", "adopt", "written"]
 
 
 def __getattr__(name: str) -> object:
@@ -46,7 +45,7 @@ def __getattr__(name: str) -> object:
 
 def adopt(
     thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
-) -> "AgentWorkflow | None":
+) -> Adopted | None:
     """The workflow that an agent makes; None for any other object of the framework."""
     from pydantic_ai.agent import AbstractAgent
 
@@ -61,32 +60,16 @@ def adopt(
             f"{name} wants deps of type {agent.deps_type.__name__}, which we cannot make: give it deps_type=Context, "
             "or declare a function that yields what agent.run_stream_events(…) gives."
         )
-    return AgentWorkflow(
-        agent, name=name, description=description or agent.description or "", flags=dict(flags), options=options
+    return Adopted(
+        agent,
+        partial(_answer, agent),
+        place=f"Pydantic AI: {agent.name or name}",
+        resumes=False,
+        name=name,
+        description=description or agent.description or "",
+        flags=flags,
+        options=options,
     )
-
-
-class AgentWorkflow(FunctionWorkflow):
-    """An agent as a chat."""
-
-    def __init__(
-        self, agent: "AbstractAgent[Any, Any]", *, name: str, description: str, flags: dict[str, bool], options: Options
-    ) -> None:
-        self.agent = agent
-        answer = partial(_answer, agent)
-        super().__init__(answer, name=name, description=description, flags=flags, options=options)
-
-    @property
-    def place(self) -> str:
-        """Its own name: an object knows no file and line."""
-        return f"Pydantic AI: {self.agent.name or self.description.name}"
-
-    def bind(self, call: Call) -> Producer:
-        """The agent with its history, ready to run."""
-        last: Sequence[Part] = call.messages[-1].parts if call.messages else ()
-        if any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last):
-            raise NotImplementedYet(f"{self.description.name} cannot go on after an approval: its run was not kept.")
-        return super().bind(call)
 
 
 async def _answer(
