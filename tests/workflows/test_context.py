@@ -17,7 +17,7 @@ STATUS = PartAdded(part=Data(name="status", value="Working."), transient=True)
 
 def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
     call = Call(workflow="w", **given)
-    return Context(started=RunStarted(run_id="run_1", session="s"), call=call, flags={}, emit=emit, threads=Threads(1))
+    return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, Threads(1))
 
 
 def in_a_thread(*work: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ from palaver.workflows.threads import Threads
 
 
 def context() -> Context:
-    return Context(started=RunStarted(run_id="r"), call=Call(workflow="w"), flags={}, emit=print, threads=Threads(4))
+    return Context(RunStarted(run_id="r"), Call(workflow="w"), {}, print, Threads(4))
 
 
 async def given(function: Any, ctx: Context | None = None) -> list[object]:

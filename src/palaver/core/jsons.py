@@ -74,10 +74,11 @@ def received(body: bytes, bounds: Bounds = BOUNDS) -> Any:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidJson(f"The body is not valid JSON: {_reason(error)}.") from None
     # A body without many bytes, brackets or escapes cannot break a bound: most never pay for the walk.
+    size = len(body)
     if (
-        len(body) > min(bounds.keys, bounds.items, bounds.string)
-        or body.count(b"[") + body.count(b"{") > bounds.depth
-        or _MAY_BE_CONTROL.search(body)
+        size > min(bounds.keys, bounds.items, bounds.string)
+        or (size > 2 * bounds.depth and body.count(b"[") + body.count(b"{") > bounds.depth)
+        or ((b"\\" in body or not body.isascii() or b"\x7f" in body) and _MAY_BE_CONTROL.search(body))
     ):
         for depth, level in enumerate(_levels(value)):
             for item in level:

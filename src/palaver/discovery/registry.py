@@ -21,6 +21,9 @@ class Registry:
     def __iter__(self) -> Iterator[Workflow]:
         return iter(self._workflows.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._workflows
+
     def __len__(self) -> int:
         return len(self._workflows)
 

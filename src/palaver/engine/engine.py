@@ -19,7 +19,7 @@ from palaver.core.ids import sortable
 from palaver.engine.bounds import Bounds
 from palaver.engine.chance import draw
 from palaver.engine.log import Attend
-from palaver.engine.run import Run
+from palaver.engine.run import House, Run
 from palaver.engine.store import Memory, Store
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.options import Limits
@@ -63,12 +63,10 @@ class Engine:
     ) -> None:
         self.threads = threads or Threads()
         self.draining = False
-        self._store = store or Memory()
+        self._house = House(store or Memory(), self.threads, now, debug, self._note_end)
         self._bounds = bounds or Bounds()
         self._history = history
-        self._now = now
         self._new_id = new_id
-        self._debug = debug
         self._alive: dict[str, Run] = {}
         self._due = inf  # When the next run must have ended.
         self._alarm: asyncio.TimerHandle | None = None
@@ -93,22 +91,10 @@ class Engine:
             call = msgspec.structs.replace(call, messages=messages)
         producer = workflow.bind(call)
         started = self._started(call)
-        run = Run(
-            run_id=started.run_id,
-            workflow=workflow,
-            call=call,
-            started=started,
-            bounds=self._bounds_of(workflow),
-            store=self._store,
-            threads=self.threads,
-            now=self._now,
-            attend=attend,
-            ended=self._note_end,
-            debug=self._debug,
-        )
+        run = Run(self._house, workflow, call, started, self._bounds_of(workflow), attend)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
-        self._store.opened(run)
+        self._house.store.opened(run)
         self._alive[run.id] = run
         self._watch(run)
         return run, producer
@@ -173,4 +159,4 @@ class Engine:
     def _started(self, call: Call) -> RunStarted:
         random = draw(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
-        return RunStarted(0, self._new_id(), call.session or random[:32], self._now(), trace, random[32:])
+        return RunStarted(0, self._new_id(), call.session or random[:32], self._house.now(), trace, random[32:])

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import datetime
 from types import AsyncGeneratorType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET
@@ -39,6 +39,17 @@ _PATIENCE = 1.0  # Seconds until code that was cancelled and goes on is cancelle
 _TRIES = 3  # How often; then the run ends without it.
 
 
+class House(NamedTuple):
+    """What all runs of an engine share."""
+
+    store: Store
+    threads: Threads
+    now: Callable[[], datetime]
+    debug: bool
+    ended: Callable[["Run"], None]
+    """Told when a run is over."""
+
+
 class Run(Log):
     """One call of one workflow, alive or just ended.
 
@@ -46,43 +57,24 @@ class Run(Log):
     """
 
     def __init__(
-        self,
-        *,
-        run_id: str,
-        workflow: Workflow,
-        call: Call,
-        started: RunStarted,
-        bounds: Bounds,
-        store: Store,
-        threads: Threads,
-        now: Callable[[], datetime],
-        attend: Attend | None,
-        ended: Callable[["Run"], None],
-        debug: bool,
+        self, house: House, workflow: Workflow, call: Call, started: RunStarted, bounds: Bounds, attend: Attend | None
     ) -> None:
-        super().__init__(store, attend)
-        self.id = run_id
+        super().__init__(house.store, attend)
+        description = workflow.description
+        self.id = started.run_id
         self.call = call
-        self.name = workflow.description.name
+        self.name = description.name
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
-        self.context = Context(
-            call=call,
-            flags=workflow.description.flags,
-            emit=self._emit,
-            threads=threads,
-            started=started,
-        )
+        self.context = Context(started, call, description.flags, self._emit, house.threads)
         self.warnings: Sequence[str] = ()
         """What was repaired or left out of what the workflow gave; told when it has ended."""
-        self._is_chat = workflow.description.is_chat
-        self._grammar = Grammar(run_id, history=call.messages)
+        self._is_chat = description.is_chat
+        self._grammar = Grammar(started.run_id, history=call.messages)
         self._replies = Replies(is_chat=self._is_chat, history=call.messages)
         self._bounds = bounds
-        self._now = now
-        self._debug = debug
+        self._house = house
         self._task: asyncio.Task[Any] | None = None
-        self._tell_ended = ended
         self.expires_at = self._loop.time() + bounds.seconds
         self._producing = True
         self._ordered: Terminal | None = None
@@ -144,7 +136,7 @@ class Run(Log):
             task.uncancel()
         if self._ordered is not None or stopped:
             return self._ordered or RunCancelled()
-        return failed(error, self, debug=self._debug)
+        return failed(error, self, debug=self._house.debug)
 
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
@@ -242,7 +234,7 @@ class Run(Log):
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
-            last = self._grammar.end(msgspec.structs.replace(terminal, at=self._now()))
+            last = self._grammar.end(msgspec.structs.replace(terminal, at=self._house.now()))
             await self._close(last)
         finally:
             self.over = True
@@ -250,7 +242,7 @@ class Run(Log):
                 if not waiter.done():
                     waiter.set_result(None)
             self.warnings = self._replies.warnings
-            self._tell_ended(self)
+            self._house.ended(self)
             # We may be remembered for a while; the reader's connection and the machines need not be. And nothing may
             # lead from us back to us, or only the collector could let us go.
             self._attend = None
@@ -271,7 +263,7 @@ class Run(Log):
     def expire(self) -> None:
         """Its time is up."""
         error = RunTimeout(f"The run took longer than {self._bounds.seconds:g} seconds.")
-        self.cancel(failed(error, self, debug=self._debug))
+        self.cancel(failed(error, self, debug=self._house.debug))
 
     def _insist(self, tries: int) -> None:
         """Cancel the task, again if its code will not listen; in the end, end the run without it."""

@@ -139,6 +139,17 @@ class ResponseObject:
         )
 
 
+def plain(started: RunStarted, reading: Reading, item: bytes, at: datetime) -> bytes:
+    """The response of a run that said one thing and ended well: what ResponseObject would give, in one go."""
+    head = (
+        _ID,
+        started.run_id.removeprefix("run_").encode(),
+        b'","object":"response","created_at":%d' % _seconds(started.at),
+    )
+    tail = (_NOTHING_ELSE[reading.profile], _unchanging(reading.profile, reading.model, reading.echo), b"}")
+    return b"".join((*head, _DONE, item, b'],"completed_at":%d' % _seconds(at), *tail))
+
+
 def usage_object(usage: Usage) -> dict[str, Any]:
     """Usage, with all the details that validators want."""
     return {
@@ -159,6 +170,7 @@ def _encoded(profile: Profile, fields: Mapping[str, Any]) -> bytes:
     return b"," + jsons.encode(fields)[1:-1]
 
 
+_ID = b'{"id":"resp_'
 _DONE = b',"status":"completed","output":['
 _NOTHING_ELSE: Mapping[Profile, bytes] = {
     "open": b',"error":null,"incomplete_details":null,"usage":null,"metadata":{}',

@@ -4,6 +4,7 @@ A field costs something only where it is sent: each has one reader in a table, a
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import msgspec
@@ -72,33 +73,43 @@ def read(request: Request, find: Find) -> tuple[Call, Reading]:
         _check_stored(asked)
     said = shared(fields, workflow) if not body.keys().isdisjoint(_SHARED) else None
     messages, places = _messages(fields, workflow) if workflow.is_chat else ((), ())
-    trace = request.headers.get("x-mlflow-return-trace-id", "").lower() == "true" or asked.pop(
-        "databricks_options", False
-    )
+    returns_trace = asked.pop("databricks_options", False)
+    trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
+    name, parent = workflow.name, request.trace_parent
+    if not asked and said is None and not trace:  # Most requests: nothing but an input.
+        call = Call(workflow=name, messages=messages, trace_parent=parent)
+        return call, _plain(profile, model or name, name, places, stream=stream, is_chat=workflow.is_chat)
     call = Call(
-        workflow=workflow.name,
+        workflow=name,
         messages=messages,
         inputs=said.inputs if said else _NOTHING,
         parameters=said.parameters if said else _NOTHING,
         session=said.session if said else None,
         user=said.user if said else None,
         client_tools=client_tools(fields) if "tools" in asked else frozenset(),
-        options={name: value for name, value in asked.items() if name not in _NO_OPTIONS} if asked else _NOTHING,
+        options={name: value for name, value in asked.items() if name not in _NO_OPTIONS},
         tags=said.metadata if said else _NOTHING,
-        trace_parent=request.trace_parent,
+        trace_parent=parent,
     )
     return call, Reading(
         profile=profile,
         stream=stream,
-        model=model or workflow.name,
-        workflow=workflow.name,
+        model=model or name,
+        workflow=name,
         is_chat=workflow.is_chat,
-        echo=_echoed(asked, profile) if asked else _NOTHING,
+        echo=_echoed(asked, profile),
         metadata=said.metadata if said else _NOTHING,
         encrypted="reasoning.encrypted_content" in asked.get("include", ()),
         trace=trace,
         places=places,
     )
+
+
+@lru_cache(256)
+def _plain(
+    profile: Profile, model: str, workflow: str, places: tuple[str, ...], *, stream: bool, is_chat: bool
+) -> Reading:
+    return Reading(profile=profile, model=model, workflow=workflow, places=places, stream=stream, is_chat=is_chat)
 
 
 def _picked(named: str | None, model: str | None, find: Find, profile: Profile) -> Description:

@@ -4,23 +4,31 @@ One protocol in two profiles; the route alone decides (contract: responses, 1). 
 response_request, the stream in response_frames, and what both kinds of answer share in response_output.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from palaver.core import jsons
 from palaver.core.calls import Call
-from palaver.core.events import TERMINAL, Event, RunFailed, RunStarted, TextDelta, TextEnded, TextStarted
+from palaver.core.events import (
+    TERMINAL,
+    Event,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Terminal,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+)
 from palaver.core.linear import linear
 from palaver.errors import PalaverError
 from palaver.protocols import openai_errors, response_request, sse
 from palaver.protocols import response_items as items
 from palaver.protocols.base import Answer, Find, Frames, Headers, Request
 from palaver.protocols.response_frames import Writer
-from palaver.protocols.response_object import ResponseObject
+from palaver.protocols.response_object import ResponseObject, plain
 from palaver.protocols.response_output import Output
 from palaver.protocols.response_request import Reading
 
-_NOTHING: Mapping[str, Any] = {}
 _JSON = (("content-type", "application/json"),)
 _STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -53,16 +61,15 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     assert isinstance(last, TERMINAL)
     if isinstance(last, RunFailed):
         return openai_errors.run_failure(last, started, status=status, headers=_ids(started))
-    response = ResponseObject(started, reading)
-    only = _only_text(events)
-    if only is not None:
-        item = jsons.encode(items.message(only.item, only.text))
-        body = response.complete(last, (item,), last.usage, _NOTHING)
+    only = _only_text(events, reading)
+    if only is not None and _is_plain(last) and last.at is not None:
+        body = plain(started, reading, jsons.encode(items.message(only.item, only.text)), last.at)
     else:
         output = Output(reading)
         for event in linear(events):
             output.take(event)
-        body = response.complete(last, output.items, output.usage(last), output.custom)
+        usage = output.usage(last)
+        body = ResponseObject(started, reading).complete(last, output.items, usage, output.custom)
     return Answer(status=status, headers=(*_JSON, *_ids(started)), body=body)
 
 
@@ -71,12 +78,18 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
     return openai_errors.failure(error, status=status, pointed=reading.param if reading else openai_errors.param)
 
 
-def _only_text(events: Sequence[Event]) -> TextEnded | None:
+def _is_plain(last: Terminal) -> bool:
+    return type(last) is RunFinished and last.finish == "stop" and last.usage is None
+
+
+def _only_text(events: Sequence[Event], reading: Reading) -> TextEnded | None:
     """The text of a run that said just one, as most do: then there is nothing to collect or to put in order."""
-    if len(events) < 5 or type(events[1]) is not TextStarted:
+    if len(events) < 5 or type(events[1]) is not TextStarted or reading.metadata or reading.trace:
         return None
     last = events[-2]
-    if type(last) is not TextEnded or last.annotations or not all(type(event) is TextDelta for event in events[2:-2]):
+    if type(last) is not TextEnded or last.annotations:
+        return None
+    if len(events) > 5 and not all(type(event) is TextDelta for event in events[2:-2]):
         return None
     return last
 

@@ -43,6 +43,7 @@ class Server:
             debug=self.settings.debug,
         )
         self.metrics = Metrics(self.engine)
+        self._bounds = self.settings.json_bounds
         self._served = Served(
             find=registry.find,
             descriptions=registry.descriptions,
@@ -111,9 +112,9 @@ class Server:
         adapter, stream = found.endpoint.adapter, None
         assert adapter is not None
         try:
-            if found.workflow is not None or not found.endpoint.picks:
-                self.registry.find(found.workflow)
-            if len(self._pulse.streams) >= self.settings.max_streams_total:
+            if found.workflow not in self.registry if found.workflow is not None else not found.endpoint.picks:
+                self.registry.find(found.workflow)  # Before the body is read.
+            if self.engine.alive >= self.settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self._read(exchange, found)
             call, reading = adapter.decode(request, self.registry.find)
@@ -121,16 +122,12 @@ class Server:
             del request, reading
             if found.endpoint.interrupts:
                 await self._interrupt(call.workflow, call.session)
-            self._pulse.add(stream)
-            try:
-                workflow = self.registry.workflow(call.workflow)
-                answering = stream.answer(self.engine, workflow, call)
-                # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
-                exchange.headers = NO_HEAD
-                del call
-                await answering
-            finally:
-                self._pulse.streams.discard(stream)
+            workflow = self.registry.workflow(call.workflow)
+            answering = stream.answer(self.engine, workflow, call, self._pulse)
+            # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
+            exchange.headers = NO_HEAD
+            del call
+            await answering
         except PalaverError as error:
             reading = stream.reading if stream is not None else None
             answer = adapter.failure(error, reading, status=status_of(error, found.endpoint.column))
@@ -168,7 +165,7 @@ class Server:
             query=exchange.query if exchange.scope["query_string"] else {},
             headers=exchange.headers,
             body=await exchange.body(self.settings),
-            bounds=self.settings.json_bounds,
+            bounds=self._bounds,
         )
 
     async def _own(self, name: str, host: str) -> Answer:
@@ -213,10 +210,10 @@ class Server:
     def _note(self, exchange: Exchange, route: str) -> None:
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
-        path = exchange.path[:200]
-        logs.note_access(
-            logs.Noted(time.time(), exchange.id, exchange.method, path, exchange.status, seconds, exchange.run_id)
-        )
+        if logs.access.isEnabledFor(logging.INFO):
+            path, run_id = exchange.path[:200], exchange.run_id
+            request_id = run_id or exchange.id
+            logs.note_access((time.time(), request_id, exchange.method, path, exchange.status, seconds, run_id))
 
     # Starting and stopping
 

@@ -54,14 +54,17 @@ class Noted(NamedTuple):
         return told if self.run_id is None else told | {"run_id": self.run_id}
 
 
-def note_access(noted: Noted) -> None:
+Seen = tuple[float, str, str, str, int, float, str | None]
+"""The fields of a Noted, which is made of them when the line is written."""
+
+
+def note_access(seen: Seen) -> None:
     """One request in the log."""
-    if not access.isEnabledFor(logging.INFO):
-        return
     handler = _only_handler()
     if handler is not None:
-        handler.note(noted)
+        handler.note(seen)
     else:
+        noted = Noted(*seen)
         record = logging.LogRecord(access.name, logging.INFO, __file__, 0, noted.sentence, None, None)
         record.fields = noted.fields
         access.handle(record)
@@ -84,14 +87,14 @@ class Lines(logging.StreamHandler[TextIO]):
     def __init__(self, *, as_json: bool) -> None:
         super().__init__(sys.stderr)
         self._as_json = as_json
-        self._waiting: list[Noted] = []
+        self._waiting: list[Seen] = []
         self.setFormatter(JsonLines() if as_json else Plain())
 
-    def note(self, noted: Noted) -> None:
+    def note(self, seen: Seen) -> None:
         """One line of the access log. On the loop only."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(_SOON, self.flush)
-        self._waiting.append(noted)
+        self._waiting.append(seen)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Any other record, after what happened before it."""
@@ -110,7 +113,8 @@ class Lines(logging.StreamHandler[TextIO]):
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self.stream.write(_as_json(waiting) if self._as_json else _as_text(waiting))
+            noted = [Noted(*seen) for seen in waiting]
+            self.stream.write(_as_json(noted) if self._as_json else _as_text(noted))
 
 
 class _Line(msgspec.Struct):

@@ -6,7 +6,7 @@ workflow. The status line waits for the first frame, so that a run which fails b
 
 import asyncio
 from collections.abc import Awaitable, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunFailed
@@ -16,6 +16,9 @@ from palaver.protocols.base import Adapter, Answer, Frames
 from palaver.server.exchange import Exchange
 from palaver.server.status import Column, status_of_end
 from palaver.workflows.workflow import Workflow
+
+if TYPE_CHECKING:
+    from palaver.server.pulse import Pulse  # It knows streams.
 
 PATIENCE = 10
 """Seconds of silence after which a stream is opened without a first frame."""
@@ -78,30 +81,31 @@ class Stream:
         self._left = False  # The client is gone, or so slow that we left it.
         self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
 
-    async def answer(self, engine: Engine, workflow: Workflow, call: Call) -> None:
+    async def answer(self, engine: Engine, workflow: Workflow, call: Call, pulse: "Pulse") -> None:
         """Start the run and answer it to its end, or until the client leaves; then the run ends too, or goes on."""
         run, producer = engine.open(workflow, call, attend=self.attend)
+        del call
         self.run = run
         self._exchange.run_id = run.id
         self._head = self._adapter.head(run.started, self.reading)
+        if self._wire is not None:
+            self._wire.watch(self._gone)
         if self._head is not None:
             self._frames = self._adapter.frames(self.reading)
-        del call
+            pulse.add(self)
+        elif self._wire is not None:
+            await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
+            self._wire.unwatch(self._gone)
+            return
+        run.begin(producer)  # In a task of its own: every event passes through all that stands above it.
+        del producer
         if self._wire is None:
-            run.begin(producer)
-            del producer
             await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
             self._gone()
-            await run.ended()
-            return
-        self._wire.watch(self._gone)
-        if self._head is None:
-            await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
-        else:
-            run.begin(producer)  # In a task of its own: every event passes through all that stands above it.
-            del producer
-            await run.ended()
-        self._wire.unwatch(self._gone)
+        await run.ended()
+        pulse.streams.discard(self)
+        if self._wire is not None:
+            self._wire.unwatch(self._gone)
 
     def _gone(self) -> None:
         """The client has left."""

@@ -22,13 +22,7 @@ class Context:
     """One run, as its workflow sees it. A parameter named `ctx` receives it."""
 
     def __init__(
-        self,
-        *,
-        started: RunStarted,
-        call: Call,
-        flags: Mapping[str, bool],
-        emit: Emit,
-        threads: Threads,
+        self, started: RunStarted, call: Call, flags: Mapping[str, bool], emit: Emit, threads: Threads
     ) -> None:
         self.run_id = started.run_id
         self.session = started.session

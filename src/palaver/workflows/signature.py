@@ -78,6 +78,11 @@ class Signature:
         return {argument.name: argument for argument in self.of("input")}
 
     @cached_property
+    def asks(self) -> bool:
+        """Must anything be given beside the history?"""
+        return any(argument.required and argument.use not in ("messages", "context") for argument in self.arguments)
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """Of all arguments."""
         return frozenset(argument.name for argument in self.arguments)

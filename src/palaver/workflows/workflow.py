@@ -99,9 +99,11 @@ class FunctionWorkflow:
 
     def bind(self, call: Call) -> Producer:
         """The function with its arguments, ready to run."""
-        values, faults = bind(self.signature, call.inputs, call.parameters)
-        if faults:
-            raise FaultyCall(faults)
+        values: dict[str, Any] = {}
+        if call.inputs or call.parameters or self.signature.asks:
+            values, faults = bind(self.signature, call.inputs, call.parameters)
+            if faults:
+                raise FaultyCall(faults)
         for argument in self.signature.of("messages"):
             values[argument.name] = self._history(call.messages)
         return functools.partial(self._produce, values)
