@@ -9,6 +9,7 @@ continues the item at hand, and anything of another kind ends it (only data, fil
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal, TypeVar, assert_never
 
 import msgspec
@@ -118,16 +119,18 @@ class Grammar:
             raise self._broken(given, f"it is {what}") from None
         return self._handed_out()
 
-    def end(self, terminal: Terminal) -> Sequence[Event]:
-        """Close what is open, then the terminal event."""
-        for item in list(self._open.values()):
-            self._close(item)
-        if isinstance(terminal, RunFinished) and terminal.finish == "stop" and "made" in self._calls.values():
-            terminal = msgspec.structs.replace(terminal, finish="tool-calls")
-        elif isinstance(terminal, RunFailed):
+    def end(self, terminal: Terminal, *, at: datetime | None = None) -> Sequence[Event]:
+        """Close what is open, then the terminal event, with its time."""
+        if self._open:
+            for item in list(self._open.values()):
+                self._close(item)
+        if isinstance(terminal, RunFailed):
             terminal = _as_failed(terminal)
-        self.ending = terminal
-        self._say(terminal)
+        elif isinstance(terminal, RunFinished) and terminal.finish == "stop" and "made" in self._calls.values():
+            terminal = msgspec.structs.replace(terminal, finish="tool-calls")
+        self._seq += 1
+        self.ending = last = msgspec.structs.replace(terminal, seq=self._seq, at=at or terminal.at)
+        self._said.append(last)
         return self._handed_out()
 
     def _broken(self, given: Given, why: str) -> BadStream:

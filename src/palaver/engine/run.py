@@ -212,7 +212,10 @@ class Run(Log):
 
     def _ending(self) -> Terminal:
         """How it ended, when the workflow's code came to its end."""
-        ending = self._grammar.ending or RunFinished(finish=self.context.ending)
+        ending = self._grammar.ending
+        if ending is None and self._is_chat:
+            return RunFinished(finish=self.context.ending)
+        ending = ending or RunFinished(finish=self.context.ending)
         if isinstance(ending, RunFailed):
             return cleaned(ending)
         if isinstance(ending, RunCancelled):
@@ -234,7 +237,7 @@ class Run(Log):
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
-            last = self._grammar.end(msgspec.structs.replace(terminal, at=self._house.now()))
+            last = self._grammar.end(terminal, at=self._house.now())
             await self._close(last)
         finally:
             self.over = True

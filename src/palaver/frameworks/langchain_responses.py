@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
 
-import msgspec
-
 from palaver.core import jsons
 from palaver.core.dialects.pieces import mapping
 from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, Terminal
@@ -118,7 +116,7 @@ class _Run:
 
     def end(self, terminal: Terminal | None = None) -> Sequence[Event]:
         last = terminal or self._grammar.ending or RunFinished()
-        return self._grammar.end(msgspec.structs.replace(last, at=datetime.now(UTC)))
+        return self._grammar.end(last, at=datetime.now(UTC))
 
 
 class _Reader:

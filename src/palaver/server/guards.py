@@ -6,6 +6,7 @@ able to read, run or change anything: hence the checks of Host and Origin, and b
 
 import re
 from functools import lru_cache
+from itertools import chain
 
 from palaver.errors import ForeignOrigin, InvalidValue, RequestError, TooLarge, UnsupportedMediaType, WrongHost
 from palaver.server.exchange import Exchange
@@ -71,7 +72,7 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
     if url > settings.max_url:
         raise TooLarge(f"The URL is longer than {settings.max_url} bytes.", part="url")
     headers = exchange.scope["headers"]
-    if len(headers) > 100 or sum([len(name) + len(value) for name, value in headers]) > settings.max_headers:
+    if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
         raise TooLarge(f"The headers are more than 100, or larger than {settings.max_headers} bytes.", part="headers")
 
 

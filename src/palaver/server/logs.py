@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from functools import lru_cache
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -25,37 +25,8 @@ _SOON = 0.05
 """Seconds until the lines of the access log are written."""
 
 
-class Noted(NamedTuple):
-    """One request, as the access log has it."""
-
-    at: float
-    request_id: str
-    method: str
-    path: str
-    status: int
-    seconds: float
-    run_id: str | None
-
-    @property
-    def sentence(self) -> str:
-        """For people."""
-        return f"{self.method} {self.path}  {self.status}  {self.seconds * 1000:.1f} ms"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """For programs."""
-        told = {
-            "request_id": self.request_id,
-            "method": self.method,
-            "path": self.path,
-            "status": self.status,
-            "milliseconds": round(self.seconds * 1000, 1),
-        }
-        return told if self.run_id is None else told | {"run_id": self.run_id}
-
-
 Seen = tuple[float, str, str, str, int, float, str | None]
-"""The fields of a Noted, which is made of them when the line is written."""
+"""One request: when it ended, its id, method, path, status, how long it took in seconds, and its run."""
 
 
 def note_access(seen: Seen) -> None:
@@ -64,9 +35,10 @@ def note_access(seen: Seen) -> None:
     if handler is not None:
         handler.note(seen)
     else:
-        noted = Noted(*seen)
-        record = logging.LogRecord(access.name, logging.INFO, __file__, 0, noted.sentence, None, None)
-        record.fields = noted.fields
+        line = _line(seen)
+        record = logging.LogRecord(access.name, logging.INFO, __file__, 0, line.message, None, None)
+        kept = ("request_id", "method", "path", "status", "milliseconds", "run_id")
+        record.fields = {name: value for name in kept if (value := getattr(line, name)) is not UNSET}
         access.handle(record)
 
 
@@ -113,8 +85,8 @@ class Lines(logging.StreamHandler[TextIO]):
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            noted = [Noted(*seen) for seen in waiting]
-            self.stream.write(_as_json(noted) if self._as_json else _as_text(noted))
+            lines = [_line(seen) for seen in waiting]
+            self.stream.write(_as_json(lines) if self._as_json else _as_text(waiting, lines))
 
 
 class _Line(msgspec.Struct):
@@ -132,30 +104,25 @@ class _Line(msgspec.Struct):
     run_id: str | UnsetType
 
 
-def _as_json(waiting: list[Noted]) -> str:
-    lines = [
-        _Line(
-            _at(noted.at),
-            "info",
-            access.name,
-            noted.sentence,
-            noted.request_id,
-            noted.method,
-            noted.path,
-            noted.status,
-            round(noted.seconds * 1000, 1),
-            UNSET if noted.run_id is None else noted.run_id,
-        )
-        for noted in waiting
-    ]
+def _line(seen: Seen) -> _Line:
+    at, request_id, method, path, status, seconds, run_id = seen
+    milliseconds = round(seconds * 1000, 1)
+    said = f"{method} {path}  {status}  {milliseconds} ms"
+    run: str | UnsetType = UNSET if run_id is None else run_id
+    return _Line(_at(at), "info", access.name, said, request_id, method, path, status, milliseconds, run)
+
+
+def _as_json(lines: list[_Line]) -> str:
     try:
         return _encode_lines(lines).decode()
     except UnicodeEncodeError:  # Half a character, in a path as it was sent.
         return "".join([f"{_encoded(line)}\n" for line in lines])
 
 
-def _as_text(waiting: list[Noted]) -> str:
-    return "".join([f"{_clock(int(noted.at))}  {printable(noted.sentence, 500)}\n" for noted in waiting])
+def _as_text(waiting: list[Seen], lines: list[_Line]) -> str:
+    return "".join(
+        [f"{_clock(int(seen[0]))}  {printable(line.message, 500)}\n" for seen, line in zip(waiting, lines, strict=True)]
+    )
 
 
 class JsonLines(logging.Formatter):

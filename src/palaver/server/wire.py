@@ -98,7 +98,6 @@ def write_all() -> None:
     _waiting.clear()
     for cycle, data, complete in written:
         cycle.transport.write(data)
-        cycle.message_event.set()
         connection = _connection(cycle)
         # A request that came meanwhile has been started, and the connection is no longer idle.
         if connection.cycle is cycle or connection.pipeline:
