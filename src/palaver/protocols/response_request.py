@@ -67,11 +67,14 @@ def read(request: Request, find: Find) -> tuple[Call, Reading]:
     profile = _PROFILES[request.route]
     model = fields.string("model", longest=_LONGEST_MODEL) if "model" in body else None
     workflow = _picked(request.workflow, model, find, profile)
-    asked = {name: _READERS[name](fields, name) for name in body if name in _READERS and body[name] is not None}
+    asked: dict[str, Any] = {}
+    for name, value in body.items():
+        if name in _READERS and value is not None:
+            asked[name] = _READERS[name](fields, name)
     stream = asked.pop("stream", False)
     if asked:
         _check_stored(asked)
-    said = shared(fields, workflow) if not body.keys().isdisjoint(_SHARED) else None
+    said = None if _SHARED.isdisjoint(body) else shared(fields, workflow)
     messages, places = _messages(fields, workflow) if workflow.is_chat else ((), ())
     returns_trace = asked.pop("databricks_options", False)
     trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
@@ -126,7 +129,7 @@ def _picked(named: str | None, model: str | None, find: Find, profile: Profile) 
 
 def _messages(fields: Fields, workflow: Description) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     given = fields.body.get("input")
-    instructions = fields.string("instructions")
+    instructions = fields.string("instructions") if "instructions" in fields.body else None
     if given is None:
         raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
     if isinstance(given, str):
@@ -240,7 +243,7 @@ _READERS: Mapping[str, _Reader] = {
     "instructions": _string(),
     "databricks_options": _returns_trace,
 }
-_SHARED = ("custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user")
+_SHARED = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
 _NO_OPTIONS = frozenset({"instructions", "safety_identifier", "user"})
 _ECHOED = frozenset(_READERS) - {"include", "stream_options", "user"}
 

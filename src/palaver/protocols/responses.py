@@ -29,7 +29,7 @@ from palaver.protocols.response_object import ResponseObject, plain
 from palaver.protocols.response_output import Output
 from palaver.protocols.response_request import Reading
 
-_JSON = (("content-type", "application/json"),)
+_JSON = ("content-type", "application/json")
 _STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
     ("cache-control", "no-cache, no-transform"),
@@ -70,7 +70,8 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
             output.take(event)
         usage = output.usage(last)
         body = ResponseObject(started, reading).complete(last, output.items, usage, output.custom)
-    return Answer(status=status, headers=(*_JSON, *_ids(started)), body=body)
+    headers = (_JSON, ("x-palaver-run-id", started.run_id), ("x-palaver-trace-id", started.trace_id))
+    return Answer(status=status, headers=headers, body=body)
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:

@@ -59,7 +59,9 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
                 self._reading_head, self._head_bytes = True, 0  # The next request on this connection.
 
         def on_headers_complete(self) -> None:
-            self._head_is_here()
+            self._reading_head = False
+            if self._too_slow is not None:
+                self._head_is_here()
             super().on_headers_complete()
 
         def _watch(self) -> None:
