@@ -12,7 +12,7 @@ PUBLIC = {
     *("chat", "workflow", "connect"),
     *("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),
     *("Context", "Parameter", "Failure", "PalaverError"),
-    "app",
+    *("app", "extract_chat_messages", "read_conversation"),
 }
 
 HEAVY = {"litestar", "uvicorn", "httpx", "sqlalchemy", "pydantic", "click", "rich", "prometheus_client"}

@@ -171,13 +171,15 @@ def _is_ours(part: _Object) -> bool:
             return "text" in part
         case "data":
             return "name" in part  # A value of null is left out when we write.
+        case "file":
+            return "media_type" in part  # Ours always say it; an id alone is anybody's.
         case _:
             return not part.keys().isdisjoint(("call_id", "media_type", "file_id", "encrypted"))
 
 
 def _is_gen_ai(part: _Object) -> bool:
     kind = _kind(part)
-    if kind in _GEN_AI_PARTS:
+    if kind in _GEN_AI_PARTS or (kind == "file" and "modality" in part):
         return True
     return kind in ("text", "reasoning") and "content" in part and "text" not in part
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Protocol, cast
 
 from palaver.core import jsons
-from palaver.core.dialects import chat_completions, langchain, palaver, responses, ui_message
+from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
 from palaver.core.extraction import Dialect, dialect_of, element_dialect, unwrapped, why_not
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
@@ -27,7 +27,10 @@ class _Dialect(Protocol):
 
 
 READABLE: dict[Dialect, _Dialect] = {
+    "anthropic": anthropic,
     "chat-completions": chat_completions,
+    "gemini": gemini,
+    "gen-ai": gen_ai,
     "langchain": langchain,
     "palaver": palaver,
     "responses": responses,
@@ -45,11 +48,9 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
         raise InvalidMessages(f"{subject} {why}.", pointer=where)
     messages: list[Message] = []
     for dialect, group in groupby(map(unwrapped, elements), element_dialect):
-        known = READABLE.get(dialect) if dialect else None
-        if known is None:
-            raise InvalidMessages(f"The history is in the dialect {dialect!r}, which is not read yet.", pointer=pointer)
+        assert dialect is not None  # Every element was judged above.
         try:
-            messages += known.read(list(group))
+            messages += READABLE[dialect].read(list(group))
         except jsons.NotJson as error:
             raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
     return messages

@@ -1,0 +1,465 @@
+"""Gemini contents: what their parts become, whose call a result answers, and the way there and back."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import jsons
+from palaver.core.dialects import gemini
+from palaver.core.extraction import dialect_of, element_dialect
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.values import Unwritable, messages
+
+
+def call(name: str = "now", **fields: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": name, **fields}}
+
+
+def response(name: str = "now", **fields: Any) -> dict[str, Any]:
+    return {"functionResponse": {"name": name, **fields}}
+
+
+def now(call_id: str, arguments: str = "{}") -> ToolCall:
+    return ToolCall(call_id=call_id, name="now", arguments=arguments)
+
+
+def content(role: str, *parts: Any) -> dict[str, Any]:
+    return {"role": role, "parts": list(parts)}
+
+
+CODE = {"executableCode": {"language": "PYTHON", "code": "1"}}
+RAN = {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}
+
+READ: dict[str, tuple[list[Any], list[Message]]] = {
+    "text": ([{"text": "a"}, "b", {"text": ""}, {"type": "text", "text": "c"}], [Message.assistant("a", "b", "c")]),
+    "nothing": ([], [Message.assistant()]),
+    "no words": ([{"text": ""}, {"text": "", "thought": True}], [Message.assistant()]),
+    "reasoning": (
+        [
+            {"text": "r", "thought": True},
+            {"text": "s", "thought": True, "thoughtSignature": "x"},
+            {"type": "reasoning", "text": "t", "thought_signature": "y"},
+            {"text": "a", "thought": False},
+        ],
+        [
+            Message.assistant(
+                Reasoning(text="r"), Reasoning(text="s", encrypted="x"), Reasoning(text="t", encrypted="y"), "a"
+            )
+        ],
+    ),
+    "signatures on what is no thought": (
+        [
+            {**call(id="c", args={}), "thoughtSignature": "x"},
+            {"text": "a", "thoughtSignature": "y"},
+            {"text": "", "thoughtSignature": "z"},
+        ],
+        [
+            Message.assistant(
+                Reasoning(text="", encrypted="x"),
+                now("c"),
+                Reasoning(text="", encrypted="y"),
+                "a",
+                Reasoning(text="", encrypted="z"),
+            )
+        ],
+    ),
+    "calls": (
+        [
+            call(id="c", args={"tz": [1, "é"]}),
+            {**call(id="c", args={}), "thoughtSignature": "x"},
+            call(),
+            {"text": None, "function_call": {"id": None, "name": "now", "args": '{"tz": 1}'}, "thought": None},
+            {"functionCall": {}},
+        ],
+        [
+            Message.assistant(
+                now("c", '{"tz":[1,"é"]}'),
+                Reasoning(text="", encrypted="x"),
+                now("call_0_2", ""),
+                now("call_0_3", '{"tz": 1}'),
+                ToolCall(call_id="call_0_4", name=""),
+            )
+        ],
+    ),
+    "results between words": (
+        [
+            {"text": "a"},
+            response(id="c", response={"t": 1}),
+            {"function_response": {"name": "now", "id": "d", "response": "late"}},
+            {"text": "b"},
+        ],
+        [
+            Message.assistant("a"),
+            Message(role="tool", name="now", parts=(ToolResult(call_id="c", output={"t": 1}),)),
+            Message(role="tool", name="now", parts=(ToolResult(call_id="d", output="late"),)),
+            Message.assistant("b"),
+        ],
+    ),
+    "results that say what they are": (
+        [
+            call(id="c"),
+            response(id="c", response={"output": [1]}),
+            response(id="c", response={"error": "no"}),
+            response(id="c", response={"error": None, "output": 1}),
+            response(id="c"),
+        ],
+        [
+            Message.assistant(now("c", "")),
+            Message.tool("c", [1]),
+            Message.tool("c", "no", is_error=True),
+            Message.tool("c", {"error": None, "output": 1}),
+            Message.tool("c", None),
+        ],
+    ),
+    "a result with files": (
+        [response("", id="c", response={}, parts=[{"inlineData": {"mimeType": "image/png", "data": "AA"}}, {}])],
+        [
+            Message(
+                role="tool",
+                parts=(ToolResult(call_id="c", output={}), File(media_type="image/png", data="AA")),
+            )
+        ],
+    ),
+    "files": (
+        [
+            {"inlineData": {"mimeType": "image/png", "data": "AAAA", "displayName": "a.png"}},
+            {"inline_data": {"mime_type": "image/png", "data": "AAAA"}},
+            {"inlineData": {"data": "AAAA"}},
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://bucket/a"}, "videoMetadata": {"fps": 1}},
+            {"file_data": {"file_uri": "https://host/a", "display_name": "a"}},
+            {"fileData": {"mimeType": "image/png", "fileUri": "data:image/gif;base64,AA"}},
+            {"fileData": {"fileUri": "data:image/gif;base64,AA"}},
+            {"fileData": {"mimeType": "image/png", "fileUri": "files/a"}},
+        ],
+        [
+            Message.assistant(
+                File(media_type="image/png", data="AAAA", filename="a.png"),
+                File(media_type="image/png", data="AAAA"),
+                File(media_type="application/octet-stream", data="AAAA"),
+                File(media_type="video/mp4", url="gs://bucket/a"),
+                File(media_type="application/octet-stream", url="https://host/a", filename="a"),
+                File(media_type="image/png", data="AA"),
+                File(media_type="image/gif", data="AA"),
+                File(media_type="image/png", file_id="files/a"),
+            )
+        ],
+    ),
+    "what has no place with us": (
+        [
+            CODE,
+            RAN,
+            {"functionCall": 5},
+            {"functionResponse": [1]},
+            {"inlineData": {"data": 5}},
+            {"thought": True, "toolCall": {"id": "x"}},
+            {"type": "x", "text": "a"},
+            {"text": None},
+            5,
+        ],
+        [
+            Message.assistant(
+                Data(name="gemini:executableCode", value=CODE),
+                Data(name="gemini:codeExecutionResult", value=RAN),
+                Data(name="gemini:functionCall", value={"functionCall": 5}),
+                Data(name="gemini:functionResponse", value={"functionResponse": [1]}),
+                Data(name="gemini:inlineData", value={"inlineData": {"data": 5}}),
+                Data(name="gemini:toolCall", value={"thought": True, "toolCall": {"id": "x"}}),
+                Data(name="gemini:x", value={"type": "x", "text": "a"}),
+                Data(name="gemini:part", value={"text": None}),
+                Data(name="gemini:part", value=5),
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "said"), READ.values(), ids=READ)
+def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
+    assert gemini.read([content("model", *parts)]) == said
+
+
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ({"parts": [{"text": "a"}]}, Message.user("a")),
+        ({"role": "user", "parts": [{"text": "a"}]}, Message.user("a")),
+        ({"role": "Model", "parts": [{"text": "a"}]}, Message.assistant("a")),
+        ({"role": "system", "parts": [{"text": "a"}]}, Message.system("a")),
+        ({"role": "critic", "parts": [{"text": "a"}]}, Message(role="assistant", name="critic", parts=(Text("a"),))),
+        ({"role": "model", "parts": [], "content": "a"}, Message.assistant("a")),
+        ({"role": "function", "parts": [{"text": "a"}, "b"]}, Message.tool("", "ab")),
+        ({"role": "tool", "tool_call_id": "c", "parts": [CODE]}, Message.tool("c", [CODE])),
+        (5, Message.user()),
+    ],
+)
+def test_whoever_speaks_is_one_of_ours(element: Any, message: Message) -> None:
+    assert gemini.read([element]) == [message]
+
+
+def test_a_result_without_an_id_answers_the_call_that_waits_for_it() -> None:
+    said = gemini.read(
+        [
+            content("model", call(args={"old": 1})),
+            content("model", call(), call("other", args={}), call(), call(id="c")),
+            content("user", response(response={"n": 1}), response("other", response={}), response(response={"n": 2})),
+            content("user", response(id="c", response={"n": 3}), response(response={"n": 4})),
+            content("user", response(response={"n": 5}), response("none")),
+        ]
+    )
+
+    assert said == [
+        Message.assistant(now("call_0_0", '{"old":1}')),
+        Message.assistant(
+            now("call_1_0", ""),
+            ToolCall(call_id="call_1_1", name="other", arguments="{}"),
+            now("call_1_2", ""),
+            now("c", ""),
+        ),
+        Message.tool("call_1_0", {"n": 1}),
+        Message.tool("call_1_1", {}),
+        Message.tool("call_1_2", {"n": 2}),
+        Message.tool("c", {"n": 3}),
+        Message.tool("call_0_0", {"n": 4}),
+        Message(role="tool", name="now", parts=(ToolResult(call_id="", output={"n": 5}),)),
+        Message(role="tool", name="none", parts=(ToolResult(call_id=""),)),
+    ]
+
+
+WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
+    "roles": (
+        [
+            Message.system("a"),
+            Message(role="developer", parts=(Text(text="b"),)),
+            Message(role="user", parts=(Text(text="c", annotations=(Annotation(kind="url"),)),), id="m", name="n"),
+            Message.assistant(),
+        ],
+        [
+            content("system", {"text": "a"}),
+            content("system", {"text": "b"}),
+            content("user", {"text": "c"}),
+            content("model", {"text": ""}),
+        ],
+    ),
+    "calls and their results": (
+        [
+            Message.assistant(now("c", '{"tz": 1}'), ToolCall(call_id="d", name="f"), now("", "[1]"), now("e", "{tz")),
+            Message.tool("c", {"t": 1}),
+            Message.tool("d", "no", is_error=True),
+            Message(role="tool", name="n", parts=(ToolResult(call_id="x", output="a"), Text(text="gone"))),
+            Message.user(ToolResult(call_id="e", output={"output": 1}), "a"),
+        ],
+        [
+            content(
+                "model",
+                call(id="c", args={"tz": 1}),
+                call("f", id="d", args={}),
+                call(args={"arguments": [1]}),
+                call(id="e", args={"arguments": "{tz"}),
+            ),
+            content(
+                "user",
+                response(id="c", response={"t": 1}),
+                response("f", id="d", response={"error": "no"}),
+                response("n", id="x", response={"output": "a"}),
+                response(id="e", response={"output": {"output": 1}}),
+            ),
+            content("user", {"text": "a"}),
+        ],
+    ),
+    "the rest": (
+        [
+            Message.assistant(
+                Reasoning(text="r", encrypted="x"),
+                Reasoning(text="s"),
+                Reasoning(text=""),
+                Reasoning(text="", encrypted="y"),
+                Text(text=""),
+                now("c"),
+                Reasoning(text="", encrypted="v"),
+                Refusal(text="no"),
+                File(media_type="image/png", data="AAAA", url="https://host/a", filename="a.png"),
+                File(media_type="image/png", url="https://host/a", file_id="f"),
+                File(media_type="image/png", file_id="f"),
+                File(media_type="image/png"),
+                Data(name="chart", value=[1]),
+                Data(name="gemini:executableCode", value=CODE),
+                Data(name="gemini:codeExecutionResult", value=CODE),
+                Data(name="gemini:executableCode", value={**CODE, "text": "a"}),
+                Reasoning(text="", encrypted="z"),
+            )
+        ],
+        [
+            content(
+                "model",
+                {"text": "r", "thought": True, "thoughtSignature": "x"},
+                {"text": "s", "thought": True},
+                {**call(id="c", args={}), "thoughtSignature": "y"},
+                {"text": "", "thought": True, "thoughtSignature": "v"},
+                {"text": "no", "partMetadata": {"palaver": {"refusal": True}}},
+                {"inlineData": {"mimeType": "image/png", "displayName": "a.png", "data": "AAAA"}},
+                {"fileData": {"mimeType": "image/png", "fileUri": "https://host/a"}},
+                {"fileData": {"mimeType": "image/png", "fileUri": "f"}},
+                {"inlineData": {"mimeType": "image/png", "data": ""}},
+                {"text": "", "partMetadata": {"palaver": {"data": {"name": "chart", "value": [1]}}}},
+                CODE,
+                {
+                    "text": "",
+                    "partMetadata": {"palaver": {"data": {"name": "gemini:codeExecutionResult", "value": CODE}}},
+                },
+                {
+                    "text": "",
+                    "partMetadata": {
+                        "palaver": {"data": {"name": "gemini:executableCode", "value": {**CODE, "text": "a"}}}
+                    },
+                },
+                {"text": "", "thought": True, "thoughtSignature": "z"},
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "written"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]) -> None:
+    assert gemini.write(said) == written
+
+
+# The way there and back
+
+
+def _named(message: Message) -> Message:
+    """With an id for every call; which one a result without it answers is told above."""
+    parts = [
+        msgspec.structs.replace(part, call_id=part.call_id or "c") if isinstance(part, ToolCall | ToolResult) else part
+        for part in message.parts
+    ]
+    return msgspec.structs.replace(message, parts=tuple(parts))
+
+
+@given(st.lists(messages.map(_named), max_size=5))
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+    written = gemini.write(said)
+
+    read = gemini.read(written)
+
+    assert read == normal(said)
+    assert gemini.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+
+
+@given(st.lists(messages, max_size=5))
+def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
+    once = gemini.read(gemini.write(said))
+
+    assert gemini.read(gemini.write(once)) == once
+
+
+@given(st.lists(messages, max_size=4))
+def test_what_we_write_we_recognise(said: list[Message]) -> None:
+    written = gemini.write([Message.user("hi"), *said])
+
+    assert dialect_of(written) == "gemini"
+    assert {element_dialect(one) for one in written} == {"gemini"}
+
+
+# What strangers send
+
+_keys = st.sampled_from(
+    "role parts text thought thoughtSignature thought_signature functionCall function_call functionResponse id name"
+    " args response inlineData inline_data mimeType data fileData file_uri fileUri displayName executableCode"
+    " partMetadata palaver refusal value error output type content tool_call_id".split()
+)
+_words = st.sampled_from(["", "user", "model", "function", "text", "reasoning", "now", "\0", "\ud800", "data:;base64,"])
+_odd: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.just(1.5) | _words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=5),
+    max_leaves=16,
+)
+_element = st.fixed_dictionaries({"parts": st.lists(_odd, max_size=4)}, optional={"role": _words, "content": _odd})
+
+
+@given(st.lists(_element | _odd, max_size=3))
+def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
+    gemini.write(gemini.read(elements))
+
+
+def test_depth_length_and_number_cost_nothing() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [{"parts": deep}]
+    part, long = {"executableCode": deep}, "x" * 10_000_000
+    many = [call() for _ in range(20_000)]
+
+    (message,) = gemini.read([content("model", part, {"text": long})])
+    answered = gemini.read([content("model", *many), content("user", *[response() for _ in many])])
+
+    (kept, text) = message.parts
+    assert isinstance(kept, Data)
+    assert (kept.name, kept.value is part, text) == ("gemini:executableCode", True, Text(text=long))
+    assert [one.call_id for one in answered[0].tool_calls] == [
+        result.call_id for one in answered[1:] for result in one.tool_results
+    ]
+
+
+def test_arguments_that_are_not_json_say_so() -> None:
+    with pytest.raises(jsons.NotJson):
+        gemini.read([content("model", call(args={"a": Unwritable()}))])
+
+
+# The normal form: messages as LOSSES leave them
+
+
+def normal(said: Sequence[Message]) -> list[Message]:
+    read: list[Message] = []
+    called: set[str] = set()
+    for message in said:
+        if message.role == "tool":
+            read += [_result(result, message.name, called) for result in message.tool_results]
+            continue
+        role = "system" if message.role == "developer" else message.role
+        if not message.parts:
+            read.append(Message(role=role, parts=()))
+        for are_results, group in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
+            if are_results:
+                read += [_result(part, None, called) for part in group if isinstance(part, ToolResult)]
+            else:
+                read.append(Message(role=role, parts=_parts(group, called)))
+    return read
+
+
+def _result(result: ToolResult, name: str | None, called: set[str]) -> Message:
+    return Message(role="tool", parts=(result,), name=None if result.call_id in called else name or None)
+
+
+def _parts(group: Any, called: set[str]) -> tuple[Part, ...]:
+    parts: dict[Any, Part] = {}
+    for place, part in enumerate(group):
+        match part:
+            case Text(text="") | Reasoning(text="", encrypted=None | ""):
+                pass
+            case Text(text=words):
+                parts[place] = Text(text=words)
+            case ToolCall(call_id=call_id, name=name, parsed=value):
+                called.add(call_id)
+                args = value if isinstance(value, dict) else {"arguments": value}
+                arguments = msgspec.json.encode(args).decode()
+                parts.setdefault(call_id, ToolCall(call_id=call_id, name=name, arguments=arguments))
+            case File():
+                parts[place] = _file(part)
+            case _:
+                parts[place] = part
+    return tuple(parts.values())
+
+
+def _file(file: File) -> File:
+    told = {"media_type": file.media_type, "filename": file.filename}
+    if file.data or (file.url is None and file.file_id is None):
+        return File(**told, data=file.data or "")
+    if file.url is None and file.file_id is not None and "://" not in file.file_id:
+        return File(**told, file_id=file.file_id)
+    return File(**told, url=file.file_id if file.url is None else file.url)
