@@ -172,7 +172,7 @@ def _is_ours(part: _Object) -> bool:
         case "data":
             return "name" in part  # A value of null is left out when we write.
         case "file":
-            return "media_type" in part  # Ours always say it; an id alone is anybody's.
+            return "media_type" in part or ("file_id" in part and "modality" not in part)  # That is OpenTelemetry's.
         case _:
             return not part.keys().isdisjoint(("call_id", "media_type", "file_id", "encrypted"))
 
