@@ -118,3 +118,23 @@ def test_a_head_request_has_no_body(server: Served) -> None:
 
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.endswith(b"\r\n\r\n")
+
+
+def test_clients_that_leave_at_any_moment_disturb_nobody(server: Served) -> None:
+    reset = (socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # Gone at once, without a farewell.
+    stream = b'{"input":"[{\\"text\\":\\"a\\"},{\\"sleep\\":30}]","stream":true}'
+    asked = post(b"x").replace(SAY % b"x", stream).replace(b"Content-Length: 13", b"Content-Length: %d" % len(stream))
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as leaving:
+            leaving.sendall(asked if number % 4 == 0 else post(b"leaving"))
+            if number % 3 == 0:
+                leaving.recv(100)
+            if number % 2:
+                leaving.setsockopt(*reset)
+        if number % 20 == 0:
+            assert [said(answer) for answer in exchanged(server, post(b"staying"), answers=1)] == [b"staying"]
+
+    (alive,) = exchanged(server, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", answers=1)
+    assert b"palaver_runs_alive " in alive
+    troubled = [line for line in server.lines if "Traceback" in line or '"level":"error"' in line]
+    assert troubled == []

@@ -112,8 +112,9 @@ class Server:
         adapter, stream = found.endpoint.adapter, None
         assert adapter is not None
         try:
-            if found.workflow not in self.registry if found.workflow is not None else not found.endpoint.picks:
-                self.registry.find(found.workflow)  # Before the body is read.
+            named, picks = found.workflow, found.endpoint.picks
+            if (named is None and not picks) or (named is not None and named not in self.registry):
+                self.registry.find(named)  # Said before the body is read.
             if self.engine.alive >= self.settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self._read(exchange, found)

@@ -17,22 +17,26 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from palaver.protocols.base import Headers
 
-_waiting: list[tuple[RequestResponseCycle, bytes, Callable[[], None]]] = []
+_waiting: "list[tuple[Wire, bytes, Callable[[], None]]]" = []
 """Answers, and what is to be called when they are complete."""
 
 
 def wire_of(receive: Any) -> "Wire | None":
     """The wire under a request's `receive`."""
     cycle = getattr(receive, "__self__", None)
-    return Wire(cycle) if type(cycle) is RequestResponseCycle else None
+    if type(cycle) is not RequestResponseCycle:
+        return None
+    connection: Any = cycle.transport.get_protocol()
+    return Wire(cycle, connection) if connection is not None else None  # It was lost before we began.
 
 
 class Wire:
     """One request's way to the socket."""
 
-    __slots__ = ("_cycle", "_flow", "_transport")
+    __slots__ = ("_connection", "_cycle", "_flow", "_transport")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, connection: Any) -> None:
+        self._connection = connection  # Asked for now: a transport that was closed has forgotten it.
         self._cycle = cycle
         self._flow = cycle.flow
         self._transport = cycle.transport
@@ -42,13 +46,12 @@ class Wire:
         if self._cycle.disconnected:
             gone()
         else:
-            _connection(self._cycle).gone = gone
+            self._connection.gone = gone
 
     def unwatch(self, gone: Callable[[], None]) -> None:
         """Call it no more. The connection may be serving the next request by now."""
-        connection = _connection(self._cycle)
-        if connection.gone == gone:
-            connection.gone = None
+        if self._connection.gone == gone:
+            self._connection.gone = None
 
     @property
     def is_read(self) -> bool:
@@ -88,20 +91,25 @@ class Wire:
         if not _waiting:
             asyncio.get_running_loop().call_soon(write_all)
         whole = b"".join((STATUS_LINE[status], own, lines.encode("latin-1"), length, body))
-        _waiting.append((cycle, whole, cycle.on_response))
+        _waiting.append((self, whole, cycle.on_response))
         return True
+
+    def put(self, answer: bytes, complete: Callable[[], None]) -> None:
+        """Write an answer that waited, unless its client has left since."""
+        if self._transport.is_closing():
+            return
+        self._transport.write(answer)
+        # A request that came meanwhile has been started, and the connection is no longer idle.
+        if self._connection.cycle is self._cycle or self._connection.pipeline:
+            complete()
 
 
 def write_all() -> None:
     """Write what waits."""
     written = _waiting.copy()
     _waiting.clear()
-    for cycle, data, complete in written:
-        cycle.transport.write(data)
-        connection = _connection(cycle)
-        # A request that came meanwhile has been started, and the connection is no longer idle.
-        if connection.cycle is cycle or connection.pipeline:
-            complete()
+    for wire, data, complete in written:
+        wire.put(data, complete)
 
 
 class _Own:
@@ -115,7 +123,3 @@ def _lines(headers: list[tuple[bytes, bytes]]) -> bytes:
     if headers is not _Own.headers:
         _Own.headers, _Own.lines = headers, b"".join([b"%b: %b\r\n" % pair for pair in headers])
     return _Own.lines
-
-
-def _connection(cycle: RequestResponseCycle) -> Any:
-    return cycle.transport.get_protocol()
