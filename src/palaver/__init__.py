@@ -13,10 +13,9 @@ These are all the names that an application needs. Importing them loads neither 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palaver.core.conversations import read_conversation
+from palaver.core.extraction import extract_chat_messages, read_conversation
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.search import extract_chat_messages
 from palaver.core.usage import Usage
 from palaver.errors import Failure, PalaverError
 from palaver.workflows.context import Context

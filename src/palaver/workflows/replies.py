@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType
 from palaver.core import dialects, jsons
 from palaver.core.calls import Reply
 from palaver.core.events import Event, TextDelta
-from palaver.core.extraction import dialect_of
 from palaver.core.grammar import Given
 from palaver.core.messages import Message
 from palaver.core.parts import Data, Part, Text
+from palaver.core.recognition import dialect_of
 from palaver.core.usage import Usage
 from palaver.errors import BadStream, InvalidMessages
 from palaver.workflows.frameworks import Framework, Reader, framework_of

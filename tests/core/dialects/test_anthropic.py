@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from palaver.core import dialects
 from palaver.core.dialects import anthropic
-from palaver.core.extraction import element_dialect
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import element_dialect
 from tests.core.values import messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core import dialects
-from palaver.core.extraction import dialect_of, element_dialect
 from palaver.core.messages import Message
 from palaver.core.parts import Data, Text, ToolCall
+from palaver.core.recognition import dialect_of, element_dialect
 from palaver.errors import InvalidMessages
 from tests.core.values import Unwritable, messages
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from palaver.core import jsons
 from palaver.core.dialects import gemini
-from palaver.core.extraction import dialect_of, element_dialect
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import dialect_of, element_dialect
 from tests.core.values import Unwritable, messages
 
 

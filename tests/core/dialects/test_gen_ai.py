@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from palaver.core import jsons
 from palaver.core.dialects import gen_ai
-from palaver.core.extraction import dialect_of
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import dialect_of
 from tests.core.values import Unwritable, messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')

@@ -1,7 +1,7 @@
 """Message dialects: the shapes in which others write messages, read into ours and written back.
 
 One file each, all of one shape: `read(elements) -> list[Message]`, `write(messages) -> list`, and `LOSSES`, what does
-not survive the way there and back. Which dialect a value is in, extraction.py decides. What several share is in roles
+not survive the way there and back. Which dialect a value is in, recognition.py decides. What several share is in roles
 and pieces; the content of two large ones has a file of its own.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, Protocol, cast
 
 from palaver.core import jsons
 from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
-from palaver.core.extraction import Dialect, dialect_of, element_dialect, unwrapped, why_not
 from palaver.core.messages import Message
+from palaver.core.recognition import Dialect, dialect_of, element_dialect, unwrapped, why_not
 from palaver.errors import InvalidMessages
 
 

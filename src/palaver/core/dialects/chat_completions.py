@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from palaver.core.dialects.pieces import UNKNOWN_MEDIA, address, argument_text, content_of, file_at, result_text
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",

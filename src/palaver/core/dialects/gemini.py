@@ -24,9 +24,9 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",

@@ -25,9 +25,9 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor, element_dialect
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import actor, element_dialect
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages; one that says nothing gets an empty text",

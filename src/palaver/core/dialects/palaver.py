@@ -7,9 +7,9 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Data, Part
+from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = ()
 

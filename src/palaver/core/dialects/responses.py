@@ -13,7 +13,6 @@ from palaver.core.dialects import responses_content as content
 from palaver.core.dialects.pieces import Object, argument_text, content_of, given, listed, mapping, result_text, string
 from palaver.core.dialects.responses_content import RAW, is_itself
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import (
     APPROVAL_REQUEST,
@@ -26,6 +25,7 @@ from palaver.core.parts import (
     ToolCall,
     ToolResult,
 )
+from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "names and metadata of messages; the id of a message that says nothing itself",

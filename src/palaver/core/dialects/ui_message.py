@@ -23,7 +23,6 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import role_of
-from palaver.core.extraction import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import (
     APPROVAL_RESPONSE,
@@ -37,6 +36,7 @@ from palaver.core.parts import (
     ToolCall,
     ToolResult,
 )
+from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "names of messages; a developer's message becomes the system's; one without an id gets one",

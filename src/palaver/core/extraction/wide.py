@@ -1,6 +1,6 @@
 """The wide search: the conversation in a value, in any dialect, as messages of ours, and where it stood.
 
-The steps are those of search.py, with more names, and these differences. Any dialect counts, and one message alone
+The steps are those of strict.py, with more names, and these differences. Any dialect counts, and one message alone
 does too. A text that is JSON is opened, three times on one path at most, but never what somebody said. A list that
 holds just one list stands for that one. And a match has a side, that of the outermost key on its path which has one:
 with a preference the first match of that side wins, else the first without a side, else the first of the other.
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from palaver.core import dialects, jsons
-from palaver.core.extraction import Dialect, actor, dialect_of
+from palaver.core.extraction.strict import DEEPEST, Prefer
 from palaver.core.messages import Message
-from palaver.core.search import DEEPEST, Prefer
+from palaver.core.recognition import Dialect, actor, dialect_of
 from palaver.errors import InvalidMessages
 
 _Object = dict[str, Any]

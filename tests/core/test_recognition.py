@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.extraction import (
+from palaver.core.recognition import (
     KNOWN_ROLES,
     actor,
     dialect_of,

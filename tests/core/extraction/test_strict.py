@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.extraction import dialect_of, is_chat_messages
-from palaver.core.search import DEEPEST, extract_chat_messages
+from palaver.core.extraction.strict import DEEPEST, extract_chat_messages
+from palaver.core.recognition import dialect_of, is_chat_messages
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}

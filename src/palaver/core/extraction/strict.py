@@ -14,7 +14,7 @@ An object that is being visited, or was visited from no deeper, is passed over; 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from palaver.core.extraction import is_chat_messages
+from palaver.core.recognition import is_chat_messages
 
 Prefer = Literal["input", "output"]
 _Object = dict[str, Any]

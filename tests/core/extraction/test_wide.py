@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
+from tests.core.extraction.test_strict import PREFERENCES, A, U, nested, values
 
-from palaver.core.conversations import Conversation, read_conversation
+from palaver.core.extraction.strict import extract_chat_messages
+from palaver.core.extraction.wide import Conversation, read_conversation
 from palaver.core.messages import Message
-from palaver.core.search import extract_chat_messages
-from tests.core.test_search import PREFERENCES, A, U, nested, values
 
 ASKED, ANSWERED = (Message.user("hi"),), (Message.assistant("hello"),)
 
