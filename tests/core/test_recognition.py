@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.recognition import (
-    KNOWN_ROLES,
-    actor,
-    dialect_of,
-    element_dialect,
-    is_chat_messages,
-    unwrapped,
-    why_not,
-)
+from palaver.core.elements import KNOWN_ROLES, actor
+from palaver.core.recognition import Stretch, dialect_of, is_chat_messages, stretches, why_not
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}
@@ -253,18 +246,22 @@ def test_the_dialect_is_told(value: Any, dialect: str | None) -> None:
     assert dialect_of(value) == dialect
 
 
-def test_an_element_has_a_dialect_even_if_it_is_not_certain() -> None:
-    assert [element_dialect(REASONED), element_dialect({"role": "x", "content": "hi"}), element_dialect(5)] == [
-        "responses",
-        "chat-completions",
-        None,
+def test_a_list_is_cut_where_the_dialect_changes() -> None:
+    stranger = {"role": "x", "content": "hi"}
+
+    assert stretches([U, stranger, REASONED, CALL, A]) == [
+        Stretch("chat-completions", [U, stranger]),
+        Stretch("responses", [REASONED, CALL], 2),
+        Stretch("chat-completions", [A], 4),
     ]
+    assert stretches([stranger, REASONED]) is None
 
 
 def test_a_message_is_taken_out_of_its_wrapper() -> None:
-    assert unwrapped({"message": U}) is U
-    assert unwrapped(U) is U
-    assert unwrapped(5) == 5
+    value = [{"message": U}, A]
+
+    assert stretches(value) == [Stretch("chat-completions", [U, A])]
+    assert value == [{"message": U}, A]
 
 
 @pytest.mark.parametrize(
@@ -332,8 +329,7 @@ def test_what_is_messages_has_a_dialect(value: Any) -> None:
 def test_nothing_raises_whatever_the_value(value: Any) -> None:
     is_chat_messages(value)
     dialect_of(value)
-    element_dialect(value)
-    unwrapped(value)
+    stretches(value)
     why_not(value)
 
 

@@ -531,6 +531,21 @@ def test_a_call_in_pieces() -> None:
     ]
 
 
+def test_a_custom_tool_is_called_like_any_other() -> None:
+    called = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "sql", "input": "select 1"}
+    frames = [
+        frame("response.output_item.added", output_index=0, item={**called, "input": ""}),
+        frame("response.custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="select "),
+        frame("response.custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="1"),
+        frame("response.custom_tool_call_input.done", item_id="ctc_1", output_index=0, input="select 1"),
+        frame("response.output_item.done", output_index=0, item=called),
+        frame("response.output_item.done", item={**RESULT, "type": "custom_tool_call_output"}),
+    ]
+    turn = [[ToolCall(call_id="c1", name="sql", arguments="select 1")], [ToolResult(call_id="c1", output="12:00")]]
+
+    assert said(read(*lifecycle(*frames))) == said(read(*frames[-2:])) == turn
+
+
 def test_a_call_is_held_until_its_name_is_known() -> None:
     piece = frame("response.function_call_arguments.delta", item_id="fc_1", delta="{}")
 
@@ -820,10 +835,10 @@ def gist(events: list[Event]) -> list[Any]:
                 told[one.item] = ["result", one.call_id, text, one.is_error]
             case PartAdded(part=Refusal(text="")):
                 pass
+            case PartAdded(transient=True):
+                pass
             case PartAdded(part=File() as file):
                 told[one.item] = replace(file, detail=None)
-            case PartAdded(part=Data(), transient=True):
-                pass
             case PartAdded():
                 told[one.item] = one.part
             case RunFinished() | RunFailed() | RunCancelled():

@@ -10,8 +10,9 @@ Nothing here does I/O, reads a clock or makes a random number, and nothing here 
     fold                makes the whole reply out of a stream
     history             what may be believed of messages that a client sent
     descriptions        what a workflow says about itself
-    recognition         is this value messages, and in which dialect
+    elements            one element of a list: who speaks, does it say something, whose dialect is it
+    recognition         is this list messages, and in which dialect
     extraction/         the conversation in any value: strictly as it stands there, or read from every dialect
     dialects/           messages to and from the shapes that others use
-    ids, jsons          ids of bounded length; JSON that a stranger may have written
+    ids, jsons, kinds   ids of bounded length; JSON that a stranger may have written; what anybody's value really is
 """

@@ -17,6 +17,7 @@ MOST_KEYS = 10_000
 MOST_ITEMS = 100_000
 LONGEST_STRING = 4 * 1024 * 1024
 
+_SCALARS = (str, int, float, bool, type(None))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In JSON's text: escaped, or as it is.
 _WRITABLE = 256
@@ -53,11 +54,16 @@ def escaped(step: str) -> str:
 
 def parsed(text: str) -> Any:
     """The value of a JSON text, or the text itself where it is not JSON, or nested deeper than we read."""
+    value = opened(text)
+    return text if value is text or _is_deeper(value, text.count("[") + text.count("{"), DEEPEST) else value
+
+
+def opened(text: str) -> Any:
+    """The value of a JSON text of any depth that the parser takes, or the text itself."""
     try:
-        value = _decode(text)
+        return _decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return text
-    return text if _is_deeper(value, text.count("[") + text.count("{"), DEEPEST) else value
 
 
 def is_json(text: str) -> bool:
@@ -160,6 +166,25 @@ def plain(value: Any) -> Any:
     if _is_deeper(copy, text.count(b"[") + text.count(b"{"), _WRITABLE):
         raise NotJson(f"a {type(value).__name__} that is nested deeper than {_WRITABLE} levels")
     return copy
+
+
+def is_writable(value: Any) -> bool:
+    """Can it be written as JSON, just as it is?"""
+    if type(value) in _SCALARS:
+        return type(value) is not str or value.isascii() or _is_whole(value)
+    try:
+        text = _encode(value)
+    except Exception:  # Anybody's object may say anything of itself.
+        return False
+    return len(text) <= 2 * _WRITABLE or not _is_deeper(value, text.count(b"[") + text.count(b"{"), _WRITABLE)
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_read(value: _T) -> _T:

@@ -11,19 +11,41 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of a conversation."""
+class _Nothing(dict[str, Any]):
+    """The metadata of most messages: one empty dict for all of them, which therefore nobody may fill."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("A message is frozen: make a new one, Message(…, metadata={…}).")
+
+    __setitem__ = __ior__ = update = setdefault = _refuse  # pyright: ignore[reportAssignmentType]  # They only raise.
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]  # OpenAPI asks it of every default.
+
+
+NOTHING: dict[str, Any] = _Nothing()
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One turn of a conversation.
+
+    Not watched for cycles, as what it holds is JSON, which has none: a long conversation would keep the garbage
+    collector busier than its reader.
+    """
 
     role: Role
     parts: tuple[Part, ...]
     id: str | None = None
     name: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
         # Authors write lists; a frozen value holds a tuple, and equality must not depend on which was written.
-        if type(self.parts) is not tuple:
-            msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
+        if type(self.parts) is not tuple or self.metadata is not NOTHING:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
+        if not self.metadata:
+            msgspec.structs.force_setattr(self, "metadata", NOTHING)  # So that it is left out when written.
 
     @property
     def text(self) -> str:

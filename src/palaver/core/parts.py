@@ -7,7 +7,7 @@ import msgspec
 from palaver.core import jsons
 
 
-class Annotation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Annotation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A note on a stretch of text: where it comes from, or what it refers to."""
 
     kind: Literal["url", "file", "span"]
@@ -21,17 +21,20 @@ class Annotation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Part(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """What all parts share: their kind is the field `type` on the wire."""
+    """What all parts share: their kind is the field `type` on the wire.
+
+    Those of nothing but text are no business of the garbage collector's, which would look at them again and again.
+    """
 
 
-class Text(_Part, frozen=True, tag="text"):
+class Text(_Part, frozen=True, tag="text", gc=False):
     """Words meant for the reader."""
 
     text: str
     annotations: tuple[Annotation, ...] = ()
 
 
-class Reasoning(_Part, frozen=True, tag="reasoning"):
+class Reasoning(_Part, frozen=True, tag="reasoning", gc=False):
     """A model's thinking: shown folded, never part of the text."""
 
     text: str
@@ -39,7 +42,7 @@ class Reasoning(_Part, frozen=True, tag="reasoning"):
     """What the model's provider wants back untouched in the next turn."""
 
 
-class File(_Part, frozen=True, tag="file"):
+class File(_Part, frozen=True, tag="file", gc=False):
     """An image, a sound, a document: by `url`, as base64 `data`, or by the `file_id` of a stored file."""
 
     media_type: str
@@ -50,7 +53,7 @@ class File(_Part, frozen=True, tag="file"):
     detail: str | None = None
 
 
-class ToolCall(_Part, frozen=True, tag="tool-call"):
+class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
     """A tool that the workflow wants called."""
 
     call_id: str
@@ -72,7 +75,7 @@ class ToolResult(_Part, frozen=True, tag="tool-result"):
     is_error: bool = False
 
 
-class Refusal(_Part, frozen=True, tag="refusal"):
+class Refusal(_Part, frozen=True, tag="refusal", gc=False):
     """The model declines."""
 
     text: str

@@ -1,269 +1,169 @@
 """Is this value messages, and in which dialect? One test, used by replies, requests, tables and evaluators alike.
 
 Pure, total functions: whatever the value, nothing here raises. *Object* means dict and *list* means list; tuples, bytes
-and other Python objects are leaves and never match. The search for messages inside a larger value comes on top of this.
+and other Python objects are leaves and never match. The search for messages inside a larger value is extraction's.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeGuard, cast, get_args
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
 
-Dialect = Literal[
-    "langchain", "responses", "palaver", "gemini", "gen-ai", "ui-message", "anthropic", "chat-completions"
-]
-DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-"""In order of precedence: a list that mixes several has the name of the first that occurs in it."""
+import msgspec
 
-KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chatbot agent tool function".split())
+from palaver.core.elements import DIALECTS, Dialect, actor, inside, is_known, judge, says_something
+from palaver.core.kinds import honest, is_list, items, plain
 
-_Object = dict[str, Any]
-_PALAVER_PARTS = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
-_GEMINI_FIELDS = frozenset(
-    "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
-    " function_response inline_data file_data executable_code code_execution_result".split()
-)
-_GEN_AI_PARTS = frozenset("tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split())
-_ANTHROPIC_PARTS = frozenset("tool_use tool_result thinking redacted_thinking server_tool_use".split())
-_RESPONSES_PARTS = frozenset("input_text output_text input_image input_file".split())
-_LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
-_LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
+_OBJECT = (dict,)
+_TELL_LITTLE = ("chat-completions", "ui-message")
+
+
+class Stretch(msgspec.Struct, frozen=True, gc=False):
+    """Elements that stand together in one dialect, out of OpenInference's `{"message": {…}}` where they stood in it."""
+
+    dialect: Dialect
+    elements: list[Any]
+    start: int = 0
+    """The place of the first of them in the whole."""
+    shapes: Sequence[Any] = ()
+    """What `Shapes` gave for each of them; nothing if nobody was asked."""
+
+
+Shapes = Callable[[Dialect, list[Any]], list[Any]]
+"""Tells of each element at once what it certainly is in that dialect, which reads from that; None for one to judge.
+Plain text, written as in Chat Completions, a dialect may take along: hardly a list is without."""
 
 
 def is_chat_messages(value: object) -> bool:
     """The strict test: a list of nothing but messages, at least one of them by somebody we know."""
-    if not _is_list(value) or not value:
+    if not is_list(value):
         return False
+    try:
+        return _are_messages(items(value))
+    except Exception:  # Somebody's own objects, which cannot even be compared.
+        return _are_messages(honest(value))
+
+
+def _are_messages(elements: list[Any]) -> bool:
     known = False
-    for element in value:
-        who = actor(element) if _is_object(element) else None
-        if who is None or not _says_something(element):
+    for element in elements:
+        fields = element if type(element) in _OBJECT else plain(element)
+        if fields is None:
             return False
-        known = known or who.lower() in KNOWN_ROLES
+        role = fields.get("role")
+        who = role if type(role) is str and role else actor(fields)
+        if who is None or not (type(fields.get("content")) is str or says_something(fields)):
+            return False
+        known = known or is_known(who)
     return known
 
 
 def dialect_of(value: object) -> Dialect | None:
     """The dialect of a list of messages, or of one message; None where it is no such thing."""
-    elements = value if _is_list(value) else [value]
-    found: set[Dialect] = set()
-    certain = False
-    for element in elements:
-        judged = _judge(element)
-        if judged is None:
+    try:
+        return name_of(stretches(value))
+    except Exception:  # Somebody's own objects, which cannot even be compared.
+        return name_of(stretches(honest(value)))
+
+
+def name_of(found: Sequence[Stretch] | None) -> Dialect | None:
+    """The dialect of the whole: the first of the table that occurs in it."""
+    if not found:
+        return None
+    return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
+
+
+def stretches(value: object, shapes: Shapes | None = None) -> list[Stretch] | None:
+    """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
+    elements: list[Any] = items(value) if is_list(value) else [value]
+    first = plain(elements[0]) if elements else None
+    guess = judge(first)
+    if guess is None and (guess := judge(inside(first))) is not None:
+        elements = [_out(element) for element in elements]
+    if guess is None or (not guess[1] and all(map(_is_doubtful, elements))):
+        return None
+    dialect = guess[0]
+    if shapes is not None:
+        if dialect in _TELL_LITTLE:  # Plain text is written alike by others: the next ones may tell more.
+            near = [judge(plain(element)) or guess for element in elements[1:3] if not _is_plain(element)]
+            dialect = min([guess, *near], key=lambda verdict: DIALECTS.index(verdict[0]))[0] if near else dialect
+        seen = shapes(dialect, elements)
+        if seen and all(seen):
+            return [Stretch(dialect, elements, 0, seen)]
+        return _cut(elements, dialect, shapes, seen)
+    return _cut(elements, dialect, None, [])
+
+
+def _is_plain(element: Any) -> bool:
+    return type(element) in _OBJECT and type(element.get("content")) is str and "type" not in element
+
+
+def _is_doubtful(element: Any) -> bool:
+    """A row of `{role: admin, content}` or `{type: system, content}`, which makes nothing certain: a quick look."""
+    if type(element) not in _OBJECT or type(element.get("content")) is not str or "parts" in element:
+        return False
+    role = element.get("role")
+    if type(role) is str and role:
+        return "type" not in element and not is_known(role)
+    kind = element.get("type")
+    return (
+        (kind == "system" or kind == "tool" or kind == "function")  # noqa: PLR1714 - a tuple costs more
+        and not ("sender" in element or "author" in element or "lc" in element or "data" in element)
+        and not ("additional_kwargs" in element or "response_metadata" in element)
+    )
+
+
+def _cut(elements: list[Any], dialect: Dialect, shapes: Shapes | None, seen: list[Any]) -> list[Stretch] | None:
+    """Cut where the dialect changes: ask it for the shapes of what follows, and judge what has none.
+
+    What it was asked before, about all, is `seen`.
+    """
+    found: list[Stretch] = []
+    messages: list[Any] = []
+    known: list[Any] = []
+    start, certain, asked, shaped, size = 0, False, 0, 0, len(elements)
+    while (at := len(messages)) < len(elements):
+        asks = shapes is not None and asked < 8 + at // 32 + shaped // 4  # Where few have one, it seldom pays to ask.
+        if shapes is not None and asks:
+            seen = shapes(dialect, elements[at : at + size]) if asked or at else seen
+            run = seen if all(seen) else list(takewhile(bool, seen))
+            messages += elements[at : at + len(run)]
+            known += run
+            certain, shaped = certain or bool(run), shaped + len(run)
+            if run and len(run) == len(seen):
+                size *= 2
+                continue
+            at, asked, size = at + len(run), asked + 1, 64
+        message = plain(elements[at])
+        verdict = judge(message) or judge(message := inside(message))
+        if verdict is None:
             return None
-        found.add(judged[0])
-        certain = certain or judged[1]
-    return min(found, key=DIALECTS.index) if certain else None
+        if verdict[0] != dialect:
+            found += [Stretch(dialect, messages[start:], start, known[start:] or ())] if start < at else []
+            dialect, start = verdict[0], at
+            if asks:
+                continue  # There it may have a shape.
+        messages.append(message)
+        known += [] if shapes is None else [None]
+        certain = certain or verdict[1]
+    return [*found, Stretch(dialect, messages[start:], start, known[start:] or ())] if certain else None
 
 
-def element_dialect(element: object) -> Dialect | None:
-    """The dialect of one element of a list, certain or not."""
-    judged = _judge(element)
-    return judged[0] if judged else None
-
-
-def unwrapped(element: Any) -> Any:
-    """The message itself, out of OpenInference's `{"message": {…}}`."""
-    return element if _judge_bare(element) else _inside(element) or element
+def _out(element: Any) -> Any:
+    """The message out of OpenInference's `{"message": {…}}`, where it is nothing but that; the rest is judged."""
+    inner = element.get("message") if type(element) in _OBJECT and len(element) == 1 else None
+    return inner if type(inner) in _OBJECT else element
 
 
 def why_not(value: object) -> tuple[int | None, str]:
     """For a value that is no messages: the index of the first bad element, and what is wrong with it."""
-    if not _is_list(value):
+    if not is_list(value):
         return None, "is not a list of messages"
-    for index, element in enumerate(value):
-        if _judge(element) is None:
-            if not _is_object(element):
+    for index, element in enumerate(items(value)):
+        message = plain(element)
+        if judge(message) is None and judge(inside(message)) is None:
+            if message is None:
                 return index, "is not an object"
-            if actor(element) is None:
+            if actor(message) is None:
                 return index, "has no role"
             return index, "says nothing that we can read (content, parts, tool_calls …)"
     return None, "has no message with a known role"
-
-
-def actor(element: Mapping[str, Any]) -> str | None:
-    """Who speaks: any role at all, or a sender or author whose name is a known role."""
-    role = element.get("role")
-    if isinstance(role, str) and role:
-        return role
-    for key in ("sender", "author"):
-        who = element.get(key)
-        if isinstance(who, str) and who.lower() in KNOWN_ROLES:
-            return who
-    return None
-
-
-def _says_something(element: _Object) -> bool:
-    """The other half of the strict test."""
-    if "content" in element:
-        content = element["content"]
-        if content is None or isinstance(content, str) or _is_strings_and_objects(content):
-            return True
-        if _is_object(content) and isinstance(content.get("type"), str):
-            return True
-    delta = element.get("delta")
-    return (
-        isinstance(element.get("text"), str)
-        or isinstance(element.get("message"), str)
-        or _is_strings_and_objects(element.get("parts"))
-        or _is_objects(element.get("tool_calls"))
-        or _is_object(element.get("function_call"))
-        or isinstance(element.get("tool_call_id"), str)
-        or (_is_object(delta) and isinstance(delta.get("content"), str))
-    )
-
-
-# Which dialect an element is in, and whether it alone makes certain that this is a conversation
-
-
-def _judge(element: object) -> tuple[Dialect, bool] | None:
-    return _judge_bare(element) or _judge_bare(_inside(element))
-
-
-def _judge_bare(element: object) -> tuple[Dialect, bool] | None:
-    if not _is_object(element):
-        return None
-    who = actor(element)
-    if who is None or not _says_something(element):
-        return _judge_item(element, has_actor=who is not None)
-    known = who.lower() in KNOWN_ROLES
-    parts, content = element.get("parts"), element.get("content")
-    if _is_list(parts) and (parts or "content" not in element):
-        by_parts = _judge_parts(parts)
-        if by_parts is not None:
-            return by_parts, known
-    if type(content) is str and "type" not in element:
-        return "chat-completions", known  # By far the most common: nothing more to look at.
-    return _judge_content(element, content, known=known)
-
-
-def _inside(element: object) -> object:
-    return element.get("message") if _is_object(element) and actor(element) is None else None
-
-
-def _judge_content(element: _Object, content: object, *, known: bool) -> tuple[Dialect, bool]:
-    parts = _objects(content)
-    of_anthropic = any(_kind(part) in _ANTHROPIC_PARTS or _is_object(part.get("source")) for part in parts)
-    is_message = _kind(element) == "message"
-    if is_message and "stop_reason" in element:
-        of_anthropic = True
-    if is_message and known and not of_anthropic:
-        return "responses", True
-    if any(_kind(part) in _RESPONSES_PARTS for part in parts):
-        return "responses", True
-    return ("anthropic" if of_anthropic else "chat-completions"), known
-
-
-def _judge_parts(parts: list[Any]) -> Dialect | None:
-    objects = _objects(parts)
-    typed = len(objects) == len(parts) and all(map(_kind, objects))
-    if typed and all(part["type"] in _PALAVER_PARTS for part in objects) and any(map(_is_ours, objects)):
-        return "palaver"
-    if any("type" not in part and any(field in part for field in _GEMINI_FIELDS) for part in objects):
-        return "gemini"
-    if any(map(_is_gen_ai, objects)):
-        return "gen-ai"
-    return "ui-message" if typed else None  # Text and reasoning alone look the same in ours; it reads both alike.
-
-
-def _is_ours(part: _Object) -> bool:
-    match part["type"]:
-        case "refusal":
-            return "text" in part
-        case "data":
-            return "name" in part  # A value of null is left out when we write.
-        case "file":
-            return "media_type" in part or ("file_id" in part and "modality" not in part)  # That is OpenTelemetry's.
-        case _:
-            return not part.keys().isdisjoint(("call_id", "media_type", "file_id", "encrypted"))
-
-
-def _is_gen_ai(part: _Object) -> bool:
-    kind = _kind(part)
-    if kind in _GEN_AI_PARTS or (kind == "file" and "modality" in part):
-        return True
-    return kind in ("text", "reasoning") and "content" in part and "text" not in part
-
-
-def _judge_item(element: _Object, *, has_actor: bool) -> tuple[Dialect, bool] | None:
-    """What has no actor, or says nothing as a message: an item of Responses, or one of LangChain's own forms."""
-    langchain = None if has_actor else _judge_langchain(element)
-    if langchain is not None:
-        return "langchain", langchain
-    item = _judge_response_item(element)
-    return ("responses", item) if item is not None else None
-
-
-def _judge_langchain(element: _Object) -> bool | None:
-    """Certain or not, for a LangChain message; None for anything else."""
-    version, kwargs, path = element.get("lc"), element.get("kwargs"), element.get("id")
-    if isinstance(version, int) and version == 1 and _is_list(path) and path and isinstance(path[-1], str):
-        named = path[-1].endswith(("Message", "MessageChunk"))
-        return True if named and _is_object(kwargs) and _is_said(kwargs.get("content")) else None
-    kind = _kind(element)
-    if kind not in _LANGCHAIN_TYPES and kind not in _LANGCHAIN_CHUNKS:
-        return None
-    data = element.get("data")
-    if _is_object(data) and _is_said(data.get("content")):
-        return True
-    if not _is_said(element.get("content")):
-        return None
-    extras = _is_object(element.get("additional_kwargs")) or _is_object(element.get("response_metadata"))
-    return extras or kind in ("human", "ai") or kind in _LANGCHAIN_CHUNKS
-
-
-def _judge_response_item(element: _Object) -> bool | None:
-    """Certain or not, for an item of Responses; None for anything else."""
-    kind = _kind(element)
-    given: Callable[[str], bool] = lambda key: isinstance(element.get(key), str)  # noqa: E731 - three words, used below
-    match kind:
-        case "function_call":
-            return True if given("name") and given("arguments") else None
-        case "custom_tool_call":
-            return True if given("name") and given("input") else None
-        case "function_call_output" | "custom_tool_call_output":
-            return True if given("call_id") and "output" in element else None
-        case "reasoning":
-            told = _is_list(element.get("summary")) or _is_list(element.get("content")) or given("encrypted_content")
-            return False if told else None
-        case "mcp_approval_response" if given("approval_request_id"):
-            return True
-        case "palaver:data" | "palaver:file":
-            return True if given("name") or given("media_type") else None
-        case _:
-            other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
-            return False if other and given("id") else None
-
-
-# Shapes
-
-
-def _is_object(value: object) -> TypeGuard[_Object]:
-    return isinstance(value, dict)
-
-
-def _is_list(value: object) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
-def _kind(value: _Object) -> str:
-    """Its `type`, or nothing."""
-    kind = value.get("type")
-    return kind if isinstance(kind, str) else ""
-
-
-def _is_said(value: object) -> bool:
-    return isinstance(value, str | list)
-
-
-def _objects(value: object) -> list[_Object]:
-    if _is_object(value):
-        return [value]
-    return [item for item in value if _is_object(item)] if _is_list(value) else []
-
-
-def _is_objects(value: object) -> bool:
-    return _is_list(value) and all(isinstance(item, dict) for item in value)
-
-
-def _is_strings_and_objects(value: object) -> bool:
-    return _is_list(value) and all(isinstance(item, str | dict) for item in cast("list[object]", value))

@@ -57,7 +57,7 @@ class Arrivals:
                 yield from self._think(self._items.found("reasoning", frame), "summary", at, delta)
             case "response.reasoning_text.delta":
                 yield from self._think(self._items.found("reasoning", frame), "content", index, delta)
-            case "response.function_call_arguments.delta":
+            case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self._argue(self._items.found("function_call", frame), delta)
             case "response.output_item.added":
                 yield from self._added(mapping(frame.get("item")), frame)
@@ -123,7 +123,7 @@ class Arrivals:
         match fields.get("type"):
             case "message" | "reasoning" as kind:
                 self._items.found(kind, frame, given)
-            case "function_call":
+            case "function_call" | "custom_tool_call":
                 item = self._items.found("function_call", frame, given)
                 if name := string(fields.get("name")):
                     yield from self._call(item, name, fields)
@@ -137,8 +137,10 @@ class Arrivals:
             case "reasoning":
                 yield from self._reasoning_done(fields, frame)
             case "function_call":
-                yield from self._call_done(fields, frame)
-            case "function_call_output":
+                yield from self._call_done(fields, argument_text(fields.get("arguments")), frame)
+            case "custom_tool_call":
+                yield from self._call_done(fields, argument_text(fields.get("input")), frame)
+            case "function_call_output" | "custom_tool_call_output":
                 self._items.count += 1
                 yield from self._result(fields)
             case _:
@@ -258,9 +260,8 @@ class Arrivals:
             if item.call_id:
                 yield ToolDelta(item=item.name, delta=delta)
 
-    def _call_done(self, fields: Object, frame: Object) -> Iterator[Event]:
+    def _call_done(self, fields: Object, arguments: str, frame: Object) -> Iterator[Event]:
         given = string(fields.get("id")) or string(fields.get("call_id")) or ""
-        arguments = argument_text(fields.get("arguments"))
         known = self._items.known(given)
         named = string(fields.get("call_id"))
         if known and self._was_said("function_call", given, arguments) and known.named in (named, None):

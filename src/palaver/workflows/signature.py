@@ -19,8 +19,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from palaver.core.elements import Dialect
 from palaver.core.messages import Message
-from palaver.core.recognition import Dialect
 from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
 from palaver.workflows.annotations import bare, hints_of, members_of, notes_of
 from palaver.workflows.callables import definition

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import dialects
+from palaver.core import dialects, jsons
 from palaver.core.dialects import anthropic
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import element_dialect
+from palaver.core.recognition import dialect_of
 from tests.core.values import messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
@@ -489,7 +489,7 @@ def test_what_came_back_once_comes_back_whole(spoken: list[Message]) -> None:
 @given(messages)
 def test_what_we_write_is_recognised_or_reads_alike(spoken: Message) -> None:
     for element in anthropic.write([spoken]):
-        dialect = element_dialect(element)
+        dialect = dialect_of(element)
 
         assert dialect in ("anthropic", "chat-completions")
         if dialect == "chat-completions":
@@ -531,19 +531,26 @@ def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
         other.write(read)
 
 
-def test_depth_and_length_cost_nothing() -> None:
+def test_length_costs_nothing() -> None:
+    long = "x" * 10_000_000
+
+    assert anthropic.read([said("assistant", CALL, text(long)), said("user", answer(long))]) == [
+        Message.assistant(NOW, long),
+        Message.tool("c", long),
+    ]
+
+
+@pytest.mark.parametrize("block", [{"type": "x", "value": 5}, answer(5), {**CALL, "input": 5}])
+def test_what_could_never_be_written_is_not_read(block: dict[str, Any]) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "x", "content": deep}]
-    part, long = {"type": "x", "value": deep}, "x" * 10_000_000
+    element = said("assistant", {key: deep if value == 5 else value for key, value in block.items()})
 
-    (message, result) = anthropic.read([said("assistant", part, text(long)), said("user", answer(deep))])
-
-    (kept, words) = message.parts
-    (output,) = result.tool_results
-    assert isinstance(kept, Data)
-    assert (kept.name, kept.value is part, words) == ("anthropic:x", True, Text(text=long))
-    assert output.output is deep
+    with pytest.raises(jsons.NotJson):
+        anthropic.read([element])
+    with pytest.raises(jsons.NotJson):
+        anthropic.read([element], 0, anthropic.shapes([element]))
 
 
 # The normal form: messages as LOSSES leave them

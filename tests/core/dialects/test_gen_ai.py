@@ -407,23 +407,40 @@ def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
     assert {dialect_of(one) for one in written} <= {"gen-ai", "palaver"}
 
 
-def test_only_arguments_that_are_not_json_are_refused() -> None:
-    with pytest.raises(jsons.NotJson, match="Unwritable has no JSON form"):
-        gen_ai.read([{"role": "assistant", "parts": [{**CALL, "arguments": {"a": Unwritable()}}]}])
-
-
-def test_depth_and_length_cost_nothing() -> None:
+def _deep() -> Any:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "text", "content": deep}]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {**CALL, "arguments": {"a": Unwritable()}},
+        response(Unwritable()),
+        response(_deep()),
+        text("", data={"name": "chart", "value": Unwritable()}),
+        {"type": "x", "value": _deep()},
+        Unwritable(),
+    ],
+    ids=["arguments", "a result", "a deep result", "our own data", "a deep part", "an object"],
+)
+def test_only_what_could_never_be_written_is_refused(part: Any) -> None:
+    with pytest.raises(jsons.NotJson):
+        gen_ai.read([{"role": "assistant", "parts": [part]}])
+
+
+def test_what_is_kept_is_not_copied() -> None:
     long = "x" * 10_000_000
-    element = {"role": "assistant", "parts": [{"type": "x", "value": deep}, text(long), response(deep)]}
+    element = {"role": "assistant", "parts": [{"type": "x", "value": [long]}, text(long), response([long])]}
 
     (message, result) = gen_ai.read([element])
 
     (kept, said), (answer,) = message.parts, result.tool_results
     assert isinstance(kept, Data)
-    assert (kept.value is element["parts"][0], said, answer.output is deep) == (True, Text(text=long), True)
+    assert (kept.value is element["parts"][0], said) == (True, Text(text=long))
+    assert answer.output is element["parts"][2]["response"]
     assert gen_ai.write([message])[0]["parts"][0] is kept.value
 
 

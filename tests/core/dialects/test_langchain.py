@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palaver.core import jsons
 from palaver.core.dialects import langchain
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import messages
+from tests.core.values import Unwritable, messages
 
 PNG = "data:image/png;base64,AAAA"
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
@@ -102,6 +103,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
                 {"type": "reasoning", "reasoning": "b", "extras": {"signature": "z"}},
                 {"type": "reasoning", "summary": [{"text": "c"}, {"text": "d"}], "encrypted_content": "w"},
                 {"type": "reasoning_content", "reasoning_content": {"text": "e", "signature": "v"}},
+                {"type": "reasoning", "text": "g"},
                 {"type": "reasoning", "encrypted_content": "u"},
                 {"type": "reasoning", "summary": []},
                 {"type": "thinking", "thinking": ""},
@@ -114,6 +116,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
             Reasoning(text="b", encrypted="z"),
             Reasoning(text="c\n\nd", encrypted="w"),
             Reasoning(text="e", encrypted="v"),
+            Reasoning(text="g"),
             Reasoning(text="", encrypted="u"),
             "f",
         ),
@@ -165,11 +168,19 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
         ),
     ),
     "any other block, with its raw value": (
-        ai([{"type": "server_tool_call", "x": 1}, {"type": "document", "source": {"type": "text", "data": "a"}}, {}]),
+        ai(
+            [
+                {"type": "server_tool_call", "x": 1},
+                {"type": "document", "source": {"type": "text", "data": "a"}},
+                {},
+                {"type": "thinking"},
+            ]
+        ),
         Message.assistant(
             Data(name="langchain:server_tool_call", value={"type": "server_tool_call", "x": 1}),
             Data(name="langchain:document", value={"type": "document", "source": {"type": "text", "data": "a"}}),
             Data(name="langchain:part", value={}),
+            Data(name="langchain:thinking", value={"type": "thinking"}),
         ),
     ),
     "calls": (
@@ -264,6 +275,22 @@ def test_a_function_answers_the_call_of_its_name_and_a_removal_is_no_message() -
         Message(role="tool", name="now", parts=(ToolResult(call_id="call_0_0", output="12:00"),)),
         Message(role="tool", name="later", parts=(ToolResult(call_id="", output="?"),)),
     ]
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        ai([{"type": "x", "value": Unwritable()}]),
+        ai([Unwritable()]),
+        ai([{"type": "image", "x": Unwritable()}]),
+        ai(tool_calls=[now(args={"a": Unwritable()})]),
+        {"type": "tool", "content": [{"type": "image", "url": "u", "x": Unwritable()}], "tool_call_id": "c"},
+    ],
+    ids=["a block", "an object", "a file that is none", "arguments", "a result"],
+)
+def test_only_what_could_never_be_written_is_refused(element: Any) -> None:
+    with pytest.raises(jsons.NotJson):
+        langchain.read([element])
 
 
 def flat(kind: str, content: Any, **fields: Any) -> dict[str, Any]:

@@ -58,9 +58,30 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
             {"role": "user", "parts": [{"type": "file"}, {"type": "file", "media_type": "text/plain"}]},
             Message.user(Data(name="palaver:file", value={"type": "file"}), File(media_type="text/plain")),
         ),
+        (
+            {"role": "user", "parts": [{"type": "text", "text": "a", "\ud800": 1}, {"type": "data", "name": "n"}]},
+            Message.user(Data(name="palaver:text", value={"type": "text", "text": "a", "\ufffd": 1}), Data(name="n")),
+        ),
+        (
+            {
+                "role": "assistant",
+                "parts": [{"type": "tool-call", "call_id": "c", "name": "f"}],
+                "tool_calls": [{"id": "c", "name": "f"}, {"id": "d", "name": "g"}],
+            },
+            Message.assistant(ToolCall(call_id="c", name="f"), ToolCall(call_id="d", name="g")),
+        ),
         ({"role": "user", "parts": [], "id": 5, "name": 6, "metadata": 7}, Message(role="user", parts=())),
     ],
-    ids=["a synonym", "an author", "an unknown role", "a field to come", "a part that does not fit", "odd fields"],
+    ids=[
+        "a synonym",
+        "an author",
+        "an unknown role",
+        "a field to come",
+        "a part that does not fit",
+        "half a character",
+        "calls beside the parts",
+        "odd fields",
+    ],
 )
 def test_what_others_write_in_our_dialect_is_read_as_far_as_it_goes(element: dict[str, Any], message: Message) -> None:
     assert palaver.read([element]) == [message]

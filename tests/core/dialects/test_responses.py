@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import responses
+from palaver.core.jsons import NotJson
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import messages
+from tests.core.values import Unwritable, messages
 
 PNG = "data:image/png;base64,AAAA"
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz": 1}')
@@ -245,14 +246,59 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
     ),
     "any other item, with its raw value": (
-        [{"type": "web_search_call", "id": "w"}, {"type": "custom_tool_call", "name": "f", "input": "x"}, 5],
+        [{"type": "web_search_call", "id": "w"}, {"type": "custom_tool_call", "name": "f", "input": 5}, 5],
         [
             Message.assistant(
                 Data(name="responses:web_search_call", value={"type": "web_search_call", "id": "w"}),
-                Data(name="responses:custom_tool_call", value={"type": "custom_tool_call", "name": "f", "input": "x"}),
+                Data(name="responses:custom_tool_call", value={"type": "custom_tool_call", "name": "f", "input": 5}),
                 Data(name="responses:item", value=5),
             )
         ],
+    ),
+    "custom tools": (
+        [
+            {"type": "custom_tool_call", "id": "i", "call_id": "c", "name": "sql", "input": "select  1"},
+            {"type": "custom_tool_call", "id": "d", "name": "sql", "input": ""},
+            {"type": "custom_tool_call", "name": "sql", "input": "{}"},
+            {"type": "custom_tool_call_output", "id": "o", "call_id": "c", "output": "1"},
+            {"type": "custom_tool_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "x"}]},
+            {"type": "custom_tool_call_output", "call_id": "e"},
+        ],
+        [
+            Message.assistant(
+                ToolCall(call_id="c", name="sql", arguments="select  1"),
+                ToolCall(call_id="d", name="sql"),
+                ToolCall(call_id="call_2", name="sql", arguments="{}"),
+            ),
+            Message.tool("c", "1"),
+            Message.tool("d", [{"type": "input_text", "text": "x"}]),
+            Message.assistant(
+                Data(
+                    name="responses:custom_tool_call_output", value={"type": "custom_tool_call_output", "call_id": "e"}
+                )
+            ),
+        ],
+    ),
+    "parts, which win over content": (
+        [
+            {
+                "type": "message",
+                "role": "user",
+                "content": "no",
+                "parts": [{"type": "text", "text": "a"}, {"text": "b"}, "c", {"type": "text", "content": "d"}],
+            },
+            {"type": "message", "role": "assistant", "parts": [{"type": "reasoning", "text": "hm"}, {"text": ""}]},
+            {"type": "message", "role": "user", "content": "yes", "parts": []},
+        ],
+        [
+            Message.user("a", "b", "c", "d"),
+            Message.assistant(Reasoning(text="hm")),
+            Message.user("yes"),
+        ],
+    ),
+    "one part by itself": (
+        [{"type": "message", "role": "user", "content": {"type": "input_text", "text": "hi"}}],
+        [Message.user("hi")],
     ),
     "calls of another dialect in a message": (
         [
@@ -279,6 +325,37 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 @pytest.mark.parametrize(("items", "said"), READ.values(), ids=READ)
 def test_items_are_read(items: list[Any], said: list[Message]) -> None:
     assert responses.read(items) == said
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        asked({"type": "x", "value": Unwritable()}),
+        output("c", output=Unwritable()),
+        {"type": "message", "role": "tool", "content": [{"type": "x", "value": Unwritable()}]},
+        {"type": "web_search_call", "id": "w", "action": Unwritable()},
+        {"type": "palaver:data", "name": "n", "value": Unwritable()},
+        {"type": "mcp_approval_response", "approval_request_id": "c", "approve": Unwritable()},
+    ],
+)
+def test_what_is_no_json_is_not_kept(item: Any) -> None:
+    with pytest.raises(NotJson):
+        responses.read([item])
+
+
+def test_data_that_is_no_json_is_written_as_ours() -> None:
+    video, search = {"type": "input_video", "of": Unwritable()}, {"type": "web_search_call", "of": Unwritable()}
+
+    assert responses.write(
+        [
+            Message.user(Data(name="responses:input_video", value=video)),
+            Message.assistant(Data(name="responses:web_search_call", value=search)),
+        ]
+    ) == [asked(), {"type": "palaver:data", "name": "responses:web_search_call", "value": search}]
+
+
+def test_what_can_be_written_though_it_is_no_plain_json_is_kept_plain() -> None:
+    assert responses.read([output("c", output={"a": "\ud800"})]) == [Message.tool("c", {"a": "\ufffd"})]
 
 
 A, B = spoken("a", id="a"), spoken("b", id="b")
@@ -340,6 +417,7 @@ def test_items_of_one_turn_are_one_message_that_knows_where_it_begins(
     items: list[Any], said: list[tuple[Message, int]]
 ) -> None:
     assert responses.read_indexed(items) == said
+    assert responses.read_indexed(items, 3) == [(message, index + 3) for message, index in said]
 
 
 WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
@@ -496,6 +574,10 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
     "a foreign part, as it was": (
         Message.user(Data(name="responses:input_video", value={"type": "input_video", "url": "u"})),
         [asked({"type": "input_video", "url": "u"})],
+    ),
+    "a custom tool's call as a function's": (
+        Message.assistant(ToolCall(call_id="c", name="sql", arguments="select 1")),
+        [{"type": "function_call", "call_id": "c", "name": "sql", "arguments": "select 1"}],
     ),
     "no call that was only data": (
         Message.assistant(

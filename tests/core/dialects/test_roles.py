@@ -3,8 +3,8 @@
 import pytest
 
 from palaver.core.dialects.roles import role_of
+from palaver.core.elements import KNOWN_ROLES
 from palaver.core.messages import Role
-from palaver.core.recognition import KNOWN_ROLES
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,9 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "parts of version 4": (
         [
+            {"type": "reasoning", "reasoning": "Hm.", "details": [{"type": "text", "text": "Hm."}]},
+            {"type": "file", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "file", "data": "AAAA", "filename": "a"},
             {
                 "type": "tool-invocation",
                 "toolInvocation": {
@@ -193,9 +196,17 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
                     "args": {"tz": 1},
                     "result": "12",
                 },
-            }
+            },
         ],
-        [Message.assistant(NOW), Message.tool("c", "12")],
+        [
+            Message.assistant(
+                Reasoning(text="Hm."),
+                File(media_type="image/png", data="AAAA"),
+                File(media_type="application/octet-stream", data="AAAA", filename="a"),
+                NOW,
+            ),
+            Message.tool("c", "12"),
+        ],
     ),
     "parts of model messages": (
         [
@@ -253,6 +264,33 @@ def test_only_the_first_of_the_pieces_has_the_id_and_the_metadata() -> None:
 )
 def test_text_in_our_own_dialect_is_read_as_there(element: dict[str, Any], message: Message) -> None:
     assert ui_message.read([element]) == [message]
+
+
+CHAT_CALL = {"id": "c", "function": {"name": "now", "arguments": '{"tz":1}'}}
+
+
+@pytest.mark.parametrize(
+    ("element", "said"),
+    [
+        ({"parts": [text("a")], "tool_calls": [CHAT_CALL]}, [Message.assistant("a", NOW)]),
+        (
+            {"parts": [tool("output-available", output=1), text("a")], "tool_calls": [CHAT_CALL]},
+            [Message.assistant(NOW), Message.tool("c", 1), Message.assistant("a")],
+        ),
+        ({"parts": [], "tool_calls": [CHAT_CALL]}, [Message.assistant(NOW)]),
+        ({"parts": [], "text": "a"}, [Message.assistant("a")]),
+        ({"parts": [text("a")], "text": "b"}, [Message.assistant("a")]),
+        ({"role": "tool", "tool_call_id": "c", "parts": [text("12")]}, [Message.tool("c", "12")]),
+        (
+            {"role": "now", "tool_call_id": "c", "parts": [text("12")]},
+            [Message(role="tool", name="now", parts=(ToolResult(call_id="c", output="12"),))],
+        ),
+        ({"parts": [text("a")], "tool_call_id": "c"}, [Message.assistant("a")]),
+    ],
+    ids=["calls", "a known call", "only calls", "only text", "text", "a result", "a tool's name", "no result"],
+)
+def test_what_chat_completions_have_beside_the_parts_is_read(element: dict[str, Any], said: list[Message]) -> None:
+    assert ui_message.read([{"role": "assistant", **element}]) == said
 
 
 def ui(role: str, *parts: Any, number: int = 0, **fields: Any) -> dict[str, Any]:

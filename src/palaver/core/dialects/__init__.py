@@ -1,18 +1,23 @@
 """Message dialects: the shapes in which others write messages, read into ours and written back.
 
-One file each, all of one shape: `read(elements) -> list[Message]`, `write(messages) -> list`, and `LOSSES`, what does
-not survive the way there and back. Which dialect a value is in, recognition.py decides. What several share is in roles
-and pieces; the content of two large ones has a file of its own.
+One file each, all of one shape: `shapes(elements) -> list`, `read(elements, start, shapes) -> list[Message]`,
+`write(messages) -> list`, and `LOSSES`, what does not survive the way there and back. `start` is the place of the first
+element in the whole: what has no id is named by its place. Which dialect a value is in, recognition.py decides. What
+several share is in roles and pieces; the content of two large ones has a file of its own.
+
+Nearly all elements have one of a few usual shapes. They are written down as types (usual/), so that one call of
+msgspec's tells of a whole list which elements have them, and they are read from what it gives; any other element is
+read the long way, field by field. Both ways give the same messages: the first is there to be fast.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from palaver.core import jsons
 from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
+from palaver.core.elements import Dialect
 from palaver.core.messages import Message
-from palaver.core.recognition import Dialect, dialect_of, element_dialect, unwrapped, why_not
+from palaver.core.recognition import Stretch, stretches, why_not
 from palaver.errors import InvalidMessages
 
 
@@ -21,7 +26,9 @@ class _Dialect(Protocol):
 
     LOSSES: Sequence[str]
 
-    def read(self, elements: Sequence[Any]) -> list[Message]: ...
+    def shapes(self, elements: list[Any]) -> list[Any]: ...
+
+    def read(self, elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]: ...
 
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
@@ -40,24 +47,35 @@ READABLE: dict[Dialect, _Dialect] = {
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
-    elements = _elements(value)
-    if elements and dialect_of(value) is None:
+    if value == []:
+        return []
+    found = recognised(value)
+    if found is None:
         index, why = why_not(value)
         where = f"{pointer}/{index}" if index is not None else pointer
         subject = f"Message {index}" if index is not None else "The history"
         raise InvalidMessages(f"{subject} {why}.", pointer=where)
+    try:
+        return read_stretches(found)
+    except jsons.NotJson as error:
+        raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
+
+
+def recognised(value: object) -> list[Stretch] | None:
+    """A list of messages, or one message, by dialect, with their usual shapes; None where it is no messages."""
+    return stretches(value, _shapes)
+
+
+def _shapes(dialect: Dialect, elements: list[Any]) -> list[Any]:
+    return READABLE[dialect].shapes(elements)
+
+
+def read_stretches(found: Sequence[Stretch]) -> list[Message]:
+    """The messages of what was recognised; NotJson where it holds what is none."""
     messages: list[Message] = []
-    for dialect, group in groupby(map(unwrapped, elements), element_dialect):
-        assert dialect is not None  # Every element was judged above.
-        try:
-            messages += READABLE[dialect].read(list(group))
-        except jsons.NotJson as error:
-            raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
+    for stretch in found:
+        messages += READABLE[stretch.dialect].read(stretch.elements, stretch.start, stretch.shapes)
     return messages
-
-
-def _elements(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:

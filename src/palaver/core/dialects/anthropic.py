@@ -4,7 +4,7 @@ Tool results live in a user's message, before what the user says: reading cuts t
 do not know, a provider's own tools among it, is kept raw. Our own addition is the block `palaver:data`.
 """
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -20,15 +20,18 @@ from palaver.core.dialects.pieces import (
     content_of,
     file_at,
     given,
+    kept,
     listed,
     mapping,
     result_text,
     string,
 )
-from palaver.core.dialects.roles import role_of
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import anthropic as usual
+from palaver.core.dialects.usual.anthropic import TEXTS, base64, output
+from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",
@@ -43,12 +46,32 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "anthropic:"
+_THOUGHTS = ("thinking", "reasoning")
+_FROM_THE_WEB = ("web_search_result_location", "search_result_location")
+_FROM_A_FILE = ("char_location", "page_location", "content_block_location")
 _RESULT_BLOCKS = frozenset("text image document search_result tool_reference".split())
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, thinking, calls, results and files as the Anthropic SDKs write them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element, and one more for every tool result in it."""
-    return [message for index, element in enumerate(elements) for message in _messages(mapping(element), index)]
+    if shapes and all(shapes):
+        return usual.read(shapes)
+    messages: list[Message] = []
+    place = 0
+    for has_shape, run in groupby(shapes or [None] * len(elements), bool):
+        few = list(run)
+        if has_shape:
+            messages += usual.read(few)
+        else:
+            for index in range(place, place + len(few)):
+                messages += _messages(mapping(elements[index]), start + index)
+        place += len(few)
+    return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -67,21 +90,22 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return written
 
 
-# Reading
+# Reading, the long way
 
 
 def _messages(element: Object, index: int) -> list[Message]:
-    role, name = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
-    own_name, content = string(element.get("name")), content_of(element)
-    name = name if own_name is None else own_name
+    written, name, own_id = element.get("role"), string(element.get("name")), string(element.get("id"))
+    role = ROLES.get(written) if type(written) is str else None
+    if role is None:
+        role, told = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
+        name = told if name is None else name
+    content = content_of(element)
     parts = _parts(element, content, index)
-    if role == "tool":
-        if not any(isinstance(part, ToolResult) for part in parts):
-            result = ToolResult(call_id=string(element.get("tool_call_id")) or "", output=_output(content))
-            return [Message(role="tool", parts=(result,), id=string(element.get("id")), name=name)]
-        role = "user"
-    messages = _cut(parts, role, name) or [Message(role=role, parts=(), name=name)]
-    own_id = string(element.get("id"))
+    if ToolResult not in map(type, parts):
+        if role == "tool":
+            parts = [ToolResult(string(element.get("tool_call_id")) or "", output(content))]
+        return [Message(role, tuple(parts), own_id, name)]
+    messages = _cut(parts, "user" if role == "tool" else role, name)
     if own_id is not None:
         messages[0] = msgspec.structs.replace(messages[0], id=own_id)
     return messages
@@ -90,119 +114,104 @@ def _messages(element: Object, index: int) -> list[Message]:
 def _cut(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
     """What is said up to some results, the results one by one, what is said after them, and so on."""
     messages: list[Message] = []
-    for are_results, run in groupby(parts, lambda part: isinstance(part, ToolResult)):
+    for are_results, run in groupby(parts, lambda part: type(part) is ToolResult):
         if are_results:
-            messages += [Message(role="tool", parts=(result,)) for result in run]
+            messages += [Message("tool", (result,)) for result in run]
         else:
-            messages.append(Message(role=role, parts=tuple(run), name=name))
+            messages.append(Message(role, tuple(run), None, name))
     return messages
 
 
 def _parts(element: Object, content: Any, index: int) -> list[Part]:
     """What the content holds, and calls that stand beside it as in Chat Completions; no call twice."""
     parts: list[Part] = []
-    calls: set[str] = set()
-    inside = (_part(item, f"call_{index}_{place}") for place, item in enumerate(listed(content)))
-    for part in (*inside, *_calls_beside(element)):
-        if isinstance(part, ToolCall):
-            if part.call_id in calls:
-                continue
-            calls.add(part.call_id)
-        if part is not None:
+    calls: dict[str, ToolCall] = {}
+    for place, item in enumerate(listed(content)):
+        part = _part(item, index, place)
+        if type(part) is ToolCall:
+            if calls.setdefault(part.call_id, part) is part:
+                parts.append(part)
+        elif part is not None:
             parts.append(part)
+    parts += [call for call in chat_completions.calls_beside(element, index) if call.call_id not in calls]
     return parts
 
 
-def _calls_beside(element: Object) -> Sequence[ToolCall]:
-    fields = {key: element[key] for key in ("tool_calls", "function_call", "additional_kwargs") if key in element}
-    return chat_completions.read([{"role": "assistant", **fields}])[0].tool_calls if fields else ()
-
-
-def _part(item: Any, otherwise: str) -> Part | None:
-    match item:
-        case str(text) | {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            return Text(text=text, annotations=_annotations(item)) if text else None
-        case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "text": str(text)}:
-            signature = string(mapping(item).get("signature")) or None
-            return Reasoning(text=text, encrypted=signature) if text or signature else None
-        case {"type": "redacted_thinking", "data": str(data)}:
-            return Reasoning(text="", encrypted=data) if data else None
-        case {"type": "tool_use", **fields}:
-            call_id = string(fields.get("id"))
-            return ToolCall(
-                call_id=otherwise if call_id is None else call_id,
-                name=string(fields.get("name")) or "",
-                arguments=argument_text(fields.get("input")),
-            )
-        case {"type": "tool_result", **fields}:
-            call_id, failed = string(fields.get("tool_use_id")) or "", fields.get("is_error") is True
-            return ToolResult(call_id=call_id, output=_output(fields.get("content")), is_error=failed)
-        case {"type": "image" | "document", "source": {"type": str()} as source}:
-            return _file(mapping(item), cast("Object", source)) or _raw(item)
-        case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
-            return file_at(url, "image/*")
-        case {"type": "palaver:data", "source": {"name": str(name), "value": value}}:
-            return Data(name=name, value=value)
-        case {"text": str(text), **rest} if "type" not in rest:
-            return Text(text=text) if text else None
-        case _:
-            return _raw(item)
+def _part(item: Any, index: int, place: int) -> Part | None:
+    fields = {} if type(item) is str else mapping(item)
+    if not fields:
+        words = string(item)
+        return _raw(item) if words is None else Text(words) if words else None
+    kind, words = fields.get("type"), string(fields.get("text"))
+    if words is not None and ("type" not in fields or kind in TEXTS):
+        notes = _annotations(fields["citations"]) if "type" in fields and "citations" in fields else ()
+        return Text(words, notes) if words else None
+    if kind == "tool_use":
+        call_id, name = string(fields.get("id")), string(fields.get("name"))
+        call_id = f"call_{index}_{place}" if call_id is None else call_id
+        return ToolCall(call_id, name or "", argument_text(fields.get("input")))
+    if kind == "tool_result":
+        failed = fields.get("is_error") is True
+        return ToolResult(string(fields.get("tool_use_id")) or "", output(fields.get("content")), failed)
+    if kind in _THOUGHTS:
+        return _thought(fields, words if kind == "reasoning" else string(fields.get("thinking")))
+    if kind == "redacted_thinking" and (data := string(fields.get("data"))) is not None:
+        return Reasoning("", data) if data else None
+    return _other(fields, kind) or _raw(item)
 
 
 def _raw(item: Any) -> Data:
-    return Data(name=f"{_RAW}{string(mapping(item).get('type')) or 'part'}", value=item)
+    return Data(f"{_RAW}{string(mapping(item).get('type')) or 'part'}", kept(item))
 
 
-def _output(content: Any) -> Any:
-    """A result's content; blocks of text are their text."""
-    if content is None or isinstance(content, str):
-        return content
-    texts: list[str] = []
-    for item in listed(content):
-        match item:
-            case str(text) | {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-                texts.append(text)
-            case _:
-                return content
-    return "".join(texts)
+def _thought(fields: Object, words: str | None) -> Part | None:
+    if words is None:
+        return _raw(fields)
+    signature = string(fields.get("signature")) or None
+    return Reasoning(words, signature) if words or signature else None
 
 
-def _file(block: Object, source: Object) -> File | None:
-    is_image, title = block["type"] == "image", string(block.get("title"))
-    media_type = string(source.get("media_type"))
-    match source:
-        case {"type": "base64", "data": str(data)}:
-            known = media_type or ("image/*" if is_image else UNKNOWN_MEDIA)
-            return File(media_type=known, data=data, filename=title)
-        case {"type": "text", "data": str(text)}:
-            return File(media_type=media_type or "text/plain", data=_base64(text), filename=title)
-        case {"type": "url", "url": str(url)}:  # Of documents, only a PDF may be elsewhere.
-            return file_at(url, "image/*" if is_image else "application/pdf", filename=title)
-        case {"type": "file", "file_id": str(file_id)}:
-            return File(media_type="image/*" if is_image else UNKNOWN_MEDIA, file_id=file_id, filename=title)
-        case _:
-            return None
+def _other(fields: Object, kind: Any) -> Part | None:
+    """Files, and data of ours."""
+    source = mapping(fields.get("source"))
+    if kind in ("image", "document"):
+        return _file(source, string(fields.get("title")), is_image=kind == "image")
+    if kind == "image_url":
+        image = fields.get("image_url")
+        url = string(mapping(image).get("url") if mapping(image) else image)
+        return None if url is None else file_at(url, "image/*")
+    if kind == "palaver:data" and (name := string(source.get("name"))) is not None and "value" in source:
+        return Data(name, kept(source["value"]))
+    return None
 
 
-def _base64(text: str) -> str:
-    return b64encode(text.encode(errors="replace")).decode()
+def _file(source: Object, title: str | None, *, is_image: bool) -> File | None:
+    kind, data, media_type = source.get("type"), string(source.get("data")), string(source.get("media_type"))
+    unknown = "image/*" if is_image else UNKNOWN_MEDIA
+    if kind == "base64" and data is not None:
+        return File(media_type or unknown, data=data, filename=title)
+    if kind == "text" and data is not None:
+        return File(media_type or "text/plain", data=base64(data), filename=title)
+    if kind == "url" and (url := string(source.get("url"))) is not None:  # Of documents, only a PDF may be elsewhere.
+        return file_at(url, "image/*" if is_image else "application/pdf", filename=title)
+    if kind == "file" and (file_id := string(source.get("file_id"))) is not None:
+        return File(unknown, file_id=file_id, filename=title)
+    return None
 
 
-def _annotations(item: Any) -> tuple[Annotation, ...]:
+def _annotations(citations: Any) -> tuple[Annotation, ...]:
     """What a text cites. Places in the source are not places in the text, so they are not read."""
-    notes: list[Annotation] = []
-    for citation in listed(mapping(item).get("citations")):
-        match citation:
-            case {"type": "web_search_result_location", "url": str(url), **rest}:
-                notes.append(Annotation(kind="url", url=url, title=string(rest.get("title"))))
-            case {"type": "search_result_location", "source": str(url), **rest}:
-                notes.append(Annotation(kind="url", url=url, title=string(rest.get("title"))))
-            case {"type": "char_location" | "page_location" | "content_block_location", **rest}:
-                title, file_id = string(rest.get("document_title")), string(rest.get("file_id"))
-                notes.append(Annotation(kind="file", title=title, file_id=file_id))
-            case _:
-                pass
-    return tuple(notes)
+    return tuple([note for item in listed(citations) if (note := _noted(mapping(item))) is not None])
+
+
+def _noted(citation: Object) -> Annotation | None:
+    kind = citation.get("type")
+    if kind in _FROM_THE_WEB:
+        url = string(citation.get("url" if kind == _FROM_THE_WEB[0] else "source"))
+        return None if url is None else Annotation("url", string(citation.get("title")), url)
+    if kind in _FROM_A_FILE:
+        return Annotation("file", string(citation.get("document_title")), None, string(citation.get("file_id")))
+    return None
 
 
 # Writing
@@ -287,7 +296,7 @@ def _plain_text(data: str) -> str | None:
         text = b64decode(data, validate=True).decode()
     except (NotBase64, ValueError):
         return None
-    return text if _base64(text) == data else None
+    return text if base64(text) == data else None
 
 
 def _is_raw(part: Data) -> bool:
@@ -295,5 +304,5 @@ def _is_raw(part: Data) -> bool:
     kind = mapping(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False
-    read_back = _part(part.value, "")
+    read_back = _part(part.value, 0, 0)
     return isinstance(read_back, Data) and read_back.name == part.name and read_back.value is part.value

@@ -4,15 +4,31 @@ Also read: `text`, `message` or `parts` in place of `content`, other names for r
 additions, which others ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from itertools import groupby, zip_longest
 from typing import Any, cast
 
-from palaver.core.dialects.pieces import UNKNOWN_MEDIA, address, argument_text, content_of, file_at, result_text
-from palaver.core.dialects.roles import role_of
+import msgspec
+
+from palaver.core.dialects.pieces import (
+    UNKNOWN_MEDIA,
+    Object,
+    address,
+    argument_text,
+    content_of,
+    file_at,
+    first_of_each,
+    kept,
+    listed,
+    mapping,
+    result_text,
+    string,
+)
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import chat_completions as usual
+from palaver.core.elements import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",
@@ -27,13 +43,28 @@ LOSSES: Sequence[str] = (
     "the filename of an image or a sound, the detail of anything but an image",
 )
 
-_Object = Mapping[str, Any]
+_TEXTS = ("text", "input_text", "output_text")
+_IMAGE = ("url", "detail")
+_ARGUMENTS = ("arguments", "args", "input")
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, images, calls and results as the OpenAI SDKs write them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
+    if shapes and all(shapes):
+        return usual.read(shapes)
     open_functions: dict[str, str] = {}
-    return [_message(element, index, open_functions) for index, element in enumerate(elements)]
+    messages: list[Message] = []
+    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
+        if shape:
+            messages += usual.read([shape])
+        else:
+            messages += _messages(element, index, open_functions)
+    return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -41,65 +72,139 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [written for message in messages for written in _written(message)]
 
 
-# Reading
+def calls_beside(element: Object, index: int) -> list[ToolCall]:
+    """The calls that an element of another dialect makes as this one has them, beside what it says."""
+    has_some = "tool_calls" in element or "function_call" in element or "additional_kwargs" in element
+    return _calls(element, index, {}) if has_some else []
 
 
-def _message(element: _Object, index: int, open_functions: dict[str, str]) -> Message:
-    role, name = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
-    own_name = element.get("name")
-    name = own_name if isinstance(own_name, str) else name
-    if role == "tool":
-        call_id = element.get("tool_call_id")
-        if not isinstance(call_id, str):
-            call_id = open_functions.get(name or "", "")
-        return Message(role="tool", parts=(_result(element, call_id),), name=name)
-    parts: list[Part] = []
-    reasoning = element.get("reasoning_content")
-    if isinstance(reasoning, str) and reasoning:
-        parts.append(Reasoning(text=reasoning))
-    parts += _annotated(_said(element), element.get("annotations"))
-    refusal = element.get("refusal")
-    if isinstance(refusal, str) and refusal:
-        parts.append(Refusal(text=refusal))
-    parts += _calls(element, index, open_functions)
-    parts += _data(element)
-    own_id = element.get("id")
-    return Message(role=role, parts=tuple(parts), id=own_id if isinstance(own_id, str) else None, name=name)
+# Reading, the long way
 
 
-def _said(element: _Object) -> list[Part]:
+def _messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
+    written, name = element.get("role"), element.get("name")
+    role = ROLES.get(written) if type(written) is str else None
+    if role is None:
+        role, told = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
+        name = name if isinstance(name, str) else told
+    elif name is not None and not isinstance(name, str):
+        name = None
     content = content_of(element)
-    listed = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
-    return [part for item in listed if (part := _part(item)) is not None]
+    results = _results(content)
+    if role == "tool":
+        results = results or [_result(element, content, _answered(element, name, open_functions))]
+        return [Message("tool", (result,), None, name) for result in results]
+    parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _said(content)
+    if len(element) > 2 or "content" not in element:  # There is more than who said what.
+        parts = _beside(element, parts)
+        parts += first_of_each(_calls(element, index, open_functions))
+        parts += _data(element)
+    own_id = element.get("id")
+    message = Message(role, tuple(parts), own_id if isinstance(own_id, str) else None, name)
+    return [message, *(Message("tool", (result,)) for result in results)] if results else [message]
+
+
+def _answered(element: Object, name: str | None, open_functions: dict[str, str]) -> str:
+    call_id = element.get("tool_call_id")
+    return call_id if isinstance(call_id, str) else open_functions.get(name or "", "")
+
+
+def _beside(element: Object, parts: list[Part]) -> list[Part]:
+    """With what stands beside the content: reasoning before it, notes on it, a refusal after it."""
+    reasoning, refusal = element.get("reasoning_content"), element.get("refusal")
+    notes = element.get("annotations")
+    if notes:
+        parts = _annotated(parts, notes)
+    if reasoning and isinstance(reasoning, str):
+        parts.insert(0, Reasoning(reasoning))
+    if refusal and isinstance(refusal, str):
+        parts.append(Refusal(refusal))
+    return parts
+
+
+def _said(content: Any) -> list[Part]:
+    parts: list[Part] = []
+    for item in listed(content):
+        if type(item) is str:
+            if item:
+                parts.append(Text(item))
+        elif (part := _part(item)) is not None and not isinstance(part, ToolResult):
+            parts.append(part)
+    return parts
+
+
+def _results(content: Any) -> list[ToolResult]:
+    """Those of the AI SDK's model messages, which stand among the parts."""
+    if not isinstance(content, list):
+        return []
+    items = [item for item in cast("list[Any]", content) if mapping(item).get("type") == "tool-result"]
+    return [_model_result(item) for item in items]
+
+
+def _model_result(item: Object) -> ToolResult:
+    """Its output says what kind of value it is; before version 5 it stood under `result`."""
+    output: Any = item.get("output", item.get("result"))
+    told, failed = mapping(output), item.get("isError") is True
+    kind = told.get("type")
+    if isinstance(kind, str) and "value" in told:
+        output, failed = told["value"], kind.startswith("error-")
+    return ToolResult(string(item.get("toolCallId")) or "", kept(output), failed)
 
 
 def _part(item: Any) -> Part | None:
-    if isinstance(item, str):
-        return Text(text=item) if item else None
-    match item:
-        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            return Text(text=text) if text else None
-        case {"type": "image_url", "image_url": {"url": str(url)} as image}:
-            detail = cast("_Object", image).get("detail")
-            return file_at(url, "image/*", detail=detail if isinstance(detail, str) else None)
-        case {"type": "image_url", "image_url": str(url)}:
-            return file_at(url, "image/*")
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            return File(media_type=f"audio/{form}", data=data)
-        case {"type": "file", "file": {} as file}:
-            return _attached(cast("_Object", file))
-        case {"type": "refusal", "refusal": str(text)}:
-            return Refusal(text=text)
-        case {"type": "reasoning", "text": str(text)}:
-            return Reasoning(text=text)
-        case {"text": str(text), **rest} if "type" not in rest:
-            return Text(text=text) if text else None
+    fields = mapping(item)
+    kind = fields.get("type")
+    text = fields.get("text")
+    if isinstance(text, str) and ("type" not in fields or kind in _TEXTS):
+        return Text(text) if text else None
+    match kind:
+        case "image_url":
+            image = fields.get("image_url")
+            url, detail = (image, None) if isinstance(image, str) else (mapping(image).get(key) for key in _IMAGE)
+            if isinstance(url, str):
+                return file_at(url, "image/*", detail=string(detail))
+        case "input_audio":
+            audio = mapping(fields.get("input_audio"))
+            data, form = audio.get("data"), audio.get("format")
+            if isinstance(data, str) and isinstance(form, str):
+                return File(media_type=f"audio/{form}", data=data)
+        case "file":
+            if isinstance(fields.get("file"), dict):
+                return _attached(fields["file"])
+            if (file := _model_file(fields, fields.get("data"), UNKNOWN_MEDIA)) is not None:
+                return file
+        case "image":
+            if (file := _model_file(fields, fields.get("image"), "image/*")) is not None:
+                return file
+        case "tool-call":
+            if isinstance(name := fields.get("toolName"), str):
+                given = fields.get("input", fields.get("args"))
+                return ToolCall(string(fields.get("toolCallId")) or "", name, argument_text(given))
+        case "tool-result":
+            return _model_result(fields)
+        case "refusal":
+            if isinstance(refusal := fields.get("refusal"), str):
+                return Refusal(refusal)
+        case "reasoning":
+            if isinstance(text, str):
+                return Reasoning(text)
         case _:
-            kind = cast("_Object", item).get("type") if isinstance(item, dict) else None
-            return Data(name=f"chat-completions:{kind if isinstance(kind, str) else 'part'}", value=item)
+            pass
+    return Data(f"chat-completions:{string(kind) or 'part'}", kept(item))
 
 
-def _attached(file: _Object) -> File:
+def _model_file(part: Object, place: Any, otherwise: str) -> File | None:
+    """A file of the AI SDK's model messages: by its address, or as base64."""
+    if not isinstance(place, str):
+        return None
+    told = string(part.get("mediaType")) or string(part.get("mimeType"))
+    if place.startswith(("data:", "https:", "http:")):
+        file = file_at(place, told or otherwise, filename=string(part.get("filename")))
+        return msgspec.structs.replace(file, media_type=told) if told else file
+    return File(media_type=told or otherwise, data=place, filename=string(part.get("filename")))
+
+
+def _attached(file: Object) -> File:
     data, file_id, filename = file.get("file_data"), file.get("file_id"), file.get("filename")
     name = filename if isinstance(filename, str) else None
     if isinstance(data, str):
@@ -109,70 +214,63 @@ def _attached(file: _Object) -> File:
     return File(media_type=UNKNOWN_MEDIA, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
 
-def _calls(element: _Object, index: int, open_functions: dict[str, str]) -> Iterable[ToolCall]:
-    seen: set[str] = set()
-    listed, extra = element.get("tool_calls"), element.get("additional_kwargs")
-    if not listed and isinstance(extra, dict):
-        listed = cast("_Object", extra).get("tool_calls")
-    for number, item in enumerate(cast("list[Any]", listed) if isinstance(listed, list) else []):
-        call = _call(item, f"call_{index}_{number}")
-        if call is not None and call.call_id not in seen:
-            seen.add(call.call_id)
-            yield call
-    function = element.get("function_call")
+def _calls(element: Object, index: int, open_functions: dict[str, str]) -> list[ToolCall]:
+    items, extra, function = element.get("tool_calls"), element.get("additional_kwargs"), element.get("function_call")
+    if not items and isinstance(extra, dict):
+        items = cast("Object", extra).get("tool_calls")
+    calls: list[ToolCall] = []
+    if isinstance(items, list):
+        listing = enumerate(cast("list[Any]", items))
+        calls += [_call(cast("Object", item), index, number) for number, item in listing if isinstance(item, dict)]
     if isinstance(function, dict):
-        call = _call({"function": function}, f"call_{index}")
-        if call is not None:
-            open_functions[call.name] = call.call_id
-            yield call
+        call = _call({"function": function}, index)
+        open_functions[call.name] = call.call_id
+        calls.append(call)
+    return calls
 
 
-def _call(item: Any, otherwise: str) -> ToolCall | None:
+def _call(item: Object, index: int, number: int | None = None) -> ToolCall:
     """`function.{name, arguments}`, `{name, args}`, and OpenInference's `{"tool_call": {…}}` around either."""
-    if not isinstance(item, dict):
-        return None
-    call = cast("_Object", item)
-    inner = call.get("tool_call")
-    if isinstance(inner, dict):
-        call = cast("_Object", inner)
-    inner = call.get("function")
-    function = cast("_Object", inner) if isinstance(inner, dict) else call
+    inner = item.get("tool_call")
+    call = cast("Object", inner) if isinstance(inner, dict) else item
+    inner = call.get("function") or call.get("custom")
+    function = cast("Object", inner) if isinstance(inner, dict) else call
     name, call_id = function.get("name"), call.get("id")
-    return ToolCall(
-        call_id=call_id if isinstance(call_id, str) and call_id else otherwise,
-        name=name if isinstance(name, str) else "",
-        arguments=argument_text(function.get("arguments", function.get("args"))),
-    )
+    if not call_id or not isinstance(call_id, str):
+        call_id = f"call_{index}" if number is None else f"call_{index}_{number}"
+    arguments = next((function[key] for key in _ARGUMENTS if key in function), None)
+    return ToolCall(call_id, name if isinstance(name, str) else "", argument_text(arguments))
 
 
-def _result(element: _Object, call_id: str) -> ToolResult:
-    output = content_of(element)
-    if isinstance(output, list):
-        parts = _said(element)
-        if all(isinstance(part, Text) for part in parts):
-            output = "".join(part.text for part in parts if isinstance(part, Text))
+def _result(element: Object, content: Any, call_id: str) -> ToolResult:
     ours = element.get("palaver")
-    failed = isinstance(ours, dict) and cast("_Object", ours).get("is_error") is True
-    return ToolResult(call_id=call_id, output=output, is_error=failed)
+    failed = ours is not None and mapping(ours).get("is_error") is True
+    return ToolResult(call_id, content if type(content) is str else _output(content), failed)
 
 
-def _data(element: _Object) -> Iterable[Data]:
-    match element.get("palaver"):
-        case {"data": [*items]}:
-            for item in items:
-                match item:
-                    case {"name": str(name)}:
-                        yield Data(name=name, value=cast("_Object", item).get("value"))
-                    case _:
-                        pass
-        case _:
-            pass
+def _output(content: Any) -> Any:
+    """What a tool answered; a list of nothing but texts is their text."""
+    if isinstance(content, list):
+        parts = _said(cast("Any", content))
+        texts = [part.text for part in parts if isinstance(part, Text)]
+        if len(texts) == len(parts):
+            return "".join(texts)
+    return kept(content)
+
+
+def _data(element: Object) -> Iterable[Data]:
+    ours = element.get("palaver")
+    items = mapping(ours).get("data") if ours is not None else None
+    return [
+        Data(item["name"], kept(item.get("value")))
+        for item in (cast("list[Any]", items) if isinstance(items, list) else [])
+        if isinstance(mapping(item).get("name"), str)
+    ]
 
 
 def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
     """The parts, with the notes on the first text among them."""
-    listed = cast("list[Any]", annotations) if isinstance(annotations, list) else []
-    notes = tuple(note for item in listed if (note := _noted(item)) is not None)
+    notes = tuple(note for item in listed(annotations) if (note := _noted(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
             return [*parts[:index], Text(text=part.text, annotations=notes), *parts[index + 1 :]]
@@ -182,7 +280,7 @@ def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
 def _noted(item: Any) -> Annotation | None:
     match item:
         case {"url_citation": {"url": str(url)} as citation}:
-            told = cast("_Object", citation)
+            told = cast("Object", citation)
             title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
             return Annotation(
                 kind="url",

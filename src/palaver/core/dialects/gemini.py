@@ -5,28 +5,30 @@ in a user's message, and need no id. A signature that stands on what is not a th
 before it. Our own additions, which others ignore, are under a part's `partMetadata.palaver`.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, TypeGuard
+from typing import Any
 
-import msgspec
-
+from palaver.core.dialects import chat_completions
 from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
     argument_text,
     content_of,
-    file_at,
+    first_of_each,
     given,
+    kept,
     listed,
     mapping,
     string,
 )
-from palaver.core.dialects.roles import role_of
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import gemini as usual
+from palaver.core.dialects.usual.gemini import Calls, file_elsewhere, result
+from palaver.core.elements import actor
+from palaver.core.kinds import is_object, is_text
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",
@@ -38,6 +40,7 @@ LOSSES: Sequence[str] = (
     "all but one of a file's places, its detail; a url without a scheme becomes the id of a stored file",
 )
 
+_OBJECT = (dict,)
 _RAW = "gemini:"
 _SNAKE = {
     "functionCall": "function_call",
@@ -54,16 +57,34 @@ _SNAKE = {
 }
 _SAID = ("text", "functionCall", "functionResponse", "inlineData", "fileData")
 _KEPT = ("executableCode", "codeExecutionResult")
+_TOLD_BY = (*_SAID[1:], *_KEPT)
 _ASIDE = frozenset(
     "thought thoughtSignature thought_signature partMetadata part_metadata videoMetadata video_metadata type".split()
 )
 """What says something about a part, and is not what the part is."""
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, thoughts, calls, results and files as Google's SDKs write them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element, and one for every result in it."""
-    calls = _Calls()
-    return [message for index, element in enumerate(elements) for message in _messages(element, index, calls)]
+    calls = Calls()
+    if shapes and all(shapes):
+        return usual.read(shapes, start, calls)
+    messages: list[Message] = []
+    place = 0
+    for has_shape, run in groupby(shapes or [None] * len(elements), bool):
+        few = list(run)
+        if has_shape:
+            messages += usual.read(few, start + place, calls)
+        else:
+            for index in range(place, place + len(few)):
+                messages += _messages(elements[index], start + index, calls)
+        place += len(few)
+    return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -74,136 +95,109 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return contents.written
 
 
-# Reading
+# Reading, the long way
 
 
-class _Calls:
-    """The calls so far: whose result has no id is found by its name."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._open: dict[str, list[tuple[int, deque[str]]]] = {}
-        """By name: the messages with such calls, and their ids."""
-        self._answered: set[str] = set()
-
-    def add(self, call: ToolCall, index: int) -> None:
-        self._names[call.call_id] = call.name
-        self._answered.discard(call.call_id)
-        turns = self._open.setdefault(call.name, [])
-        if not turns or turns[-1][0] != index:
-            turns.append((index, deque()))
-        turns[-1][1].append(call.call_id)
-
-    def answer(self, call_id: str | None, name: str) -> str:
-        """The id of the call that is answered: of the last message with such calls the first that is open."""
-        call_id = call_id or self._first_open(self._open.get(name, []))
-        self._answered.add(call_id)
-        return call_id
-
-    def knows(self, call_id: str) -> bool:
-        return call_id in self._names
-
-    def _first_open(self, turns: list[tuple[int, deque[str]]]) -> str:
-        while turns:
-            waiting = turns[-1][1]
-            while waiting:
-                call_id = waiting.popleft()
-                if call_id not in self._answered:
-                    return call_id
-            turns.pop()
-        return ""
-
-
-def _messages(element: Any, index: int, calls: _Calls) -> Iterable[Message]:
+def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
     fields = mapping(element)
-    role, name = role_of(actor(fields) or "user")
+    written, name = fields.get("role"), None
+    role = ROLES.get(written) if type(written) is str else None
+    if role is None:
+        role, name = role_of(actor(fields) or "user")
     messages: list[Message] = []
-    items = list(enumerate(listed(content_of(fields))))
-    for are_results, group in groupby(items, lambda item: _response(item[1]) is not None):
-        if are_results:
-            messages += [_result(_response(item) or {}, calls) for _, item in group]
+    run: list[tuple[int, Any]] = []
+    for place, item in enumerate(listed(content_of(fields))):
+        response = _response(item)
+        if response is None:
+            run.append((place, item))
             continue
-        run = list(group)
-        parts = tuple(_parts(run, index, calls))
-        if role == "tool":  # It says not which call it answers.
-            texts = [part.text for part in parts if isinstance(part, Text)]
-            output = "".join(texts) if len(texts) == len(parts) else [item for _, item in run]
-            messages.append(Message.tool(string(fields.get("tool_call_id")) or "", output))
-        elif parts:
-            messages.append(Message(role=role, parts=parts, name=name))
-    return messages or [Message(role=role, parts=(), name=name)]
+        messages += _said(role, name, run, fields, index, calls)
+        messages.append(_result(response, calls))
+        run = []
+    messages += _said(role, name, run, fields, index, calls)
+    if role != "tool" and (beside := chat_completions.calls_beside(fields, index)):
+        said = messages.pop().parts if run and messages else ()
+        made = [call for call in first_of_each(beside) if call not in said]
+        messages.append(Message(role, (*said, *made), None, name))
+    return messages or [Message(role, (), None, name)]
 
 
-def _parts(items: Iterable[tuple[int, Any]], index: int, calls: _Calls) -> Iterator[Part]:
-    seen: set[str] = set()
-    for place, item in items:
-        part = _part(item, f"call_{index}_{place}")
-        if not isinstance(part, Reasoning | Data) and (signature := string(_field(item, "thoughtSignature"))):
-            yield Reasoning(text="", encrypted=signature)
-        if isinstance(part, ToolCall):
-            if part.call_id in seen:
+def _said(
+    role: Role, name: str | None, run: list[tuple[int, Any]], element: Object, index: int, calls: Calls
+) -> list[Message]:
+    """What stands between results, if it is anything."""
+    parts = _parts(run, index, calls)
+    if role != "tool":
+        return [Message(role, tuple(parts), None, name)] if parts else []
+    if not run:
+        return []
+    texts = [part.text for part in parts if type(part) is Text]
+    output = "".join(texts) if len(texts) == len(parts) else kept([item for _, item in run])
+    return [Message.tool(string(element.get("tool_call_id")) or "", output)]  # It says not which call it answers.
+
+
+def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
+    parts: list[Part] = []
+    made: set[str] = set()
+    for place, item in run:
+        part = _part(item, index, place)
+        kind = type(part)
+        if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
+            parts += [Reasoning("", signed)] if (signed := string(signature)) else []
+        if type(part) is ToolCall:
+            if part.call_id in made:
                 continue
-            seen.add(part.call_id)
-            calls.add(part, index)
-        match part:
-            case Text(text=""):
-                pass
-            case Reasoning(text="", encrypted=None | ""):
-                pass
-            case _:
-                yield part
+            made.add(part.call_id)
+            calls.add(part.call_id, part.name, index)
+        if (type(part) is Text and not part.text) or (type(part) is Reasoning and not (part.text or part.encrypted)):
+            continue
+        parts.append(part)
+    return parts
 
 
-def _part(item: Any, otherwise: str) -> Part:
-    if isinstance(item, str):
-        return Text(text=item)
-    text = mapping(item).get("text")
-    if isinstance(text, str):
-        return Text(text=text) if len(item) == 1 else _text(item, text)
-    match _field(item, "functionCall"):
-        case {} as call:
-            call_id, name = string(call.get("id")), string(call.get("name"))
-            return ToolCall(call_id=call_id or otherwise, name=name or "", arguments=argument_text(call.get("args")))
-        case _:
-            return _file(item) or Data(name=_RAW + _kind(item), value=item)
+def _part(item: Any, index: int, place: int) -> Part:
+    fields = mapping(item)
+    text = string(fields.get("text") if fields else item)
+    if text is not None:
+        return Text(text) if len(fields) <= 1 else _text(fields, text)
+    call = _field(fields, "functionCall")
+    if call is not None and is_object(call):
+        told = mapping(call)
+        call_id = string(told.get("id")) or f"call_{index}_{place}"
+        return ToolCall(call_id, string(told.get("name")) or "", argument_text(told.get("args")))
+    return _file(fields) or Data(_RAW + _kind(fields), kept(item))
 
 
 def _text(item: Object, text: str) -> Part:
     """The parts that have a text, ours among them."""
     kind = item.get("type")
     if item.get("thought") is True or kind == "reasoning":
-        return Reasoning(text=text, encrypted=string(_field(item, "thoughtSignature")))
+        return Reasoning(text, string(_field(item, "thoughtSignature")))
     if kind not in (None, "text", "input_text", "output_text"):
-        return Data(name=_RAW + _kind(item), value=item)
-    match mapping(_field(item, "partMetadata")).get("palaver"):
-        case {"refusal": True}:
-            return Refusal(text=text)
-        case {"data": {"name": str(name)} as data}:
-            return Data(name=name, value=mapping(data).get("value"))
-        case _:
-            return Text(text=text)
+        return Data(_RAW + _kind(item), kept(item))
+    ours = mapping(mapping(_field(item, "partMetadata")).get("palaver"))
+    if ours.get("refusal") is True:
+        return Refusal(text)
+    data = mapping(ours.get("data"))
+    name = string(data.get("name"))
+    return Text(text) if name is None else Data(name, kept(data.get("value")))
 
 
-def _file(item: Any) -> File | None:
+def _file(item: Object) -> File | None:
     inline, elsewhere = mapping(_field(item, "inlineData")), mapping(_field(item, "fileData"))
     told = inline or elsewhere
-    media_type = string(_field(told, "mimeType"))
-    filename = string(_field(told, "displayName"))
-    data, uri = inline.get("data"), _field(elsewhere, "fileUri")
-    if isinstance(data, str):
-        return File(media_type=media_type or UNKNOWN_MEDIA, data=data, filename=filename)
-    if not isinstance(uri, str):
+    if not told:
         return None
-    if "://" not in uri and not uri.startswith("data:"):
-        return File(media_type=media_type or UNKNOWN_MEDIA, file_id=uri, filename=filename)
-    file = file_at(uri, UNKNOWN_MEDIA, filename=filename)
-    return msgspec.structs.replace(file, media_type=media_type or file.media_type)
+    media_type, filename = string(_field(told, "mimeType")), string(_field(told, "displayName"))
+    data, uri = string(inline.get("data")), string(_field(elsewhere, "fileUri"))
+    if data is not None:
+        return File(media_type or UNKNOWN_MEDIA, data=data, filename=filename)
+    return None if uri is None else file_elsewhere(uri, media_type, filename)
 
 
-def _kind(item: Any) -> str:
+def _kind(fields: Object) -> str:
     """The field that tells what the part is, else its type."""
-    fields = mapping(item)
-    for name in (*_SAID[1:], *_KEPT):
+    for name in _TOLD_BY:
         if _field(fields, name) is not None:
             return name
     named = next((key for key in fields if fields[key] is not None and key not in _ASIDE), None)
@@ -212,36 +206,22 @@ def _kind(item: Any) -> str:
 
 def _response(item: Any) -> Object | None:
     fields = mapping(item)
-    if isinstance(fields.get("text"), str):
+    text = fields.get("text")
+    if text is not None and is_text(text):
         return None  # Most are only text.
     response = _field(fields, "functionResponse")
-    return mapping(response) if isinstance(response, dict) else None
+    return mapping(response) if response is not None and is_object(response) else None
 
 
-def _result(response: Object, calls: _Calls) -> Message:
-    """By convention a response with `output` or `error` alone says which of the two it is."""
-    name, output = string(response.get("name")) or "", response.get("response")
-    call_id = calls.answer(string(response.get("id")), name)
-    failed = False
-    if _is_told(output):
-        failed = "error" in output
-        output = output["error" if failed else "output"]
-    files = (file for item in listed(response.get("parts")) if (file := _file(item)) is not None)
-    return Message(
-        role="tool",
-        parts=(ToolResult(call_id=call_id, output=output, is_error=failed), *files),
-        name=None if calls.knows(call_id) else name or None,
-    )
-
-
-def _is_told(output: Any) -> TypeGuard[Object]:
-    fields = mapping(output)
-    return len(fields) == 1 and ("output" in fields or "error" in fields)
+def _result(response: Object, calls: Calls) -> Message:
+    files = [file for item in listed(response.get("parts")) if (file := _file(mapping(item))) is not None]
+    name = string(response.get("name")) or ""
+    return result(string(response.get("id")), name, response.get("response"), files, calls)
 
 
 def _field(item: Any, name: str) -> Any:
     """What stands under that name, in either spelling."""
-    fields = mapping(item)
+    fields = item if type(item) in _OBJECT else mapping(item)
     value = fields.get(name)
     return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
 
@@ -303,12 +283,14 @@ class _Contents:
         self._results.append({"functionResponse": {**named, "response": _told(result)}})
 
 
-def _told(result: ToolResult) -> Object:
+def _told(answer: ToolResult) -> Object:
     """The output as the object that a response must be."""
-    output = result.output
-    if result.is_error:
+    output = answer.output
+    if answer.is_error:
         return {"error": output}
-    return {"output": output} if _is_told(output) or not isinstance(output, dict) else mapping(output)
+    fields = mapping(output)
+    is_told = len(fields) == 1 and ("output" in fields or "error" in fields)
+    return {"output": output} if is_told or not isinstance(output, dict) else fields
 
 
 def _encrypted(part: Part) -> str | None:
@@ -331,8 +313,8 @@ def _written(part: Part) -> dict[str, Any]:
         case Refusal(text=text):
             return {"text": text, "partMetadata": {"palaver": {"refusal": True}}}
         case Data(name=name, value=value):
-            kept = {"name": name, "value": value}
-            return value if _is_raw(part) else {"text": "", "partMetadata": {"palaver": {"data": kept}}}
+            data = {"name": name, "value": value}
+            return value if _is_raw(part) else {"text": "", "partMetadata": {"palaver": {"data": data}}}
         case Text(text=text):
             return {"text": text}
         case ToolResult():

@@ -6,28 +6,30 @@ know, and a tool that the provider ran itself, is kept in a data part `gen-ai:<t
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Any, assert_never, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
 
 import msgspec
 
+from palaver.core.dialects import chat_completions
 from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
     argument_text,
     compact,
     content_of,
-    file_at,
     given,
+    kept,
     listed,
     mapping,
     string,
 )
-from palaver.core.dialects.roles import role_of
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import gen_ai as usual
+from palaver.core.elements import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import actor, element_dialect
+from palaver.core.recognition import dialect_of
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages; one that says nothing gets an empty text",
@@ -39,106 +41,118 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "gen-ai:"
-_MODALITIES = ("image", "audio", "video")
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, reasoning, calls, results and files as instrumentations record them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element, and one for every result that does not stand in a tool's."""
     unnamed: deque[str] = deque()
-    return [
-        message
-        for index, element in enumerate(elements)
-        for message in _apart(_message(mapping(element), index, unnamed))
-    ]
+    return usual.read(
+        shapes or [None] * len(elements),
+        start,
+        unnamed,
+        lambda place: usual.whole(_message(mapping(elements[place]), start + place), start + place, unnamed),
+    )
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Messages as an instrumentation records them."""
-    return [_written(piece) for message in messages for piece in _apart(message)]
+    return [_written(piece) for message in messages for piece in usual.apart(message)]
 
 
-def _apart(message: Message) -> Iterable[Message]:
-    """The message, its results in tool messages of their own; only the first of its pieces keeps the id."""
-    if message.role == "tool" or not message.tool_results:
-        yield message
-        return
-    own_id = message.id
-    for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
-        if are_results:
-            yield from (Message(role="tool", parts=(part,)) for part in parts)
-        else:
-            yield Message(role=message.role, parts=tuple(parts), id=own_id, name=message.name)
-            own_id = None
+# Reading, the long way
 
 
-# Reading
+def _message(element: Object, index: int) -> Message:
+    """As it stands: some calls may have no id yet."""
+    written, name = element.get("role"), None
+    role = ROLES.get(written) if type(written) is str else None
+    answered = string(element.get("tool_call_id"))
+    if role is None:
+        role, name = role_of(actor(element) or "", answers_a_call=answered is not None)
+    own_name, own_id = element.get("name"), element.get("id")
+    parts = [_part(item) for item in listed(content_of(element))]
+    if role == "tool" and answered is not None and not any(type(part) is ToolResult for part in parts):
+        parts = [ToolResult(answered, _told(parts, element))]
+    parts += chat_completions.calls_beside(element, index)
+    return Message(
+        role,
+        tuple(parts),
+        own_id if isinstance(own_id, str) else None,
+        own_name if isinstance(own_name, str) else name,
+    )
 
 
-def _message(element: Object, index: int, unnamed: deque[str]) -> Message:
-    """`unnamed` are the ids that we gave to calls, as long as no result without an id has come."""
-    role, name = role_of(actor(element) or "")
-    own_name = string(element.get("name"))
-    parts: list[Part] = []
-    calls: set[str] = set()
-    for place, item in enumerate(listed(content_of(element))):
-        part = _part(item)
-        match part:
-            case ToolCall(call_id=call_id):
-                if not call_id:
-                    part = msgspec.structs.replace(part, call_id=f"call_{index}_{place}")
-                    unnamed.append(part.call_id)
-                if part.call_id in calls:
-                    continue
-                calls.add(part.call_id)
-            case ToolResult(call_id="") if unnamed:
-                part = msgspec.structs.replace(part, call_id=unnamed.popleft())
-            case _:
-                pass
-        parts.append(part)
-    name = name if own_name is None else own_name
-    return Message(role=role, parts=tuple(parts), id=string(element.get("id")), name=name)
+def _told(parts: list[Part], element: Object) -> Any:
+    """What a tool answered: its text, if it is nothing else."""
+    texts = [part.text for part in parts if type(part) is Text]
+    return "".join(texts) if len(texts) == len(parts) else kept(content_of(element))
 
 
 def _part(item: Any) -> Part:
-    words = _words(item)
-    if words is not None:
-        return _text(words, _ours(item))
-    match item:
-        case {"type": "reasoning" | "thinking"} if (thought := _said(item, "content", "text", "thinking")) is not None:
-            return Reasoning(text=thought, encrypted=string(_ours(item).get("encrypted")))
-        case {"type": "tool_call", "name": str(name)}:
-            arguments = argument_text(item.get("arguments"))
-            return ToolCall(call_id=string(item.get("id")) or "", name=name, arguments=arguments)
-        case {"type": "tool_call_response"}:
-            failed = _ours(item).get("is_error") is True
-            return ToolResult(call_id=string(item.get("id")) or "", output=_output(item), is_error=failed)
-        case {"type": "blob", "content": str(data)}:
-            return File(media_type=_media_type(item) or UNKNOWN_MEDIA, data=data, **_about(item))
-        case {"type": "uri", "uri": str(uri)}:
-            told = _media_type(item)
-            file = file_at(uri, told or UNKNOWN_MEDIA, **_about(item))
-            return msgspec.structs.replace(file, media_type=told or file.media_type)
-        case {"type": "file", "file_id": str(file_id)}:
-            return File(media_type=_media_type(item) or UNKNOWN_MEDIA, file_id=file_id, **_about(item))
-        case _:
-            return Data(name=f"{_RAW}{string(mapping(item).get('type')) or 'part'}", value=item)
+    return _known(item) or Data(f"{_RAW}{string(mapping(item).get('type')) or 'part'}", kept(item))
 
 
-def _words(item: Any) -> str | None:
-    """What is said in so many words; None for any other part."""
-    match item:
-        case str(words):
-            return words
-        case {"type": "text" | "input_text" | "output_text"}:
-            return _said(item, "content", "text")
-        case {"text": str(words), **rest} if "type" not in rest:
-            return words
-        case _:
-            return None
+def _known(item: Any) -> Part | None:
+    """None for a part that we do not know, or that is not as it should be."""
+    said = usual.words(item)
+    if said is not None:
+        return _text(said, _ours(item))
+    part = mapping(item)
+    kind = part.get("type")
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    return reader(part) if reader is not None else None
 
 
-def _said(part: Object, *keys: str) -> str | None:
-    return next((words for key in keys if (words := string(part.get(key))) is not None), None)
+def _reasoning(part: Object) -> Reasoning | None:
+    for key in ("content", "text", "thinking"):
+        if isinstance(thought := part.get(key), str):
+            return Reasoning(thought, string(_ours(part).get("encrypted")))
+    return None
+
+
+def _call(part: Object) -> ToolCall | None:
+    name = part.get("name")
+    if not isinstance(name, str):
+        return None
+    return ToolCall(string(part.get("id")) or "", name, argument_text(part.get("arguments")))
+
+
+def _result(part: Object) -> ToolResult:
+    output = usual.output(part.get("response"), part.get("result"))
+    return ToolResult(string(part.get("id")) or "", output, _ours(part).get("is_error") is True)
+
+
+def _blob(part: Object) -> File | None:
+    data = part.get("content")
+    return File(_media_type(part) or UNKNOWN_MEDIA, data=data, **_about(part)) if isinstance(data, str) else None
+
+
+def _uri(part: Object) -> File | None:
+    uri = part.get("uri")
+    return usual.file_of(uri, _media_type(part), **_about(part)) if isinstance(uri, str) else None
+
+
+def _stored(part: Object) -> File | None:
+    file_id = part.get("file_id")
+    return (
+        File(_media_type(part) or UNKNOWN_MEDIA, file_id=file_id, **_about(part)) if isinstance(file_id, str) else None
+    )
+
+
+_READERS: Mapping[str, Callable[[Object], Part | None]] = {
+    "reasoning": _reasoning,
+    "thinking": _reasoning,
+    "tool_call": _call,
+    "tool_call_response": _result,
+    "blob": _blob,
+    "uri": _uri,
+    "file": _stored,
+}
 
 
 def _ours(part: Any) -> Object:
@@ -146,15 +160,15 @@ def _ours(part: Any) -> Object:
 
 
 def _text(words: str, ours: Object) -> Text | Refusal | Data:
-    match ours:
-        case {"data": {"name": str(name), **rest}} if not words:
-            return Data(name=name, value=rest.get("value"))
-        case {"refusal": True}:
-            return Refusal(text=words)
-        case {"annotations": notes}:
-            return Text(text=words, annotations=_annotations(notes))
-        case _:
-            return Text(text=words)
+    if not ours:
+        return Text(words)
+    data = mapping(ours.get("data"))
+    name = data.get("name")
+    if isinstance(name, str) and not words:
+        return Data(name, kept(data.get("value")))
+    if ours.get("refusal") is True:
+        return Refusal(words)
+    return Text(words, _annotations(ours["annotations"]) if "annotations" in ours else ())
 
 
 def _annotations(notes: Any) -> tuple[Annotation, ...]:
@@ -164,16 +178,8 @@ def _annotations(notes: Any) -> tuple[Annotation, ...]:
         return ()
 
 
-def _output(part: Object) -> Any:
-    output = next((part[key] for key in ("response", "result") if part.get(key) is not None), None)
-    items = cast("list[Any]", output) if isinstance(output, list) else []
-    texts = [words for item in items if isinstance(item, dict) and (words := _words(item)) is not None]
-    return "".join(texts) if items and len(texts) == len(items) else cast("Any", output)
-
-
 def _media_type(part: Object) -> str | None:
-    modality = part.get("modality")
-    return string(part.get("mime_type")) or (f"{modality}/*" if modality in _MODALITIES else None)
+    return usual.media_type(part.get("mime_type"), part.get("modality"))
 
 
 def _about(part: Object) -> dict[str, str | None]:
@@ -188,7 +194,7 @@ def _written(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **given(name=message.name)}
     said = message.parts or (Text(text=""),)
     written = {**element, "parts": [_raw(part) or _written_part(part) for part in said]}
-    if element_dialect(written) != "gen-ai":  # Foreign parts alone would be taken for somebody else's.
+    if dialect_of(written) != "gen-ai":  # Foreign parts alone would be taken for somebody else's.
         written["parts"] = [_written_part(part) for part in said]
     return written
 
@@ -197,8 +203,7 @@ def _raw(part: Part) -> dict[str, Any] | None:
     """A part that we did not know, as it was; not where its value would be read as what nobody said."""
     match part:
         case Data(name=name, value={"type": str(kind)}) if kind and name == _RAW + kind:
-            read_back = _part(part.value)
-            return part.value if isinstance(read_back, Data) and read_back.value is part.value else None
+            return part.value if _known(part.value) is None else None
         case _:
             return None
 
@@ -237,7 +242,7 @@ def _arguments(call: ToolCall) -> Any:
 
 def _file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
-    told = {"modality": kind if kind in _MODALITIES else "document", "mime_type": file.media_type}
+    told = {"modality": kind if kind in usual.MODALITIES else "document", "mime_type": file.media_type}
     kept = _kept(filename=file.filename, detail=file.detail)
     if file.url is not None:
         return {"type": "uri", **told, "uri": file.url, **kept}

@@ -10,8 +10,10 @@ from typing import Any
 
 from palaver.core.dialects.langchain_content import read as read_content
 from palaver.core.dialects.langchain_content import write as write_content
-from palaver.core.dialects.pieces import Object, argument_text, given, listed, mapping, result_text, string
-from palaver.core.dialects.roles import role_of
+from palaver.core.dialects.pieces import Object, argument_text, given, kept, listed, mapping, result_text, string
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import langchain as usual
+from palaver.core.dialects.usual.langchain import KINDS
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
@@ -37,11 +39,18 @@ _TYPES: dict[Role, str] = {
 }
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, images, reasoning, calls and results as LangChain writes them, all in the form of the first."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element; one that only removes others is none."""
-    open_functions: dict[str, str] = {}
-    found = (_message(element, index, open_functions) for index, element in enumerate(elements))
-    return [message for message in found if message is not None]
+    functions: dict[str, str] = {}
+    if not shapes:
+        found = [_message(element, index, functions) for index, element in enumerate(elements, start)]
+        return [message for message in found if message is not None]
+    return usual.read(shapes, functions, lambda place: _message(elements[place], start + place, functions))
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -50,95 +59,109 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [written for message in messages for written in _written(message, names)]
 
 
-# Reading
+# Reading, the long way
 
 
-def _message(element: Object, index: int, open_functions: dict[str, str]) -> Message | None:
+def _message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
+    """`functions` are the ids of calls by the names of what they called: a legacy answer has only the name."""
     kind, fields = _opened(element)
-    if kind == "remove":
-        return None
+    role, name = ROLES.get(kind), None
+    if role is None:
+        if kind == "remove":
+            return None
+        role, name = role_of((string(fields.get("role")) or "assistant") if kind == "chat" else kind)
     extra = mapping(fields.get("additional_kwargs"))
-    role, name = role_of(kind)
-    if kind == "chat":
-        role, name = role_of(string(fields.get("role")) or "assistant")
     if role == "system" and extra.get("__openai_role__") == "developer":
         role = "developer"
-    own_name, own_id = string(fields.get("name")), string(fields.get("id"))
-    name = name if own_name is None else own_name
+    own_name, own_id = fields.get("name"), fields.get("id")
+    name = own_name if isinstance(own_name, str) else name
+    own_id = own_id if isinstance(own_id, str) else None
     if role == "tool":
-        call_id = string(fields.get("tool_call_id"))
-        result = _result(fields, open_functions.get(name or "", "") if call_id is None else call_id)
-        return Message(role=role, parts=(result,), id=own_id, name=name)
+        call_id = fields.get("tool_call_id")
+        call_id = call_id if isinstance(call_id, str) else functions.get(name or "", "")
+        return Message("tool", (_result(fields, call_id),), own_id, name)
     calls = _calls(fields, extra, index)
-    open_functions |= {call.name: call.call_id for call in calls.values()}
-    return Message(role=role, parts=tuple(_parts(fields, extra, calls)), id=own_id, name=name)
+    for call in calls.values():
+        functions[call.name] = call.call_id
+    return Message(role, tuple(_parts(fields, extra, calls)), own_id, name)
 
 
 def _opened(element: Object) -> tuple[str, Object]:
     """What kind of message, and its fields: those of `kwargs`, of `data`, or its own."""
-    kwargs, data, path = mapping(element.get("kwargs")), mapping(element.get("data")), element.get("id")
-    if isinstance(path, list) and path and "content" in kwargs:
-        kind, fields = string(listed(path)[-1]), kwargs
+    fields, kind, path = element, element.get("type"), element.get("id")
+    kwargs, data = mapping(element.get("kwargs")), mapping(element.get("data"))
+    if path and isinstance(path, list) and "content" in kwargs:
+        fields, kind = kwargs, listed(path)[-1]
+    elif "content" in data:
+        fields = data
+    if not isinstance(kind, str):
+        return "", fields
+    return KINDS.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
+
+
+def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
+    parts = read_content(fields.get("content"), calls)
+    if calls:
+        placed = {part.call_id for part in parts if type(part) is ToolCall}
+        after: list[Part] = [call for call in calls.values() if call.call_id not in placed]
     else:
-        kind, fields = string(element.get("type")), data if "content" in data else element
-    return (kind or "").removesuffix("Chunk").removesuffix("Message").lower(), fields
-
-
-def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> Iterable[Part]:
-    said = read_content(fields.get("content"), calls)
-    reasoning = string(extra.get("reasoning_content")) or _summary(extra.get("reasoning"))
-    if reasoning and not any(isinstance(part, Reasoning) for part in said):
-        yield Reasoning(text=reasoning)
-    yield from said
-    refusal = string(extra.get("refusal"))
-    if refusal and not any(isinstance(part, Refusal) for part in said):
-        yield Refusal(text=refusal)
-    placed = {part.call_id for part in said if isinstance(part, ToolCall)}
-    yield from (call for call in calls.values() if call.call_id not in placed)
+        after = []
+    if extra:
+        reasoning = string(extra.get("reasoning_content")) or _summary(extra.get("reasoning"))
+        refusal = string(extra.get("refusal"))
+        if refusal and not any(type(part) is Refusal for part in parts):
+            after.insert(0, Refusal(refusal))
+        if reasoning and not any(type(part) is Reasoning for part in parts):
+            parts.insert(0, Reasoning(reasoning))
+    return parts + after
 
 
 def _summary(reasoning: Any) -> str:
-    texts = (string(mapping(piece).get("text")) for piece in listed(mapping(reasoning).get("summary")))
-    return "\n\n".join(text for text in texts if text)
+    if reasoning is None:
+        return ""
+    texts = [string(mapping(piece).get("text")) for piece in listed(mapping(reasoning).get("summary"))]
+    return "\n\n".join([text for text in texts if text])
 
 
 def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
     """By id. LangChain parses arguments, and mends them; their exact text stands elsewhere, if anywhere."""
-    exact = dict(_exact(fields, extra))
-    calls: dict[str, ToolCall] = {}
-    listing = [*listed(fields.get("tool_calls")), *listed(fields.get("invalid_tool_calls"))]
+    listing = listed(fields.get("tool_calls")) + listed(fields.get("invalid_tool_calls"))
     listing = listing or listed(extra.get("tool_calls")) or listed(extra.get("function_call"))
+    calls: dict[str, ToolCall] = {}
+    exact = _exact(fields, extra) if listing else {}
     for number, item in enumerate(listing):
         call = mapping(item)
         function = mapping(call.get("function")) or call
         call_id = string(call.get("id")) or f"call_{index}_{number}"
         arguments = exact.get(call_id, function.get("args", function.get("arguments")))
         name = string(function.get("name")) or "unknown"
-        calls.setdefault(call_id, ToolCall(call_id=call_id, name=name, arguments=argument_text(arguments)))
+        calls.setdefault(call_id, ToolCall(call_id, name, argument_text(arguments)))
     return calls
 
 
-def _exact(fields: Object, extra: Object) -> Iterable[tuple[str, str]]:
+def _exact(fields: Object, extra: Object) -> dict[str, str]:
+    """The arguments of calls by their ids, in the text that the model wrote."""
+    exact: dict[str, str] = {}
     for item in listed(fields.get("tool_call_chunks")):
-        match item:
-            case {"id": str(call_id), "args": str(arguments)}:
-                yield call_id, arguments
-            case _:
-                pass
+        piece = mapping(item)
+        call_id, arguments = piece.get("id"), piece.get("args")
+        if isinstance(call_id, str) and isinstance(arguments, str):
+            exact[call_id] = arguments
     for item in listed(extra.get("tool_calls")):
-        match item:
-            case {"id": str(call_id), "function": {"arguments": str(arguments)}}:
-                yield call_id, arguments
-            case _:
-                pass
+        call = mapping(item)
+        call_id, arguments = call.get("id"), mapping(call.get("function")).get("arguments")
+        if isinstance(call_id, str) and isinstance(arguments, str):
+            exact[call_id] = arguments
+    return exact
 
 
 def _result(fields: Object, call_id: str) -> ToolResult:
-    output = fields.get("content")
-    parts = read_content(output, {})
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    output = "".join(texts) if len(texts) == len(parts) else output
-    return ToolResult(call_id=call_id, output=output, is_error=fields.get("status") == "error")
+    output, failed = fields.get("content"), fields.get("status") == "error"
+    if type(output) is not str:
+        parts = read_content(output, {})
+        texts = [part.text for part in parts if type(part) is Text]
+        output = "".join(texts) if len(texts) == len(parts) else kept(output)
+    return ToolResult(call_id, output, failed)
 
 
 # Writing

@@ -6,8 +6,6 @@ The messages around it are langchain.py's.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
@@ -15,29 +13,35 @@ from palaver.core.dialects.pieces import (
     file_at,
     given,
     integer,
+    kept,
     listed,
     mapping,
     string,
 )
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall
 
+_TEXTS = ("text", "", "output_text", "input_text")
 _FILES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
 _CALLS = frozenset("tool_use tool_call function_call".split())
 _PIECES = frozenset("input_json_delta tool_call_chunk".split())
+_REASONING = frozenset("thinking redacted_thinking reasoning reasoning_content".split())
 
 
 def read(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
     """The parts of it; a block that stands for one of the calls is that call."""
+    if type(content) is str:
+        return [Text(content)] if content else []
     parts: list[Part] = []
     placed: set[str] = set()
     for block in listed(content):
         part = _part(block, calls)
-        if isinstance(part, ToolCall):
+        if part is None:
+            continue
+        if type(part) is ToolCall:
             if part.call_id in placed:
                 continue
             placed.add(part.call_id)
-        if part is not None:
-            parts.append(part)
+        parts.append(part)
     return parts
 
 
@@ -62,27 +66,26 @@ def write(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     if isinstance(block, str):
-        return Text(text=block) if block else None
+        return Text(block) if block else None
     fields = mapping(block)
-    kind = string(fields.get("type")) or ""
-    text = string(fields.get("text"))
-    if text is not None and kind in ("", "text", "output_text", "input_text"):
-        return Text(text=text, annotations=_annotations(fields)) if text else None
-    if kind in _FILES:
-        file = _file(fields, kind.removeprefix("input_").removesuffix("_url"))
-        return file or Data(name=f"langchain:{kind}", value=block)
+    kind, text = fields.get("type"), fields.get("text")
+    kind = kind if isinstance(kind, str) else ""
+    if isinstance(text, str) and kind in _TEXTS:
+        return Text(text, _annotations(fields) if len(fields) > 2 else ()) if text else None
     if kind in _CALLS:
         return _call(fields, calls)
+    if kind in _FILES:
+        file = _file(fields, kind.removeprefix("input_").removesuffix("_url"))
+        return file or Data(f"langchain:{kind}", kept(block))
     if kind in _PIECES:
         return None
-    reasoning = _reasoning(block)
+    reasoning = _reasoning(fields, kind) if kind in _REASONING else None
     if reasoning is not None:
         return reasoning if reasoning.text or reasoning.encrypted else None
-    match block:
-        case {"type": "refusal", "refusal": str(refused)}:
-            return Refusal(text=refused)
-        case _:
-            return Data(name=f"langchain:{kind or 'part'}", value=block)
+    refusal = fields.get("refusal")
+    if kind == "refusal" and isinstance(refusal, str):
+        return Refusal(refusal)
+    return Data(f"langchain:{kind or 'part'}", kept(block))
 
 
 def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
@@ -94,59 +97,63 @@ def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
     return ToolCall(call_id=call_id, name=string(block.get("name")) or "unknown", arguments=argument_text(arguments))
 
 
-def _reasoning(block: Any) -> Reasoning | None:
-    """Anthropic's, OpenAI's, Bedrock's and LangChain's own."""
-    fields = mapping(block)
-    encrypted = string(fields.get("signature")) or string(fields.get("encrypted_content"))
-    encrypted = encrypted or string(mapping(fields.get("extras")).get("signature"))
-    match block:
-        case {"type": "thinking", "thinking": str(text)}:
-            return Reasoning(text=text, encrypted=encrypted)
-        case {"type": "redacted_thinking", "data": str(data)}:
-            return Reasoning(text="", encrypted=data)
-        case {"type": "reasoning", "reasoning": str(text)} | {"type": "reasoning", "text": str(text)}:
-            return Reasoning(text=text, encrypted=encrypted)
-        case {"type": "reasoning", "summary": [*pieces]}:
-            texts = (string(mapping(piece).get("text")) for piece in pieces)
-            return Reasoning(text="\n\n".join(text for text in texts if text), encrypted=encrypted)
-        case {"type": "reasoning_content", "reasoning_content": str(text) | {"text": str(text)} as inner}:
-            return Reasoning(text=text, encrypted=string(mapping(inner).get("signature")) or encrypted)
-        case {"type": "reasoning"}:
-            return Reasoning(text="", encrypted=encrypted)
-        case _:
-            return None
+def _reasoning(block: Object, kind: str) -> Reasoning | None:
+    """Anthropic's, OpenAI's, Bedrock's and LangChain's own; None where it is not as theirs."""
+    encrypted = string(block.get("signature")) or string(block.get("encrypted_content"))
+    encrypted = encrypted or string(mapping(block.get("extras")).get("signature"))
+    inner = block.get(kind)
+    if kind == "redacted_thinking":
+        data = block.get("data")
+        return Reasoning("", data) if isinstance(data, str) else None
+    if isinstance(inner, str):  # It is named as its type is.
+        return Reasoning(inner, encrypted)
+    if kind == "thinking":
+        return None
+    if kind == "reasoning_content":
+        told = mapping(inner)
+        text = told.get("text")
+        return Reasoning(text, string(told.get("signature")) or encrypted) if isinstance(text, str) else None
+    text, summary = block.get("text"), block.get("summary")
+    if isinstance(text, str):
+        return Reasoning(text, encrypted)
+    texts = [string(mapping(piece).get("text")) for piece in (listed(summary) if isinstance(summary, list) else ())]
+    return Reasoning("\n\n".join([text for text in texts if text]), encrypted)
 
 
 def _file(block: Object, kind: str) -> File | None:
     """A file by its address, its content or its id, in the standard block or in a vendor's; None if it has none."""
-    places = (mapping(block.get(key)) for key in (kind, "source", "image_url", "input_audio"))
-    inner: Object = next(filter(None, places), mapping(None))
+    inner: Object = {}
+    for key in (kind, "source", "image_url", "input_audio"):
+        inner = inner or mapping(block.get(key))
     if inner.get("type") == "text":
         return None  # What it holds is no base64.
-    extras = mapping(block.get("extras")) or mapping(block.get("metadata"))
-
-    def told(*keys: str) -> str | None:
-        found = (string(place.get(key)) for place in (block, inner, extras) for key in keys)
-        return next((value for value in found if value is not None), None)
-
-    general = UNKNOWN_MEDIA if kind in ("file", "document") else f"{kind}/{told('format') or '*'}"
-    file = File(
-        media_type=told("mime_type", "media_type") or general,
-        file_id=string(block.get("id")) if block.get("source_type") == "id" else told("file_id"),
-        filename=told("filename"),
-        detail=told("detail"),
-    )
-    data, url = told("base64", "data", "file_data"), told("image_url", "url", "file_url")
+    places = (block, inner, mapping(block.get("extras")) or mapping(block.get("metadata")))
+    general = UNKNOWN_MEDIA if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
+    media_type = _told(places, "mime_type", "media_type") or general
+    filename, detail = _told(places, "filename"), _told(places, "detail")
+    data, url = _told(places, "base64", "data", "file_data"), _told(places, "image_url", "url", "file_url")
     if data is not None and not data.startswith("data:"):
-        return msgspec.structs.replace(file, data=data, file_id=None)
+        return File(media_type, None, data, None, filename, detail)
     place = url if data is None else data
     if place is not None:
-        return file_at(place, file.media_type, filename=file.filename, detail=file.detail)
-    return file if file.file_id is not None else None
+        return file_at(place, media_type, filename=filename, detail=detail)
+    file_id = string(block.get("id")) if block.get("source_type") == "id" else _told(places, "file_id")
+    return File(media_type, None, None, file_id, filename, detail) if file_id is not None else None
+
+
+def _told(places: tuple[Object, ...], *keys: str) -> str | None:
+    for place in places:
+        if place:
+            for key in keys:
+                if isinstance(value := place.get(key), str):
+                    return value
+    return None
 
 
 def _annotations(block: Object) -> tuple[Annotation, ...]:
     found = listed(block.get("annotations")) or listed(block.get("citations"))
+    if not found:
+        return ()
     return tuple(note for item in found if (note := _noted(mapping(item))) is not None)
 
 

@@ -1,22 +1,40 @@
 """Our own dialect: what the REST API and test sets carry. `{"role": "user", "parts": [{"type": "text", …}]}`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
 from palaver.core import jsons
-from palaver.core.dialects.roles import role_of
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Part
-from palaver.core.recognition import actor
+from palaver.core.dialects import chat_completions
+from palaver.core.dialects.pieces import Object, kept, listed, mapping, string
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import palaver as usual
+from palaver.core.elements import actor
+from palaver.core.messages import NOTHING, Message
+from palaver.core.parts import Data, Part, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = ()
 
+_CALLS = frozenset({"tool_calls", "function_call", "additional_kwargs"})
+_RAW = frozenset({ToolResult, Data})
 
-def read(elements: Sequence[Any]) -> list[Message]:
+
+class _Parts(msgspec.Struct, gc=False):
+    parts: tuple[Part, ...]
+
+
+def shapes(elements: list[Any]) -> list[Any]:
+    """Messages as we write them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:  # noqa: ARG001 - as in all
     """Messages as they were written; a part that does not fit its kind becomes a data part with its raw value."""
-    return [_message(element) for element in elements]
+    if shapes and all(shapes):
+        return list(shapes)
+    return [shape or _message(element) for element, shape in zip_longest(elements, shapes)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -24,20 +42,56 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [jsons.plain(message) for message in messages]
 
 
-def _message(element: Mapping[str, Any]) -> Message:
-    role, name = role_of(actor(element) or "")
-    own_name, metadata, own_id = element.get("name"), element.get("metadata"), element.get("id")
-    return Message(
-        role=role,
-        parts=tuple(_part(part) for part in element["parts"]),
-        id=own_id if isinstance(own_id, str) else None,
-        name=own_name if isinstance(own_name, str) else name,
-        metadata=metadata if isinstance(metadata, dict) else {},  # pyright: ignore[reportUnknownArgumentType]  # JSON
-    )
+def _message(element: Object) -> Message:
+    written, name, metadata = element.get("role"), string(element.get("name")), element.get("metadata")
+    role = ROLES.get(written) if type(written) is str else None
+    if role is None:
+        role, told = role_of(actor(element) or "")
+        name = told if name is None else name
+    about = NOTHING if metadata is None else kept(mapping(metadata))
+    parts = _parts(listed(element.get("parts")))
+    if not _CALLS.isdisjoint(element):
+        known = [part.call_id for part in parts if isinstance(part, ToolCall)]
+        parts += tuple(call for call in _calls(element) if call.call_id not in known)
+    return Message(role, parts, string(element.get("id")), name, about)
 
 
-def _part(part: Any) -> Part:
+def _calls(element: Object) -> Sequence[ToolCall]:
+    """Those that stand beside the parts, as in Chat Completions."""
+    fields = {key: element[key] for key in _CALLS if key in element}
+    return chat_completions.read([{"role": "assistant", **fields}])[0].tool_calls
+
+
+def _parts(written: list[Any]) -> tuple[Part, ...]:
     try:
-        return msgspec.convert(part, Part)
-    except msgspec.ValidationError:
-        return Data(name=f"palaver:{part['type']}", value=part)
+        parts = msgspec.convert({"parts": written}, _Parts).parts
+        if _RAW.isdisjoint(map(type, parts)) and jsons.encode(parts):
+            return parts  # There is nothing in them to be mended.
+    except Exception:  # One does not fit, or is no plain JSON and may raise anything.
+        parts = [_part(part) for part in written]
+    return tuple([_kept(part) for part in parts])
+
+
+def _part(written: Any) -> Part:
+    try:
+        return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
+    except Exception:
+        return Data(f"palaver:{string(mapping(written).get('type')) or 'part'}", written)
+
+
+def _kept(part: Part) -> Part:
+    """As it can be written again. A text that is half a character stays one."""
+    match part:
+        case ToolResult(call_id=call_id, output=output, is_error=is_error):
+            part = ToolResult(call_id, kept(output), is_error)
+        case Data(name=name, value=value):
+            part = Data(name, kept(value))
+        case _:
+            pass
+    try:
+        jsons.encode(part)
+    except UnicodeEncodeError:
+        return part
+    except TypeError:  # msgspec lets texts of other classes through.
+        return jsons.as_read(part)
+    return part

@@ -1,25 +1,32 @@
 """What several dialects share: where a message says something, files and their addresses, values as text."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from palaver.core import jsons
-from palaver.core.parts import File
+from palaver.core.kinds import Object, is_list, is_object, is_text, items, plain, text
+from palaver.core.parts import File, ToolCall
 
-Object = Mapping[str, Any]
-
+_OBJECT = (dict,)
+_encode = msgspec.json.Encoder().encode
 UNKNOWN_MEDIA = "application/octet-stream"
 
 
 def content_of(element: Object) -> Any:
     """What was said, wherever it stands: parts that are not empty, else the first of several names."""
     parts = element.get("parts")
-    if isinstance(parts, list) and parts:
-        return cast("list[Any]", parts)
-    for key in ("content", "text", "message"):
+    if parts is not None and is_list(parts) and (said := items(parts)):
+        return said
+    content = element.get("content")
+    if is_text(content) or is_list(content) or is_object(content):
+        return content
+    for key in ("text", "message"):
         if element.get(key) is not None:
             return element[key]
-    return mapping(element.get("delta")).get("content")
+    said = mapping(element.get("delta")).get("content")
+    return content if said is None else said
 
 
 def file_at(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
@@ -38,12 +45,28 @@ def address(file: File) -> str:
 
 def compact(value: Any) -> str:
     """The value as compact JSON text; NotJson where it has none."""
-    return jsons.encode(jsons.plain(value)).decode()
+    try:
+        return _encode(value).decode()
+    except Exception:  # A model, a date, a lone surrogate: it may still have a JSON form.
+        return jsons.encode(jsons.plain(value)).decode()
 
 
 def argument_text(value: Any) -> str:
     """A call's arguments: text stays as it is, nothing is no text, a value becomes its JSON."""
-    return value if isinstance(value, str) else "" if value is None else compact(value)
+    if type(value) in _OBJECT:
+        return compact(value)  # Most are.
+    return value if type(value) is str else "" if value is None else _argument_text(value)
+
+
+def _argument_text(value: Any) -> str:
+    return str.__str__(value) if is_text(value) else compact(value)
+
+
+def kept(value: Any) -> Any:
+    """The value, which is kept as it stands; NotJson where it could never be written down."""
+    if type(value) is str or value is None or jsons.is_writable(value):
+        return value
+    return jsons.plain(value)
 
 
 def result_text(value: Any) -> str:
@@ -53,7 +76,7 @@ def result_text(value: Any) -> str:
 
 def string(value: Any) -> str | None:
     """The value, if it is text."""
-    return value if isinstance(value, str) else None
+    return value if value is None or type(value) is str else text(value)
 
 
 def integer(value: Any) -> int | None:
@@ -63,16 +86,24 @@ def integer(value: Any) -> int | None:
 
 def mapping(value: Any) -> Object:
     """The value, if it is an object; else an empty one."""
-    return cast("Object", value) if isinstance(value, dict) else {}
+    return value if type(value) in _OBJECT else {} if value is None else plain(value) or {}
 
 
 def listed(value: Any) -> list[Any]:
     """The value, if it is a list; one value as a list of it; nothing as an empty one."""
-    if isinstance(value, list):
-        return cast("list[Any]", value)
+    if is_list(value):
+        return items(value)
     return [] if value is None else [value]
 
 
 def given(**fields: Any) -> dict[str, Any]:
     """The fields that are known."""
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def first_of_each(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
+    """The calls of a message, none of whose ids is read twice."""
+    known: dict[str, ToolCall] = {}
+    for call in calls:
+        known.setdefault(call.call_id, call)
+    return known.values()

@@ -1,18 +1,33 @@
 """Responses: items such as `{"type": "message", …}` and `{"type": "function_call", …}`, OpenAI's newer dialect.
 
 Calls, results, reasoning and data are items beside the messages; reading puts those of one assistant's turn together.
-A bare `{role, content}` is a message too. Our own items, which others ignore or show raw: `palaver:data`,
-`palaver:file`. An item that we do not know is kept in a data part `responses:<type>`, and written back as it was.
+A bare `{role, content}` is a message too, and a custom tool is read like any other. Our own items, which others ignore
+or show raw: `palaver:data`, `palaver:file`. An item that we do not know is kept in a data part `responses:<type>`, and
+written back as it was.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, zip_longest
 from typing import Any
 
 from palaver.core.dialects import chat_completions
 from palaver.core.dialects import responses_content as content
-from palaver.core.dialects.pieces import Object, argument_text, content_of, given, listed, mapping, result_text, string
+from palaver.core.dialects.pieces import (
+    Object,
+    argument_text,
+    content_of,
+    given,
+    kept,
+    listed,
+    mapping,
+    result_text,
+    string,
+)
 from palaver.core.dialects.responses_content import RAW, is_itself
-from palaver.core.dialects.roles import role_of
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.usual import responses as usual
+from palaver.core.dialects.usual.responses import Said
+from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import (
     APPROVAL_REQUEST,
@@ -25,7 +40,6 @@ from palaver.core.parts import (
     ToolCall,
     ToolResult,
 )
-from palaver.core.recognition import actor
 
 LOSSES: Sequence[str] = (
     "names and metadata of messages; the id of a message that says nothing itself",
@@ -39,24 +53,27 @@ LOSSES: Sequence[str] = (
     "a user's file: its media type where its content is elsewhere (an image stays one), all but one of its places",
     "the filename of a user's image or sound, the detail of anything but an image",
     "an approval becomes the user's message; of a request for one all but id, name and arguments",
+    "a custom tool's call and its output become those of a function",
 )
 
-_CHAT_COMPLETIONS = ("tool_calls", "function_call", "tool_call_id", "reasoning_content", "refusal", "palaver")
+_CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
 """What only a message in the dialect chat-completions has, whatever its `type` says."""
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
-    """The messages that the items make up."""
-    return [message for message, _ in read_indexed(elements)]
+def shapes(elements: list[Any]) -> list[Any]:
+    """Messages, reasoning, calls and results as the OpenAI SDKs write them."""
+    return usual.shapes(elements)
 
 
-def read_indexed(elements: Sequence[Any]) -> list[tuple[Message, int]]:
-    """Each message with the index of the item at which it begins."""
-    turns = _Turns()
-    for index, item in enumerate(elements):
-        _take(item, index, turns)
-    turns.close()
-    return turns.messages
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+    """The messages that the items make up; plain text between them, as Chat Completions has it, stands alone."""
+    return _joined(usual.read(elements, shapes) if shapes and all(shapes) else _said(elements, start, shapes))
+
+
+def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
+    """Each message with the index of the item at which it begins; plain text of the assistant's is an item, too."""
+    said = [each[0] if type(each) is tuple else each for each in _said(elements, start)]
+    return [(message, start + index) for message, index in zip(_joined(said), _beginnings(said), strict=True)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -64,140 +81,162 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [item for message in messages for item in _written(message)]
 
 
-# Reading
+# Reading: what each item says, then what belongs together
 
 
-class _Turns:
-    """Puts consecutive items of the assistant's into one message."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[Message, int]] = []
-        self.calls: set[str] = set()
-        self._parts: list[Part] = []
-        self._message: Message | None = None
-        self._began: int | None = None
-        self._spoke = False
-        """There is more than reasoning."""
-
-    def alone(self, message: Message, index: int) -> None:
-        """Somebody else's message."""
-        self.close()
-        self.messages.append((message, index))
-
-    def say(self, message: Message, index: int) -> None:
-        """The assistant's own message item: it stands first, only reasoning may come before."""
-        if self._spoke:
-            self.close()
-        self._message = message
-        self._add(message.parts, index)
-
-    def think(self, part: Reasoning, index: int) -> None:
-        """Reasoning precedes what it is about."""
-        if self._spoke:
-            self.close()
-        self._add((part,), index, spoke=False)
-
-    def add(self, part: Part, index: int) -> None:
-        """Anything else joins what is open."""
-        self._add((part,), index)
-
-    def _add(self, parts: Iterable[Part], index: int, *, spoke: bool = True) -> None:
-        if self._began is None:
-            self._began = index
-        self._spoke = spoke
-        self._parts += parts
-
-    def close(self) -> None:
-        if self._began is not None:
-            said = self._message
-            whole = Message(
-                role="assistant",
-                parts=tuple(self._parts),
-                id=said.id if said else None,
-                name=said.name if said else None,
-            )
-            self.messages.append((whole, self._began))
-        self._parts, self._message, self._began, self._spoke = [], None, None, False
+def _joined(said: Sequence[Said]) -> list[Message]:
+    """The messages, each of the assistant's with all that its turn says."""
+    messages: list[Message] = []
+    earlier: list[Said] = []
+    last: Said = None  # Of the turn that is open, like what is earlier.
+    for each in said:
+        if type(each) is Message and each.role != "assistant":
+            if last is not None:
+                messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
+                last = None
+            messages.append(each)
+        elif each is not None:
+            if last is not None:
+                if _joins(each, last):
+                    earlier.append(last)
+                else:
+                    messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
+            last = each
+    return messages if last is None else [*messages, _turn(earlier, last)]
 
 
-def _take(item: Any, index: int, turns: _Turns) -> None:
+def _beginnings(said: Sequence[Said]) -> list[int]:
+    """At which item each of the messages begins."""
+    begun: list[int] = []
+    last: Said = None
+    for index, each in enumerate(said):
+        if each is not None:
+            if last is None or not _joins(each, last):
+                begun.append(index)
+            last = each
+    return begun
+
+
+def _joins(each: Said, last: Said) -> bool:
+    """Does it belong to the message of what was said last?
+
+    A turn is at most one message of the assistant's own, before which only reasoning may stand, and what follows it.
+    """
+    for one in (each, last):
+        if type(one) is tuple or (type(one) is Message and one.role != "assistant"):
+            return False
+    return type(last) is Reasoning or (type(each) is not Message and type(each) is not Reasoning)
+
+
+def _turn(earlier: list[Said], last: Said) -> Message:
+    """One message of all that the turn says, which is then over."""
+    if not earlier and type(last) is ToolCall:
+        return Message("assistant", (last,))  # Most are.
+    if type(last) is tuple:
+        return last[0]
+    own_id = name = None
+    parts: list[Any] = []
+    for each in (*earlier, last):
+        if type(each) is Message:
+            own_id, name = each.id, each.name
+            parts += each.parts
+        else:
+            parts.append(each)
+    earlier.clear()
+    return Message("assistant", tuple(parts), own_id, name)
+
+
+def _said(elements: Sequence[Any], start: int, shapes: Sequence[Any] = ()) -> list[Said]:
+    """What each item says; an approval that is asked for finds its call among those before."""
+    usually = iter(usual.read(compress(elements, shapes), [shape for shape in shapes if shape]))
+    calls: set[str] = set()
+    said: list[Said] = []
+    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
+        each = next(usually) if shape else _read(element, index, calls)
+        if type(each) is ToolCall:
+            calls.add(each.call_id)
+        said.append(each)
+    return said
+
+
+def _read(item: Any, index: int, calls: set[str]) -> Said:
     fields = mapping(item)
     kind, who = string(fields.get("type")) or "", actor(fields)
-    if who is not None and (kind in ("", "message") or "content" in fields):
+    if who is not None and (kind == "message" or not kind or "content" in fields):
         message = _message(fields, who)
-        take = turns.say if message.role == "assistant" else turns.alone
-        take(message, index)
-        return
+        joins = message.role != "assistant" or "type" in fields or string(fields.get("content")) is None
+        return message if joins else (message,)
     match kind:
         case "function_call":
-            call = _call(fields, index)
-            turns.calls.add(call.call_id)
-            turns.add(call, index)
+            return _call(fields, index, string(fields.get("name")) or "", argument_text(fields.get("arguments")))
         case "function_call_output":
-            failed = fields.get("palaver:is_error") is True
-            call_id = string(fields.get("call_id")) or ""
-            turns.alone(Message.tool(call_id, fields.get("output"), is_error=failed), index)
+            return _output(fields, string(fields.get("call_id")) or "")
         case "reasoning":
-            reasoning = _reasoning(fields)
-            if reasoning.text or reasoning.encrypted:
-                turns.think(reasoning, index)
+            return _reasoning(fields)
         case "mcp_approval_response":
-            turns.alone(Message.user(_approval(fields)), index)
+            return Message("user", (_approval(fields),))
         case _:
-            turns.add(_item(item, kind, turns.calls), index)
+            return _other(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", kept(item))
 
 
 def _message(item: Object, who: str) -> Message:
-    if any(item.get(key) is not None for key in _CHAT_COMPLETIONS):
+    if not item.keys().isdisjoint(_CHAT_COMPLETIONS) and any(item.get(key) is not None for key in _CHAT_COMPLETIONS):
         return chat_completions.read([item])[0]
-    role, name = role_of(who)
+    role, name = ROLES.get(who), None
+    if role is None:
+        role, name = role_of(who)
     said = content_of(item)
     parts = content.read(said)
     if role == "tool":  # It says not which call it answers.
         texts = [part.text for part in parts if isinstance(part, Text)]
-        return Message.tool("", "".join(texts) if len(texts) == len(parts) else said)
+        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else kept(said)),))
     own_name = string(item.get("name"))
-    return Message(role=role, parts=parts, id=string(item.get("id")), name=name if own_name is None else own_name)
+    return Message(role, parts, string(item.get("id")), name if own_name is None else own_name)
 
 
-def _call(item: Object, index: int) -> ToolCall:
-    call_id = item.get("call_id")
-    return ToolCall(
-        call_id=call_id if isinstance(call_id, str) else string(item.get("id")) or f"call_{index}",
-        name=string(item.get("name")) or "",
-        arguments=argument_text(item.get("arguments")),
-    )
+def _call(item: Object, index: int, name: str, arguments: str) -> ToolCall:
+    call_id = string(item.get("call_id"))
+    if call_id is None:
+        call_id = string(item.get("id")) or f"call_{index}"
+    return ToolCall(call_id, name, arguments)
 
 
-def _reasoning(item: Object) -> Reasoning:
-    told = [_thoughts(item.get("summary")), _thoughts(item.get("content"))]
-    return Reasoning(text=told[0] or told[1], encrypted=string(item.get("encrypted_content")))
+def _output(item: Object, call_id: str) -> Message:
+    return Message("tool", (ToolResult(call_id, kept(item.get("output")), item.get("palaver:is_error") is True),))
+
+
+def _reasoning(item: Object) -> Reasoning | None:
+    text = _thoughts(item.get("summary")) or _thoughts(item.get("content"))
+    encrypted = string(item.get("encrypted_content"))
+    return Reasoning(text, encrypted) if text or encrypted else None
 
 
 def _thoughts(pieces: Any) -> str:
-    texts = (string(piece) or string(mapping(piece).get("text")) for piece in listed(pieces))
-    return "\n\n".join(text for text in texts if text)
+    texts = [string(piece) or string(mapping(piece).get("text")) for piece in listed(pieces)]
+    return "\n\n".join([text for text in texts if text])
 
 
 def _approval(item: Object) -> Data:
     value = {"id": item.get("approval_request_id"), "approve": item.get("approve"), "reason": item.get("reason")}
-    return Data(name=APPROVAL_RESPONSE, value=value)
+    return Data(APPROVAL_RESPONSE, kept(value))
 
 
-def _item(item: Any, kind: str, calls: set[str]) -> Part:
-    """One of the items that a message holds as a part; one that we do not know is kept raw."""
-    match item:
-        case {"type": "mcp_approval_request", "id": str(request), "name": str(name)}:
-            call_id = request if request in calls else None
-            value = {"id": request, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
-            return Data(name=APPROVAL_REQUEST, value=value)
-        case {"type": "palaver:data", "name": str(name)}:
-            return Data(name=name, value=item.get("value"))
-        case {"type": "palaver:file", "media_type": str(media_type)}:
-            told = {key: string(item.get(key)) for key in ("url", "data", "file_id", "filename", "detail")}
-            return File(media_type=media_type, **told)
-        case _:
-            return Data(name=f"{RAW}{kind or 'item'}", value=item)
+def _other(item: Object, kind: str, index: int, calls: set[str]) -> Said:
+    """A custom tool's call or output, or an item that is a part; None for one that we do not know."""
+    name = string(item.get("name"))
+    if kind == "custom_tool_call" and name is not None and (given := string(item.get("input"))) is not None:
+        return _call(item, index, name, given)
+    if kind == "custom_tool_call_output" and (call_id := string(item.get("call_id"))) is not None and "output" in item:
+        return _output(item, call_id)
+    if kind == "mcp_approval_request" and name is not None and (request := string(item.get("id"))) is not None:
+        call_id = request if request in calls else None
+        value = {"id": request, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
+        return Data(APPROVAL_REQUEST, value)
+    if kind == "palaver:data" and name is not None:
+        return Data(name, kept(item.get("value")))
+    if kind == "palaver:file" and (media_type := string(item.get("media_type"))) is not None:
+        return File(media_type, *[string(item.get(key)) for key in ("url", "data", "file_id", "filename", "detail")])
+    return None
 
 
 # Writing
@@ -261,8 +300,7 @@ def _data(part: Data) -> dict[str, Any]:
             item = {"type": "mcp_approval_request", "id": request, "name": name, "arguments": arguments}
             return {**item, "server_label": "palaver"}
         case _ if part.name.startswith(RAW):
-            read_back = [found for message in read([part.value]) for found in message.parts]
-            if string(value.get("type")) and len(read_back) == 1 and is_itself(part, read_back[0]):
+            if string(value.get("type")) and is_itself(part, lambda item: _read(item, 0, set())):
                 return part.value
         case _:
             pass

@@ -1,6 +1,8 @@
 """Who speaks, in anybody's words, as one of our five roles."""
 
-from palaver.core.messages import ROLES, Role
+from typing import get_args
+
+from palaver.core.messages import Role
 
 _SYNONYMS: dict[str, Role] = {
     "human": "user",
@@ -12,12 +14,13 @@ _SYNONYMS: dict[str, Role] = {
     "function": "tool",
 }
 
+ROLES: dict[str, Role] = {**{role: role for role in get_args(Role)}, **_SYNONYMS}
+"""Every role that we know, as it is mostly written."""
+
 
 def role_of(written: str, *, answers_a_call: bool = False) -> tuple[Role, str | None]:
     """The role, and the name that an unknown role turns into (frameworks put a tool's or an agent's name there)."""
-    lowered = written.lower()
-    if lowered in ROLES:
-        return lowered, None  # pyright: ignore[reportReturnType]  # just tested
-    if lowered in _SYNONYMS:
-        return _SYNONYMS[lowered], None
+    role = ROLES.get(written) or ROLES.get(written.lower())
+    if role is not None:
+        return role, None
     return ("tool" if answers_a_call else "assistant"), written

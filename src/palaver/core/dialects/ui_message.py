@@ -6,37 +6,27 @@ ours, writing puts ours together. Text and reasoning parts look like our own dia
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
-import msgspec
-
+from palaver.core.dialects import chat_completions
 from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
     address,
-    argument_text,
-    file_at,
     given,
+    kept,
     listed,
     mapping,
     result_text,
     string,
 )
-from palaver.core.dialects.roles import role_of
-from palaver.core.messages import Message, Role
-from palaver.core.parts import (
-    APPROVAL_RESPONSE,
-    Annotation,
-    Data,
-    File,
-    Part,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from palaver.core.recognition import actor
+from palaver.core.dialects.roles import ROLES, role_of
+from palaver.core.dialects.ui_message_content import CALLS, RAW, data, file, raw, source, spoken, tool
+from palaver.core.dialects.usual import ui_message as usual
+from palaver.core.elements import actor
+from palaver.core.messages import NOTHING, Message, Role
+from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = (
     "names of messages; a developer's message becomes the system's; one without an id gets one",
@@ -50,14 +40,22 @@ LOSSES: Sequence[str] = (
     "all but one of a file's places, its detail; data named `file` that looks like a stored file becomes one",
 )
 
-_RAW = "ui-message:"
-_DENIED = "Denied."
+_CHAT = frozenset({*CALLS, "tool_call_id", "text", "message", "delta"})
+"""What Chat Completions have beside their content, or in place of it."""
 _Spoken = Text | Reasoning | File | ToolCall | Refusal | Data
 
 
-def read(elements: Sequence[Any]) -> list[Message]:
+def shapes(elements: list[Any]) -> list[Any]:
+    """Text, reasoning, files, data and tools as the AI SDK writes them."""
+    return usual.shapes(elements)
+
+
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message and more per element: calls, their results and what follows stand in messages of their own."""
-    return [message for index, element in enumerate(elements) for message in _messages(element, index)]
+    if shapes and all(shapes):
+        return list(chain.from_iterable(shapes))
+    indexed = zip_longest(enumerate(elements, start), shapes)
+    return [message for (index, element), shape in indexed for message in shape or _messages(element, index)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -74,17 +72,20 @@ def write(messages: Sequence[Message]) -> list[Any]:
 class _Steps:
     """Cuts a UI message: what is said up to some results, the results, what is said after them, and so on."""
 
-    def __init__(self, role: Role, name: str | None) -> None:
+    __slots__ = ("_answers", "_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "messages")
+
+    def __init__(self, role: Role, name: str | None, own_id: str | None, metadata: dict[str, Any]) -> None:
         self.messages: list[Message] = []
-        self._role: Role = role
-        self._name = name
+        self._speaker = role, name, own_id, metadata
         self._begin()
 
     def _begin(self) -> None:
         self._parts: list[Part] = []
-        self._calls: set[str] = set()
+        self._last_text = -1
+        """Its place."""
         self._notes: dict[int, list[Annotation]] = {}
-        """By the place of their text; the last one is open."""
+        """By the place of their text."""
+        self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._answers: list[Part] = []
 
@@ -92,150 +93,95 @@ class _Steps:
         """What is said after a result starts a message."""
         if self._results or self._answers:
             self.cut()
-        if isinstance(part, Text):
-            self._notes[len(self._parts)] = list(part.annotations)
+        if type(part) is Text:
+            self._last_text = len(self._parts)
         self._parts.append(part)
 
-    def call(self, call: ToolCall) -> None:
-        """Calls that stand together were made together, whether or not they have their results."""
-        if call.call_id not in self._calls:
-            self._calls.add(call.call_id)
+    def call(self, call: ToolCall, outcome: ToolResult | Data | None) -> None:
+        """Calls that stand together were made together; what came of them waits for the end of the step."""
+        if self._calls.setdefault(call.call_id, call) is call:
             self._parts.append(call)
-
-    def result(self, result: ToolResult) -> None:
-        """It waits for the end of its step."""
-        self._results.setdefault(result.call_id, result)
-
-    def answer(self, part: Data) -> None:
-        """What the user decided about a call."""
-        self._answers.append(part)
+        if type(outcome) is ToolResult:
+            self._results.setdefault(call.call_id, outcome)
+        elif outcome is not None:
+            self._answers.append(outcome)
 
     def note(self, note: Annotation) -> bool:
         """Add it to the last text, if there is one."""
-        if not self._notes:
+        if self._last_text < 0:
             return False
-        self._notes[next(reversed(self._notes))].append(note)
+        self._notes.setdefault(self._last_text, []).append(note)
         return True
 
+    def message(self, parts: tuple[Part, ...]) -> Message:
+        """What is its first message's alone, no other has."""
+        role, name, own_id, metadata = self._speaker
+        return Message(role, parts, None, name) if self.messages else Message(role, parts, own_id, name, metadata)
+
     def cut(self) -> None:
+        """The end of a step, if it says anything; a call does."""
+        if not self._parts:
+            return
         for place, notes in self._notes.items():
-            self._parts[place] = msgspec.structs.replace(self._parts[place], annotations=tuple(notes))
-        if self._parts:
-            self.messages.append(Message(role=self._role, parts=tuple(self._parts), name=self._name))
-        self.messages += [Message(role="tool", parts=(result,)) for result in self._results.values()]
+            text = self._parts[place]
+            assert isinstance(text, Text)
+            self._parts[place] = Text(text.text, (*text.annotations, *notes))
+        self.messages.append(self.message(tuple(self._parts)))
+        if self._results:
+            self.messages += [Message("tool", (result,)) for result in self._results.values()]
         if self._answers:
-            self.messages.append(Message(role="user", parts=tuple(self._answers)))
+            self.messages.append(Message("user", tuple(self._answers)))
         self._begin()
 
 
 def _messages(element: Object, index: int) -> list[Message]:
-    role, name = role_of(actor(element) or "")
-    own_name = string(element.get("name"))
-    name = name if own_name is None else own_name
-    steps = _Steps(role, name)
+    if _CHAT.isdisjoint(element):
+        return _steps(element, index, ())
+    role, _ = role_of(actor(element) or "", answers_a_call=True)
+    if not element.get("parts") or (role == "tool" and string(element.get("tool_call_id")) is not None):
+        return chat_completions.read([element], index)  # Its parts are its content.
+    beside = {key: element[key] for key in CALLS if key in element}
+    [asking] = chat_completions.read([{"role": "assistant", **beside}], index)
+    return _steps(element, index, asking.tool_calls)
+
+
+def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
+    """The messages of its parts, the last of which makes the calls that stand beside them as well."""
+    metadata = element.get("metadata")
+    about = NOTHING if metadata is None else kept(dict(mapping(metadata)))
+    steps = _Steps(*_speaker(element), string(element.get("id")), about)
     for place, part in enumerate(listed(element.get("parts"))):
-        _take(part, f"call_{index}_{place}", steps)
+        fields = mapping(part)
+        kind = string(fields.get("type")) or ""
+        if kind == "step-start":
+            steps.cut()
+        elif kind in ("text", "reasoning"):
+            steps.say(spoken(fields, kind) or raw(part, kind))
+        elif kind.startswith("tool-") or kind == "dynamic-tool":
+            steps.call(*tool(fields, kind, f"call_{index}_{place}"))
+        elif kind in ("source-url", "source-document"):
+            note = source(fields, kind)
+            if note is None or not steps.note(note):
+                steps.say(raw(part, kind))
+        elif kind == "file":
+            steps.say(file(fields) or raw(part, kind))
+        else:
+            steps.say(data(fields, kind) if kind.startswith("data-") else raw(part, kind))
+    known = {call.call_id for message in steps.messages for call in message.tool_calls} if beside else ()
+    for call in beside:
+        if call.call_id not in known:
+            steps.call(call, None)
     steps.cut()
-    first, *rest = steps.messages or [Message(role=role, parts=(), name=name)]
-    metadata = dict(mapping(element.get("metadata")))
-    return [msgspec.structs.replace(first, id=string(element.get("id")), metadata=metadata), *rest]
+    return steps.messages or [steps.message(())]
 
 
-def _take(part: Any, otherwise: str, steps: _Steps) -> None:
-    kind = string(mapping(part).get("type")) or ""
-    if kind == "step-start":
-        steps.cut()
-    elif kind in ("source-url", "source-document"):
-        note = _source(part)
-        if note is None or not steps.note(note):
-            steps.say(Data(name=_RAW + kind, value=part))
-    elif kind == "dynamic-tool" or kind.startswith("tool-"):
-        _take_tool(part, kind, otherwise, steps)
-    else:
-        steps.say(_part(part, kind))
-
-
-def _part(part: Any, kind: str) -> Part:
-    match part:
-        case {"type": "text", "text": str(text)}:
-            if _ours(part).get("refusal") is True:
-                return Refusal(text=text)
-            return Text(text=text, annotations=_annotations(part))
-        case {"type": "reasoning", "text": str(text)}:
-            return Reasoning(text=text, encrypted=string(_ours(part).get("encrypted")))
-        case {"type": "file", "url": str(url)}:
-            return _file(part, url)
-        case {"type": "data-file", "data": {"media_type": str(media_type), "file_id": str(file_id), **rest}}:
-            return File(media_type=media_type, file_id=file_id, filename=string(rest.get("filename")))
-        case {"type": str(named)} if named.startswith("data-"):
-            return Data(name=named.removeprefix("data-"), value=part.get("data"))
-        case _:
-            return Data(name=f"{_RAW}{kind or 'part'}", value=part)
-
-
-def _ours(part: Any) -> Object:
-    return mapping(mapping(mapping(part).get("providerMetadata")).get("palaver"))
-
-
-def _annotations(part: Object) -> tuple[Annotation, ...]:
-    """Those of our own dialect."""
-    try:
-        return msgspec.convert(part.get("annotations", ()), tuple[Annotation, ...])
-    except msgspec.ValidationError:
-        return ()
-
-
-def _file(part: Object, url: str) -> File:
-    file = file_at(url, UNKNOWN_MEDIA, filename=string(part.get("filename")))
-    told = string(part.get("mediaType")) or string(part.get("mimeType"))  # The latter before version 5.
-    return msgspec.structs.replace(file, media_type=told or file.media_type)
-
-
-def _source(part: Object) -> Annotation | None:
-    match part:
-        case {"type": "source-url", "url": str(url)}:
-            return Annotation(kind="url", url=url, title=string(part.get("title")))
-        case {"type": "source-document"}:
-            return Annotation(kind="file", title=string(part.get("title")) or string(part.get("filename")))
-        case _:
-            return None
-
-
-def _take_tool(part: Object, kind: str, otherwise: str, steps: _Steps) -> None:
-    """A tool part: the call, and by its state what came of it."""
-    inner = part.get("toolInvocation")  # Version 4 wraps it.
-    fields = mapping(inner) if kind == "tool-invocation" and isinstance(inner, dict) else part
-    named = string(fields.get("toolName"))
-    call_id = string(fields.get("toolCallId")) or otherwise
-    arguments = next((fields[key] for key in ("input", "rawInput", "args") if fields.get(key) is not None), None)
-    name = named if named is not None else kind.removeprefix("tool-")
-    steps.call(ToolCall(call_id=call_id, name=name, arguments=argument_text(arguments)))
-    match fields.get("state"):
-        case "output-available" | "result":
-            steps.result(_result(fields, call_id))
-        case None if "output" in fields or "result" in fields:
-            steps.result(_result(fields, call_id))
-        case "output-error":
-            steps.result(ToolResult(call_id=call_id, output=fields.get("errorText"), is_error=True))
-        case "output-denied":
-            steps.result(ToolResult(call_id=call_id, output=_DENIED, is_error=True))
-        case "approval-responded":
-            approval = mapping(fields.get("approval"))
-            decided = {"approve": approval.get("approved"), "reason": approval.get("reason")}
-            steps.answer(Data(name=APPROVAL_RESPONSE, value={"id": string(approval.get("id")) or call_id, **decided}))
-        case _:
-            pass  # Its input is still coming, or it waits for its output or for approval.
-
-
-def _result(fields: Object, call_id: str) -> ToolResult:
-    output = fields.get("output", fields.get("result"))
-    if fields.get("type") == "tool-result":  # A model message's: its output says what kind of value it is.
-        match output:
-            case {"type": str(kind), "value": value}:
-                return ToolResult(call_id=call_id, output=value, is_error=kind.startswith("error-"))
-            case _:
-                pass
-    return ToolResult(call_id=call_id, output=output)
+def _speaker(element: Object) -> tuple[Role, str | None]:
+    written, name = element.get("role"), string(element.get("name"))
+    role = ROLES.get(written) if type(written) is str else None
+    if role is not None:
+        return role, name
+    role, told = role_of(actor(element) or "")
+    return role, told if name is None else name
 
 
 # Writing
@@ -319,13 +265,10 @@ def _kept(**fields: Any) -> dict[str, Any]:
 
 def _is_raw(part: Data) -> bool:
     """Would its value be read as this very part, wherever it stands, and not as something that nobody said?"""
-    kind = part.name.removeprefix(_RAW)
+    kind = part.name.removeprefix(RAW)
     if kind == part.name or mapping(part.value).get("type") != kind or kind.startswith("source-"):
         return False
-    alone = _Steps("assistant", None)
-    _take(part.value, "", alone)
-    alone.cut()
-    match alone.messages:
+    match _messages({"role": "assistant", "parts": [part.value]}, 0):
         case [Message(parts=(Data(name=name, value=value),))]:
             return name == part.name and value is part.value
         case _:

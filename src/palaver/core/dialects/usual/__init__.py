@@ -1,0 +1,58 @@
+"""The usual shapes of a dialect's elements, as types: one call of msgspec's tells which of them a whole list has.
+
+A shape admits only what recognition would take for that dialect, for certain, and only fields that its reader looks at
+or may pass over. What it does not admit is no error: it is judged and read the long way. A dialect in whose lists plain
+text stands as in Chat Completions may admit that too, if it reads it as if it stood alone.
+"""
+
+import re
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+Speaker = Literal["system", "developer", "user", "human", "assistant", "ai", "model", "bot", "chatbot", "agent"]
+"""Who speaks, as it is mostly written: anybody we know but a tool. In another case it is read the long way."""
+
+Id = Annotated[str, msgspec.Meta(min_length=1)]
+"""One that is given; what has none is named by its place, the long way."""
+
+_PLACE = re.compile(r"at `\$(?:\.elements)?\[(\d+)\]")
+_STRUCT = type(msgspec.Struct)
+
+
+class Shape(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What is usual: nothing but the fields that it has."""
+
+
+def listing(kind: Any) -> Any:
+    """The type of a list of such elements, as `shaped` takes it.
+
+    It is a struct with that list, as msgspec remembers what it knows of a struct, and asks a bare `list[…]` each time.
+    """
+    return msgspec.defstruct("Listing", [("elements", list[kind])], gc=False)
+
+
+def shaped(elements: list[Any], kind: Any) -> list[Any]:
+    """Of each element its shape, as far as all have one, then None; `kind` is a listing of them."""
+    try:
+        return _converted(elements, kind)
+    except msgspec.ValidationError as error:
+        place = _PLACE.findall(str(error))  # The last is msgspec's own; before it may stand what the elements say.
+        some = all_shaped(elements[: int(place[-1])], kind) if place else []
+    except Exception:  # What is no JSON may raise anything.
+        some = []
+    return some + [None] * (len(elements) - len(some))
+
+
+def all_shaped(elements: list[Any], kind: Any) -> list[Any]:
+    """The same where every element has one; nothing where one has none."""
+    try:
+        return _converted(elements, kind)
+    except Exception:
+        return []
+
+
+def _converted(elements: list[Any], kind: Any) -> list[Any]:
+    if type(kind) is _STRUCT:
+        return cast("Any", msgspec.convert({"elements": elements}, kind)).elements
+    return msgspec.convert(elements, kind)
