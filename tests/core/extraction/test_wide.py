@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from tests.core.extraction.test_strict import PREFERENCES, A, U, nested, values
 
 from palaver.core.extraction.strict import extract_chat_messages
 from palaver.core.extraction.wide import Conversation, read_conversation
 from palaver.core.messages import Message
+from palaver.core.parts import Data, Part, Text
+from tests.core.extraction.test_strict import PREFERENCES, A, U, nested, values
 
 ASKED, ANSWERED = (Message.user("hi"),), (Message.assistant("hello"),)
 
@@ -27,6 +28,10 @@ def found(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, s
 
 
 HI, HELLO = [("user", "hi")], [("assistant", "hello")]
+
+
+_EMPTY, _UI = Data("chat-completions:part"), Data("ui-message:data-x")
+MODEL = {"role": "model", "parts": [{"text": "hello"}]}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,13 @@ HI, HELLO = [("user", "hi")], [("assistant", "hello")]
         # What APIs answer
         ({"choices": [{"message": A}]}, (HELLO, "chat-completions", "/choices", "output")),
         ({"choices": [{"delta": {"content": "hello"}}]}, (HELLO, "chat-completions", "/choices", "output")),
-        ({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}, (HELLO, "gemini", "/candidates", "output")),
+        ({"candidates": [{"content": MODEL}, {"content": {}}]}, (HELLO, "gemini", "/candidates", "output")),
+        ({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}, None),
         (
             {"generations": [[{"message": {"type": "ai", "content": "hello"}}]]},
             (HELLO, "langchain", "/generations", "output"),
         ),
-        ({"content": {"parts": [{"text": "hello"}]}}, (HELLO, "gemini", "/content", None)),
+        ({"content": MODEL}, (HELLO, "gemini", "/content", None)),
         ({"contents": [{"parts": [{"text": "hi"}]}]}, (HI, "gemini", "/contents", "input")),
         # No conversation
         ({"contents": [{"text": "hi"}]}, None),
@@ -101,10 +107,21 @@ def test_a_conversation_is_ours() -> None:
     assert read_conversation({"output": A}) == Conversation(ANSWERED, "chat-completions", "/output", "output")
 
 
-def test_what_is_no_json_is_no_conversation() -> None:
-    odd = {"role": "assistant", "tool_calls": [{"name": "f", "args": {"a": object()}}]}
+@pytest.mark.parametrize(
+    ("element", "parts"),
+    [
+        ({"tool_calls": [{"name": "f", "args": {"a": object()}}], "content": "hm"}, [Text("hm"), _EMPTY]),
+        ({"content": ["hm", {"type": "custom", "x": object()}]}, [Text("hm"), Data("chat-completions:custom")]),
+        ({"content": [{"type": "tool_use", "id": "t", "input": {1j: 2}}]}, [Data("anthropic:tool_use")]),
+        ({"parts": [{"type": "text", "text": "hm"}, {"type": "data-x", "data": object()}]}, [Text("hm"), _UI]),
+        ({"content": "hm", "palaver": {"data": [{"name": "n", "value": object()}]}}, [Text("hm"), _EMPTY]),
+    ],
+)
+def test_a_part_that_is_no_json_is_an_empty_one(element: Any, parts: list[Part]) -> None:
+    read = read_conversation([U, {"role": "assistant", **element}])
 
-    assert read_conversation([odd]) is None
+    assert read is not None
+    assert read.messages == (*ASKED, Message.assistant(*parts))
 
 
 def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
@@ -137,3 +154,35 @@ def test_a_preference_never_changes_whether_something_is_found(value: Any) -> No
 def test_what_the_strict_search_finds_the_wide_one_finds_something_in(value: Any) -> None:
     if extract_chat_messages(value) is not None:
         assert read_conversation(value) is not None
+
+
+# What docs/decisions/0015 tells: value, preference, what strict finds, what the wide search finds
+
+DIFFERENCES: list[tuple[Any, Any, Any, Any]] = [
+    ({"prompt": [U], "outputs": {"completion": [A]}}, "output", [U], "/outputs/completion"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, "output", [U], "/outputs/completion"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, "input", [U], "/messages"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, None, [U], "/messages"),
+    ({"messages": [U], "choices": [{"message": A}]}, "output", [U], "/choices"),
+    ({"outputs": {"prompt": [A]}, "messages": [U]}, "output", [U], "/outputs/prompt"),
+    ({"input": [U]}, None, None, "/input"),
+    ({"output": A}, None, None, "/output"),
+    ({"message": A}, None, None, "/message"),
+    (text([U]), None, None, ""),
+    ({"messages": [[U, A]]}, None, None, "/messages/0"),
+    ({"choices": [{"delta": {"content": "x"}}]}, None, None, "/choices"),
+    ({"contents": [{"parts": [{"text": "hi"}]}]}, None, None, "/contents"),
+    ({"type": "human", "content": "hi"}, None, None, ""),
+    ([{"type": "function_call", "name": "now", "arguments": "{}"}], None, None, ""),
+    ({"candidates": [{"content": MODEL}]}, None, None, "/candidates"),
+    ({"gen_ai.input.messages": text([U])}, None, None, "/gen_ai.input.messages"),
+]
+
+
+@pytest.mark.parametrize(("value", "prefer", "strictly", "path"), DIFFERENCES)
+def test_where_columns_read_wider_than_the_written_algorithm(value: Any, prefer: Any, strictly: Any, path: str) -> None:
+    read = read_conversation(value, prefer)
+
+    assert extract_chat_messages(value, prefer) == strictly
+    assert read is not None
+    assert read.path == path

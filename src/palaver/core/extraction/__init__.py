@@ -1,22 +1,40 @@
 """Does this value hold chat messages that should be shown as a conversation? One answer, for every table and reply.
 
+    places.py    the names that the searches know, and in which order they are tried
     strict.py    the search as it was written down: the messages as they stand in the value
     wide.py      the same steps over every dialect, with more names: messages of ours, where they stood, on which side
+    reading.py   what the wide search found, read into messages, whatever it holds
+    reasons.py   where nothing was found: place by place, why not
+    cells.py     what a table's cell shows of a value: the conversation, a text, or JSON; its values are in previews.py,
+                 and words, cutting and compact make its texts
 
-What a message looks like, and in whose dialect, recognition.py says; the dialects read them. Whatever the value,
-nothing here raises.
+What a message looks like, and in whose dialect, elements.py and recognition.py say; the dialects read them. Whatever
+the value, nothing here raises.
 """
 
-from palaver.core.extraction.strict import Prefer, extract_chat_messages
+from palaver.core.elements import Dialect
+from palaver.core.extraction.cells import full, preview
+from palaver.core.extraction.places import Prefer
+from palaver.core.extraction.previews import CELL, Budget, Preview, Whole
+from palaver.core.extraction.reasons import Reason, reasons
+from palaver.core.extraction.strict import extract_chat_messages
 from palaver.core.extraction.wide import Conversation, read_conversation
-from palaver.core.recognition import Dialect, dialect_of, is_chat_messages
+from palaver.core.recognition import dialect_of, is_chat_messages
 
 __all__ = [
+    "CELL",
+    "Budget",
     "Conversation",
     "Dialect",
     "Prefer",
+    "Preview",
+    "Reason",
+    "Whole",
     "dialect_of",
     "extract_chat_messages",
+    "full",
     "is_chat_messages",
+    "preview",
     "read_conversation",
+    "reasons",
 ]

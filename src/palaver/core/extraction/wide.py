@@ -6,44 +6,21 @@ holds just one list stands for that one. And a match has a side, that of the out
 with a preference the first match of that side wins, else the first without a side, else the first of the other.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from palaver.core import dialects, jsons
-from palaver.core.extraction.strict import DEEPEST, Prefer
+from palaver.core.elements import Dialect, actor, has_gemini_part, is_message
+from palaver.core.extraction.places import DEEPEST, HOPS, SIDES, WIDE, Order, Path, Prefer, ordered
+from palaver.core.extraction.reading import read
+from palaver.core.kinds import Object, get, honest, is_list, is_object, is_text, items, plain
 from palaver.core.messages import Message
-from palaver.core.recognition import Dialect, actor, dialect_of
-from palaver.errors import InvalidMessages
+from palaver.core.recognition import Stretch, name_of
 
-_Object = dict[str, Any]
-_get = _Object.get  # Not the value's own: it may be anybody's subclass.
-_HOPS = 3
-
-_INPUT_KEYS = [
-    *"prompt input_messages input contents new_message".split(),
-    *"gen_ai.input.messages llm.input_messages ai.prompt.messages".split(),
-]
-_OUTPUT_KEYS = "completion output_messages responses output gen_ai.output.messages llm.output_messages".split()
-_NEUTRAL_KEYS = "messages message_history history chat conversation logs chat_history message".split()
-
-_INPUT_WRAPPERS = (
-    *(("inputs",), ("data", "inputs"), ("request",), ("input",), ("input.value",)),
-    *(("mlflow.spanInputs",), ("traceloop.entity.input",), ("ai.prompt",)),
-)
-_OUTPUT_WRAPPERS = (
-    *(("outputs",), ("data", "outputs"), ("response",), ("output",), ("result",), ("output.value",)),
-    *(("mlflow.spanOutputs",), ("traceloop.entity.output",)),
-)
-_NEUTRAL_WRAPPERS = tuple((name,) for name in "data attributes ag gen_ai llm kwargs values body __default__".split())
-_FIRST_WRAPPERS = tuple((name,) for name in "data inputs outputs request response".split())
-
-_SIDES: dict[str, Prefer] = {
-    **dict.fromkeys([*_INPUT_KEYS, *(path[-1] for path in _INPUT_WRAPPERS)], "input"),
-    **dict.fromkeys([*_OUTPUT_KEYS, *(path[-1] for path in _OUTPUT_WRAPPERS)], "output"),
-    **dict.fromkeys(("choices", "candidates", "generations"), "output"),
-}
+_OBJECT, _LIST, _LEAVES = (dict,), (list,), (type(None), bool, int, float)
+_BRACKETS = (("{", "}"), ("[", "]"))
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -56,173 +33,214 @@ class Conversation(msgspec.Struct, frozen=True):
     side: Prefer | None = None
 
 
-class _Order(NamedTuple):
-    keys: Sequence[str]
-    wrappers: Sequence[tuple[str, ...]]
+def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
+    """The conversation in a value, whatever dialect it is in; None where there is none. Nothing is raised."""
+    order = ordered(WIDE, prefer)
+    try:
+        return _found(value, prefer, order)
+    except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
+        return _found(honest(value), prefer, order)
 
 
-_ORDERS: dict[Prefer | None, _Order] = {
-    "input": _Order(
-        (*_INPUT_KEYS, *_NEUTRAL_KEYS, *_OUTPUT_KEYS), (*_INPUT_WRAPPERS, *_NEUTRAL_WRAPPERS, *_OUTPUT_WRAPPERS)
-    ),
-    "output": _Order(
-        (*_OUTPUT_KEYS, *_NEUTRAL_KEYS, *_INPUT_KEYS), (*_OUTPUT_WRAPPERS, *_NEUTRAL_WRAPPERS, *_INPUT_WRAPPERS)
-    ),
-    None: _Order(
-        (*_NEUTRAL_KEYS, *_INPUT_KEYS, *_OUTPUT_KEYS),
-        tuple(dict.fromkeys((*_FIRST_WRAPPERS, *_NEUTRAL_WRAPPERS, *_INPUT_WRAPPERS, *_OUTPUT_WRAPPERS))),
-    ),
-}
+def _found(value: object, prefer: Prefer | None, order: Order) -> Conversation | None:
+    search = _Search(prefer, order)
+    search.visit(value, _ROOT, None)
+    found = search.found
+    dialect = name_of(found)
+    if dialect is None or found is None:
+        return None
+    path = "".join([f"/{step}" for step in search.path])  # No name that we know needs to be escaped.
+    return Conversation(tuple(read(found)), dialect, path, search.side)
 
 
-class _Place(NamedTuple):
-    """How a value was reached."""
+class _Way(msgspec.Struct, frozen=True, gc=False):
+    """How a value was reached, but for its side."""
 
-    path: str = ""
+    path: Path = ()
     depth: int = 0
     hops: int = 0
     """Texts that were opened on the way."""
-    side: Prefer | None = None
-
-    def below(self, key: str) -> "_Place":
-        side = self.side or _SIDES.get(key)
-        return _Place(f"{self.path}/{jsons.escaped(key)}", self.depth + 1, self.hops, side)
+    within: tuple[Object, ...] = ()
+    """Those of the objects in which it stands that may be messages."""
 
 
-class _Match(NamedTuple):
-    found: Any
-    place: _Place
+_ROOT = _Way()
 
 
-def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
-    """The conversation in a value, whatever dialect it is in; None where there is none. Nothing is raised."""
-    if prefer not in _ORDERS:
-        raise ValueError(f"prefer must be None, 'input' or 'output', not {prefer!r}")
-    best: _Match | None = None
-    for match in _visit(value, _Place(), _ORDERS[prefer], {}):
-        if prefer is None or match.place.side == prefer:
-            best = match
-            break
-        if best is None or (best.place.side is not None and match.place.side is None):
-            best = match
-    return _read(best) if best is not None else None
+class _Search:
+    """One search: the best match so far, and what was looked at."""
+
+    def __init__(self, prefer: Prefer | None, order: Order) -> None:
+        self.found: list[Stretch] | None = None
+        self.path: Path = ()
+        self.side: Prefer | None = None
+        self._prefer = prefer
+        self._order = order
+        self._seen: dict[int, int] = {}
+        self._refused: dict[int, object] = {}
+        """What is no messages, by its identity; kept, so that nothing else gets it."""
+        self._opened: dict[tuple[int, Prefer | None], Any] = {}
+        """What texts hold, by the text and the side: none is parsed twice there, and what was seen stays alive."""
+
+    def visit(self, value: Any, way: _Way, side: Prefer | None) -> bool:
+        """Look for messages in a value, and say whether the search is over."""
+        if type(value) not in _OBJECT:
+            value, way = self._entered(value, way, side)
+            if is_list(value):  # 2
+                return self._take(value, way.path, side)
+            if not is_object(value):  # 1
+                return False
+        if self._seen.get(id(value), DEEPEST + 1) <= way.depth:
+            return False
+        self._seen[id(value)] = way.depth
+        keys, wrappers, answers, may_be_message = self._order.plan(value)
+        if keys or wrappers:
+            inner = _Way(way.path, way.depth, way.hops, (*way.within, value)) if may_be_message else way
+            if keys and self._under_keys(value, keys, inner, side):  # 3
+                return True
+            if wrappers and self._in_wrappers(value, wrappers, inner, side):  # 4
+                return True
+        if answers and self._in_answers(value, way.path, side):  # 5
+            return True
+        return may_be_message and self._take(value, way.path, side)  # 6
+
+    def _under_keys(self, value: Object, keys: Sequence[str], way: _Way, side: Prefer | None) -> bool:
+        for key in keys:
+            found = get(value, key)
+            if type(found) in _LEAVES or (key == "message" and is_text(found)):
+                continue  # A text under `message` is what somebody said.
+            side_here = side or SIDES.get(key)
+            path = (*way.path, key)
+            if type(found) not in _OBJECT:
+                found, entered = self._entered(found, _Way(path, way.depth, way.hops, way.within), side_here)
+                path = entered.path
+                if not is_list(found) and not is_object(found):
+                    continue
+            if self._take(found, path, side_here):
+                return True
+            if key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side_here):
+                return True
+        return False
+
+    def _in_wrappers(self, value: Object, wrappers: Sequence[Path], way: _Way, side: Prefer | None) -> bool:
+        for steps in wrappers:
+            depth = way.depth + len(steps)
+            key = steps[0]
+            inner, within = get(value, key), way.within
+            if len(steps) > 1:  # `data/inputs`
+                if not is_object(inner):
+                    continue
+                key = steps[1]
+                inner, within = get(inner, key), (*within, inner)
+            if type(inner) in _LEAVES or depth > DEEPEST:
+                continue
+            below = _Way((*way.path, *steps), depth, way.hops, within)
+            if self.visit(inner, below, side or SIDES.get(key)):
+                return True
+        return False
+
+    def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
+        """What the answers of models' APIs hold: choices, candidates, generations, or content that has parts."""
+        for key, said in _ANSWERS.items():
+            held = get(value, key)
+            messages = said(items(held)) if is_list(held) else []
+            if messages and self._take(messages, (*path, key), side or SIDES.get(key)):
+                return True
+        content = get(value, "content")
+        if is_object(content) and is_list(get(content, "parts")) and actor(value) is None:
+            return self._take(content, (*path, "content"), side)
+        return False
+
+    def _take(self, found: object, path: Path, side: Prefer | None) -> bool:
+        """A match, if it is messages; the search is over when none that may follow would be better."""
+        rank = 0 if self._prefer is None else self._rank(side)
+        if (self.found is not None and rank >= self._rank(self.side)) or id(found) in self._refused:
+            return False
+        recognised = dialects.recognised(found)
+        if recognised is None:
+            self._refused[id(found)] = found
+            return False
+        self.found, self.path, self.side = recognised, path, side
+        return rank == 0
+
+    def _rank(self, side: Prefer | None) -> int:
+        """0 for the side that is preferred, 1 for none, 2 for the other; without a preference every side is."""
+        return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
+
+    def _entered(self, value: Any, way: _Way, side: Prefer | None) -> tuple[Any, _Way]:
+        """The value of a text that is JSON; of a list that holds just one list, that one."""
+        while type(value) not in _LIST and is_text(value) and way.hops < HOPS:
+            text = (id(value), side)
+            inner = self._opened.get(text, value)
+            if inner is value and _may_be_json(value) and not any(map(is_message, way.within)):
+                inner = self._opened[text] = jsons.opened(value)
+            if inner is value:
+                break
+            value, way = inner, _Way(way.path, way.depth, way.hops + 1, way.within)
+        if is_list(value):
+            held = items(value)
+            if len(held) == 1 and is_list(held[0]):
+                return held[0], _Way((*way.path, "0"), way.depth, way.hops, way.within)
+        return value, way
 
 
-def _read(match: _Match) -> Conversation | None:
-    dialect = dialect_of(match.found)
-    assert dialect is not None
-    try:
-        messages = dialects.read(match.found)
-    except InvalidMessages:
-        return None  # It holds what is no JSON.
-    return Conversation(tuple(messages), dialect, match.place.path, match.place.side)
+def _may_be_json(text: str) -> bool:
+    """Does it start and end as a container does? A text of some length is looked at, not copied."""
+    start, end = text[:1], text[-1:]
+    if start.isspace() or end.isspace():
+        text = text.strip()
+        start, end = text[:1], text[-1:]
+    return (start, end) in _BRACKETS
 
 
-def _visit(value: object, place: _Place, order: _Order, seen: dict[int, int]) -> Iterator[_Match]:
-    """Every match in a value, in the order of the search."""
-    value, place = _opened(value, place)
-    if isinstance(value, list):
-        if value and dialect_of(cast("object", value)) is not None:
-            yield _Match(cast("Any", value), place)
-        return
-    if not isinstance(value, dict) or seen.get(id(cast("object", value)), DEEPEST + 1) <= place.depth:
-        return
-    seen[id(cast("object", value))] = place.depth
-    known = cast("_Object", value)
-    yield from _under_keys(known, place, order)
-    for path in order.wrappers:
-        if place.depth + len(path) <= DEEPEST:
-            inner, below = _followed(known, place, path)
-            if isinstance(inner, list | dict | str):
-                yield from _visit(cast("object", inner), below, order, seen)
-    yield from _in_choices(known, place)
-    if dialect_of(known) is not None:
-        yield _Match(known, place)
-
-
-def _under_keys(value: _Object, place: _Place, order: _Order) -> Iterator[_Match]:
-    for key in order.keys:
-        held = _get(value, key)
-        if not isinstance(held, list | dict | str):
-            continue
-        below = place.below(key)
-        if key == "message" and isinstance(held, str):
-            continue  # What somebody said.
-        found, where = _opened(cast("object", held), below)
-        if key == "contents":
-            found = _with_role(found, "user", has="parts")
-        if isinstance(found, list | dict) and found and dialect_of(cast("object", found)) is not None:
-            yield _Match(found, where)
-
-
-def _followed(value: _Object, place: _Place, path: tuple[str, ...]) -> tuple[Any, _Place]:
-    inner: Any = value
-    for key in path:
-        inner = _get(cast("_Object", inner), key) if isinstance(inner, dict) else None
-        place = place.below(key)
-    return inner, place
-
-
-def _opened(value: object, place: _Place) -> tuple[Any, _Place]:
-    """The value of a text that is JSON; of a list that holds just one list, that one."""
-    while isinstance(value, str) and place.hops < _HOPS:
-        text = value.strip()
-        if (text[:1], text[-1:]) not in (("{", "}"), ("[", "]")):
-            break
-        read = jsons.parsed(text)
-        if isinstance(read, str):
-            break
-        value, place = read, place._replace(hops=place.hops + 1)
-    if isinstance(value, list):
-        held = cast("list[Any]", value)
-        if len(held) == 1 and isinstance(held[0], list):
-            return cast("Any", held[0]), place._replace(path=f"{place.path}/0")
-    return cast("Any", value), place
-
-
-def _in_choices(value: _Object, place: _Place) -> Iterator[_Match]:
-    """What the answers of models' APIs hold: choices, candidates, generations, or content that has parts."""
-    for key, said in (("choices", _choices), ("candidates", _candidates), ("generations", _generations)):
-        held = _get(value, key)
-        if isinstance(held, list):
-            messages = said(cast("list[Any]", held))
-            if messages and dialect_of(messages) is not None:
-                yield _Match(messages, place.below(key))
-    content = _get(value, "content")
-    if isinstance(content, dict) and isinstance(_get(cast("_Object", content), "parts"), list) and actor(value) is None:
-        found = _with_role(cast("_Object", content), "model")
-        if dialect_of(found) is not None:
-            yield _Match(found, place.below("content"))
+# What the answers of models' APIs say
 
 
 def _choices(choices: list[Any]) -> list[Any]:
+    """Of each choice its message, else its delta, which without a role is the assistant's."""
     said: list[Any] = []
     for choice in choices:
-        match choice:
-            case {"message": dict()} if choice["message"]:
-                said.append(choice["message"])
-            case {"delta": dict()} if choice["delta"]:
-                said.append(_with_role(choice["delta"], "assistant"))
-            case _:
-                pass
+        message, delta = _object(choice, "message"), _object(choice, "delta")
+        if message is not None:
+            said.append(message)
+        elif delta is not None:
+            said.append(delta if actor(delta) is not None else _by(delta, "assistant"))
     return said
 
 
 def _candidates(candidates: list[Any]) -> list[Any]:
-    contents = [_get(cast("_Object", one), "content") for one in candidates if isinstance(one, dict)]
-    return [_with_role(content, "model") for content in contents if isinstance(content, dict)]
+    contents = [_object(candidate, "content") for candidate in candidates]
+    return [content for content in contents if content is not None]
 
 
 def _generations(generations: list[Any]) -> list[Any]:
-    listed = [one for batch in generations if isinstance(batch, list) for one in cast("list[Any]", batch)]
-    messages = [_get(cast("_Object", one), "message") for one in listed if isinstance(one, dict)]
-    return [message for message in messages if isinstance(message, dict)]
+    messages = [_object(one, "message") for batch in generations if is_list(batch) for one in items(batch)]
+    return [message for message in messages if message is not None]
 
 
-def _with_role(value: Any, role: str, has: str | None = None) -> Any:
-    """The messages, each that has no role with this one (`has`: each that holds such a field)."""
-    if isinstance(value, list):
-        return [_with_role(element, role, has) for element in cast("list[Any]", value)]
-    if isinstance(value, dict) and actor(cast("_Object", value)) is None and (has is None or has in value):
-        return {"role": role, **cast("_Object", value)}
-    return cast("Any", value)
+def _object(holder: object, key: str) -> Object | None:
+    """The object under a key; none, or an empty one, counts as missing."""
+    held = get(holder, key) if is_object(holder) else None
+    return held if is_object(held) and Object.__len__(held) else None
+
+
+_ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
+    "choices": _choices,
+    "candidates": _candidates,
+    "generations": _generations,
+}
+
+
+def _with_users(found: Any) -> Any:
+    """Gemini's contents, in which a role that is left out is the user's."""
+    return [_with_user(element) for element in items(found)] if is_list(found) else _with_user(found)
+
+
+def _with_user(element: Any) -> Any:
+    if is_object(element) and actor(element) is None and has_gemini_part(element):
+        return _by(element, "user")
+    return element
+
+
+def _by(message: Object, role: str) -> Object:
+    return {**(plain(message) or {}), "role": role}

@@ -1,0 +1,176 @@
+"""The corpus: what other people's systems write, and what must come of it. tests/corpus/README.md tells its fields."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from palaver.core.extraction import extract_chat_messages, read_conversation, reading, wide
+from palaver.core.extraction.cells import preview
+from palaver.core.jsons import escaped
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+
+P = TypeVar("P", bound=Part)
+CORPUS = Path(__file__).parents[2] / "corpus"
+FILES = sorted(CORPUS.rglob("*.json"))
+PREFERENCES: dict[str, Any] = {"none": None, "input": "input", "output": "output"}
+ORIGINS = (
+    "agenta ai-sdk anthropic decoys gemini gen-ai langchain langgraph mlflow openai-chat openai-responses"
+    " openinference openllmetry others palaver"
+).split()
+
+
+class Case(msgspec.Struct, forbid_unknown_fields=True):
+    """One file of the corpus."""
+
+    about: str
+    value: Any
+    expect: dict[str, dict[str, Any]]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(CORPUS).with_suffix(""))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_what_comes_of_a_value_is_what_its_file_says(path: Path) -> None:
+    case = msgspec.json.decode(path.read_bytes(), type=Case)
+
+    assert outcomes(case) == expected(case)
+
+
+def test_every_file_says_what_it_is_about_and_what_to_expect() -> None:
+    for path in FILES:
+        case = msgspec.json.decode(path.read_bytes(), type=Case)
+        assert case.about.endswith("."), name(path)
+        assert case.expect.keys() <= {"any", *PREFERENCES}, name(path)
+
+
+def test_the_corpus_is_large_and_of_every_origin() -> None:
+    counts = {folder.name: len(list(folder.glob("*.json"))) for folder in sorted(CORPUS.iterdir()) if folder.is_dir()}
+
+    assert list(counts) == ORIGINS
+    assert counts["decoys"] >= 30
+    assert sum(counts.values()) - counts["decoys"] >= 60
+    assert min(counts.values()) >= 5
+
+
+def test_the_readme_names_every_folder() -> None:
+    readme = (CORPUS / "README.md").read_text("utf-8")
+
+    assert [origin for origin in ORIGINS if f"`{origin}/`" not in readme] == []
+
+
+def test_the_readme_shows_a_true_example() -> None:
+    _, _, rest = (CORPUS / "README.md").read_text("utf-8").partition("```json\n")
+    case = msgspec.json.decode(rest.partition("```")[0], type=Case)
+
+    assert outcomes(case) == expected(case)
+
+
+# What came of a value, in the words of the files
+
+
+def expected(case: Case) -> dict[str, Any]:
+    return {said: case.expect.get(said, case.expect.get("any")) for said in PREFERENCES}
+
+
+def outcomes(case: Case) -> dict[str, Any]:
+    return {said: outcome(case.value, prefer) for said, prefer in PREFERENCES.items()}
+
+
+def outcome(value: Any, prefer: Any) -> dict[str, Any]:
+    """The conversation, where the two searches found it, and in short what it says; or how else it is shown."""
+    found, read, shown = extract_chat_messages(value, prefer), read_conversation(value, prefer), preview(value, prefer)
+    if read is None:
+        told = {"text": shown.text} if shown.renderer == "text" else {}
+        return {"renderer": shown.renderer, **told} | ({} if found is None else {"strict": place(value, found)})
+    assert shown.renderer == "chat"
+    messages = joined(read.messages) if read.dialect == "responses" else read.messages
+    return {
+        "strict": None if found is None else place(value, found),
+        "path": read.path,
+        "dialect": read.dialect,
+        "side": read.side,
+        "messages": list(in_short(messages, msgspec.json.encode(value).decode())),
+    }
+
+
+def place(value: Any, found: list[Any]) -> str:
+    """Where the strict search found this: the list itself, the choices whose messages it holds, or the one message."""
+    for pointer, held in walk(value):
+        if held is found or (len(found) == 1 and held is found[0]):
+            return pointer
+        if pointer.endswith("/choices") and any(said is found[0] for choice in held for said in choice.values()):
+            return pointer
+    raise AssertionError("What was found does not stand in the value.")
+
+
+def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    yield pointer, value
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, held in inside:
+        yield from walk(held, f"{pointer}/{escaped(str(step))}")
+
+
+def joined(messages: Iterable[Message]) -> list[Message]:
+    """Items of one assistant's turn may be one message or several: here they are one."""
+    turns: list[Message] = []
+    for message in messages:
+        if turns and turns[-1].role == message.role == "assistant":
+            message = Message(role="assistant", parts=(*turns.pop().parts, *message.parts), name=message.name)
+        turns.append(message)
+    return turns
+
+
+def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, Any]]:
+    """What a file says of each message; an id that does not stand in the payload is #1, #2 and so on."""
+    made: dict[str, str] = {}
+
+    def known(call_id: str) -> str:
+        return call_id if call_id in payload else made.setdefault(call_id, f"#{len(made) + 1}")
+
+    for message in messages:
+        parts = message.parts
+        told = {
+            "text": message.text,
+            "name": None if message.role == "tool" else message.name,
+            "reasoning": "".join(part.text for part in of(Reasoning, parts)),
+            "refusal": "".join(part.text for part in of(Refusal, parts)),
+            "calls": [
+                {"id": known(part.call_id), "name": part.name, "arguments": part.arguments}
+                for part in of(ToolCall, parts)
+            ],
+            "results": [
+                {"id": known(part.call_id), "output": part.output} | ({"error": True} if part.is_error else {})
+                for part in of(ToolResult, parts)
+            ],
+            "files": [without_type(part) for part in of(File, parts)],
+            "data": [part.name for part in of(Data, parts)],
+            "cites": [note.url or note.title for part in of(Text, parts) for note in part.annotations],
+        }
+        yield {"role": message.role, **{key: value for key, value in told.items() if value}}
+
+
+def without_type(part: Part) -> dict[str, Any]:
+    return {key: value for key, value in msgspec.to_builtins(part).items() if key != "type"}
+
+
+def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
+    return [part for part in parts if isinstance(part, kind)]
+
+
+def test_what_is_json_is_never_read_as_if_it_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> list[Message]:
+        raise AssertionError
+
+    monkeypatch.setattr(reading, "_read_one", fails)
+    monkeypatch.setattr(wide, "honest", fails)
+
+    for path in FILES:
+        value = msgspec.json.decode(path.read_bytes(), type=Case).value
+        for prefer in PREFERENCES.values():
+            read_conversation(value, prefer)

@@ -1,0 +1,662 @@
+"""Nothing that a value holds makes extraction raise, recurse out of its stack, or take more than linear time."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from unittest.mock import Mock
+
+import msgspec
+import pytest
+
+from palaver.core import jsons
+from palaver.core.extraction import (
+    dialect_of,
+    extract_chat_messages,
+    is_chat_messages,
+    preview,
+    read_conversation,
+)
+from palaver.core.messages import Message
+from tests.core.extraction import near
+
+U = {"role": "user", "content": "hi"}
+A = {"role": "assistant", "content": "hello"}
+DEEP = 100_000
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "is_chat_messages": is_chat_messages,
+    "dialect_of": dialect_of,
+    **{f"extract {prefer}": partial(extract_chat_messages, prefer=prefer) for prefer in near.PREFERENCES},
+    **{f"read {prefer}": partial(read_conversation, prefer=prefer) for prefer in near.PREFERENCES},
+    **{f"preview {prefer}": partial(preview, prefer=prefer) for prefer in near.PREFERENCES},
+}
+every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+def where(value: Any, prefer: Any = None) -> tuple[str, str] | None:
+    read = read_conversation(value, prefer)
+    return read and (read.dialect, read.path)
+
+
+def said(value: Any) -> list[tuple[str, str]] | None:
+    read = read_conversation(value)
+    return read and [(message.role, message.text) for message in read.messages]
+
+
+# Depth
+
+
+def nested(key: str, inner: Any = None) -> Any:
+    value = inner
+    for _ in range(DEEP):
+        value = {key: value}
+    return value
+
+
+def nested_lists(inner: Any = None) -> Any:
+    value = inner
+    for _ in range(DEEP):
+        value = [value]
+    return value
+
+
+DEEP_VALUES: dict[str, Callable[[], Any]] = {
+    "objects": lambda: nested("x", U),
+    "lists": lambda: nested_lists(U),
+    "objects in wrappers": lambda: {"inputs": {"data": nested("x")}},
+    "lists in wrappers": lambda: {"inputs": {"data": nested_lists()}},
+    "objects under a key": lambda: {"messages": nested("x"), "input": nested("x"), "output": nested_lists()},
+    "lists in a batch": lambda: {"messages": [nested_lists([U])]},
+    "boxes in boxes": lambda: nested("message", U),
+    "contents in contents": lambda: nested("content", U),
+    "choices": lambda: {"choices": [{"message": nested("message", A)}, nested("delta", A)]},
+    "generations": lambda: {"generations": nested_lists({"message": A})},
+    "candidates": lambda: {"candidates": [{"content": nested("parts")}]},
+    **{f"objects of {name}": partial(nested, name, [U]) for name in ("data", "inputs", "output", "ag", "input.value")},
+    "a text of lists": lambda: "[" * DEEP + "]" * DEEP,
+    "a text of objects": lambda: '{"data":' * DEEP + "1" + "}" * DEEP,
+    "a text of lists in a wrapper": lambda: {"input.value": "[" * DEEP + "]" * DEEP},
+}
+
+
+@pytest.mark.parametrize("name", DEEP_VALUES)
+def test_a_hundred_thousand_levels_return_at_once(name: str) -> None:
+    value = DEEP_VALUES[name]()
+    for named, function in FUNCTIONS.items():
+        started = time.perf_counter()
+        function(value)
+
+        assert time.perf_counter() - started < 2, named
+
+
+DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
+    "content": lambda deep: {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "x", "y": deep}]},
+    "one content": lambda deep: {"role": "user", "content": {"type": "x", "y": deep}},
+    "another field": lambda deep: {"role": "user", "content": "hi", "metadata": deep},
+    "arguments": lambda deep: {
+        "role": "assistant",
+        "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": deep}}],
+    },
+    "args": lambda deep: {"type": "ai", "content": "", "tool_calls": [{"id": "c", "name": "f", "args": deep}]},
+    "tool_use": lambda deep: {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "c", "name": "f", "input": deep}],
+    },
+    "tool_result": lambda deep: {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "c", "content": [deep]}],
+    },
+    "functionCall": lambda deep: {"role": "model", "parts": [{"functionCall": {"name": "f", "args": deep}}]},
+    "functionResponse": lambda deep: {"role": "user", "parts": [{"functionResponse": {"response": deep}}]},
+    "tool part": lambda deep: {
+        "role": "assistant",
+        "parts": [
+            {"type": "tool-f", "toolCallId": "c", "state": "output-available", "input": deep, "output": deep},
+        ],
+    },
+    "our result": lambda deep: {"role": "tool", "parts": [{"type": "tool-result", "call_id": "c", "output": deep}]},
+    "an output": lambda deep: {"type": "function_call_output", "call_id": "c", "output": deep},
+    "gen-ai's response": lambda deep: {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "c", "response": deep}],
+    },
+    "kwargs": lambda deep: {"lc": 1, "id": ["AIMessage"], "kwargs": {"content": "x", "additional_kwargs": deep}},
+}
+
+
+@pytest.mark.parametrize("name", DEEP_MESSAGES)
+def test_what_a_message_holds_may_be_as_deep_and_the_message_is_still_found(name: str) -> None:
+    for deep in (nested("x"), nested_lists()):
+        value = {"messages": [U, DEEP_MESSAGES[name](deep)]}
+        started = time.perf_counter()
+        for function in FUNCTIONS.values():
+            function(value)
+        read = read_conversation(value)
+
+        assert time.perf_counter() - started < 5
+        assert read is not None
+        assert (read.path, read.messages[0].text) == ("/messages", "hi")
+        assert jsons.encode(read.messages)
+
+
+# Size
+
+
+def test_a_million_unrelated_keys_cost_nothing() -> None:
+    message: dict[str, Any] = {**dict.fromkeys(map(str, range(1_000_000)), 0), "role": "user", "text": "hi"}
+    value = {**message, "role": None, "messages": [message, U]}
+    for named, function in FUNCTIONS.items():
+        if "preview" not in named:  # It shows the value.
+            started = time.perf_counter()
+            for _ in range(10):
+                function(value)
+
+            assert time.perf_counter() - started < 1, named
+
+
+def seconds(function: Callable[[Any], Any], value: Any) -> float:
+    def once() -> float:
+        started = time.perf_counter()
+        function(value)
+        return time.perf_counter() - started
+
+    return min(once() for _ in range(3))
+
+
+MANY: dict[str, Callable[[int], Any]] = {
+    **{f"messages like {number}": lambda count, one=one: [one] * count for number, one in enumerate(near.EXACT)},
+    "one bad element at the end": lambda count: [U] * count + [5],
+    "dialects in turn": lambda count: [near.EXACT[place % len(near.EXACT)] for place in range(count)],
+    "parts": lambda count: [{"role": "user", "parts": [{"type": "text", "text": "x"}] * count}],
+    "content": lambda count: [{"role": "user", "content": [{"type": "text", "text": "x"}] * count}],
+    "content of results": lambda count: [
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "1"}, "x"] * count}
+    ],
+    "tool parts": lambda count: [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool-f", "toolCallId": "c", "state": "output-available", "output": 1}] * count,
+        }
+    ],
+    "calls": lambda count: [
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": f"{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(count)],
+        }
+    ],
+    "choices": lambda count: {"choices": [{"delta": {"content": "x"}}] * count},
+    "generations": lambda count: {"generations": [[{"message": A}]] * count},
+    "candidates": lambda count: {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}}] * count},
+    "contents": lambda count: {"contents": [{"parts": [{"text": "x"}]}] * count},
+    "one refused among many": lambda count: [
+        *([U] * count),
+        {"role": "user", "content": [{"type": "x", "y": object()}]},
+    ],
+    "a text": lambda count: json.dumps({"messages": [U] * count}),
+    "brackets": lambda count: "[" * count + "]" * count,
+    "spaces": lambda count: " " * count * 10 + "[" + " " * count * 10,
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_thirty_times_as_much_takes_about_thirty_times_as_long(name: str) -> None:
+    small, large = MANY[name](500), MANY[name](15_000)
+
+    for function in (is_chat_messages, dialect_of, extract_chat_messages, read_conversation):
+        # Far from the 900 of a square, and far enough from 30 for a busy machine.
+        assert seconds(function, large) < 200 * max(seconds(function, small), 0.0005), function.__name__
+
+
+# Sharing and circles
+
+
+@pytest.mark.parametrize("names", [("data", "inputs", "outputs", "request", "response"), tuple(near.WRAPPERS)])
+@every_function
+def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
+    function: Callable[[Any], Any], names: tuple[str, ...]
+) -> None:
+    if "preview" in str(function):
+        return  # It writes the value out.
+    value: dict[str, Any] = {}
+    for _ in range(8):
+        value = dict.fromkeys(names, value)
+    started = time.perf_counter()
+    function(value)
+
+    assert time.perf_counter() - started < 2
+
+
+def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
+    value: dict[str, Any] = {"messages": [U]}
+    for _ in range(6):
+        value = dict.fromkeys(near.WRAPPERS, value)
+
+    assert where(value) == ("chat-completions", "/data/data/data/data/data/data/messages")
+    assert where(value, "output") == ("chat-completions", "/outputs/outputs/outputs/outputs/outputs/outputs/messages")
+
+
+@every_function
+def test_circles_end(function: Callable[[Any], Any]) -> None:
+    few = ["data", "input", "messages", "message", "contents", "choices", "content", "candidates", "generations"]
+    for name in few if "preview" in str(function) else [*few, *near.WRAPPERS, *near.KEYS]:
+        alone: dict[str, Any] = {}
+        alone[name] = alone
+        listed: list[Any] = []
+        listed.append({name: listed})
+        of_lists: list[Any] = []
+        of_lists.append(of_lists)
+        everywhere: dict[str, Any] = {}
+        everywhere.update(dict.fromkeys(near.WRAPPERS, everywhere))
+        everywhere[name] = [everywhere]
+        for value in (alone, listed, of_lists, everywhere, {name: of_lists}, {**U, "data": alone, name: alone}):
+            function(value)
+
+
+@pytest.mark.parametrize("name", [*near.WRAPPERS, "unrelated"])
+def test_a_circle_hides_nothing(name: str) -> None:
+    value: dict[str, Any] = {"response": {"messages": [A]}}
+    value["response"][name] = value
+
+    assert [extract_chat_messages(value, prefer) for prefer in near.PREFERENCES] == [[A]] * 3
+    assert [where(value, prefer) for prefer in near.PREFERENCES] == [("chat-completions", "/response/messages")] * 3
+
+
+# Texts
+
+
+def test_texts_of_fifty_megabytes_pass() -> None:
+    long = "x" * 50_000_000
+    values = [
+        long,
+        f"[{long}]",
+        f'["{long}" oops]',
+        {"messages": f"{{{long}}}"},
+        [{"role": "user", "content": long}],
+        [{"role": long, "content": ""}, U],
+        {"role": "user", "content": [{"type": "text", "text": long}]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": long}}]},
+    ]
+    for named, function in FUNCTIONS.items():
+        started = time.perf_counter()
+        for value in values:
+            function(value)
+
+        assert time.perf_counter() - started < 10, named
+
+
+def test_a_valid_text_of_fifty_megabytes_is_opened() -> None:
+    long = "x" * 50_000_000
+    value = f'{{"messages": [{{"role": "user", "content": "{long}"}}]}}'
+
+    assert where(value) == ("chat-completions", "/messages")
+    assert said(value) == [("user", long)]
+
+
+@pytest.mark.parametrize("odd", ["\0", "a\0b", "\ud800", "x\udfff", "\u2028", "\ufeff"])
+def test_odd_characters_pass_through(odd: str) -> None:
+    assert said([{"role": "user", "content": odd}]) == [("user", odd)]
+    assert said([U, {"role": "user", "content": [{"type": "text", "text": odd}]}]) == [("user", "hi"), ("user", odd)]
+    for value in (odd, f"[{odd}]", {"messages": f'["{odd}"]'}, {odd: [U]}, [{"role": odd, "content": odd}, U]):
+        for function in FUNCTIONS.values():
+            function(value)
+
+
+# Objects of anybody's
+
+
+class Refused(Exception):
+    """What a hostile method raises."""
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise Refused
+
+
+_METHODS = "get __getitem__ __eq__ __ne__ __iter__ __bool__ __len__ __contains__ __repr__ __str__ __reversed__".split()
+_OF_DICTS = "keys items values copy __or__ __ror__ pop setdefault".split()
+_OF_LISTS = "index count copy __add__ __radd__ __mul__ __lt__".split()
+_OF_STRINGS = (
+    "lower casefold strip startswith endswith split isspace join encode __add__ __getitem__ __format__".split()
+)
+
+HostileDict: Any = type("HostileDict", (dict,), dict.fromkeys([*_METHODS, *_OF_DICTS], _refuse))
+HostileList: Any = type("HostileList", (list,), dict.fromkeys([*_METHODS, *_OF_LISTS], _refuse))
+HostileText: Any = type(
+    "HostileText",
+    (str,),
+    {**dict.fromkeys([*_METHODS, *_OF_STRINGS], _refuse), "__hash__": str.__hash__},
+)
+HostileKey: Any = type("HostileKey", (str,), {"__eq__": _refuse, "__hash__": str.__hash__})
+
+
+def hostile(value: Any, *, texts: bool) -> Any:
+    """The same value, made of subclasses whose every method raises."""
+    if isinstance(value, dict):
+        return HostileDict({key: hostile(held, texts=texts) for key, held in value.items()})
+    if isinstance(value, list):
+        return HostileList([hostile(held, texts=texts) for held in value])
+    return HostileText(value) if texts and isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("number", range(len(near.EXACT)))
+def test_subclasses_of_dict_and_list_are_read_as_what_they_hold(number: int) -> None:
+    plain = {"data": {"messages": [U, near.EXACT[number]]}}
+    value = hostile(plain, texts=False)
+
+    assert (where(value), said(value)) == (where(plain), said(plain))
+    for function in FUNCTIONS.values():
+        function(value)
+
+
+@pytest.mark.parametrize("number", range(len(near.EXACT)))
+def test_subclasses_of_str_harm_nothing(number: int) -> None:
+    plain = {"data": {"messages": [U, near.EXACT[number]]}}
+    value = hostile(plain, texts=True)
+
+    assert where(value) == where(plain)
+    for function in FUNCTIONS.values():
+        function(value)
+
+
+@every_function
+def test_the_answers_of_models_may_be_hostile(function: Callable[[Any], Any]) -> None:
+    for plain in (
+        {"choices": [{"message": A}, {"delta": {"content": "x"}}]},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}}]},
+        {"generations": [[{"message": {"type": "ai", "content": "x"}}]]},
+        {"content": {"role": "model", "parts": [{"text": "x"}]}},
+        {"contents": [{"parts": [{"text": "x"}]}]},
+        {"messages": [[U]]},
+        {"input.value": json.dumps([U])},
+    ):
+        function(hostile(plain, texts=False))
+        function(hostile(plain, texts=True))
+
+
+@every_function
+def test_keys_may_be_anything(function: Callable[[Any], Any]) -> None:
+    for key in (1, None, True, 1.5, float("nan"), (1, 2), b"messages", frozenset(), "\ud800"):
+        function({key: [U], "data": {key: [U]}})
+        function([{**U, key: 1}])
+        function([{"role": "user", "content": [{"type": "x", key: 1}]}])
+
+
+@every_function
+def test_keys_may_refuse_to_be_compared(function: Callable[[Any], Any]) -> None:
+    function({HostileKey("messages"): [U], "data": {HostileKey("messages"): [U]}})
+    function([{HostileKey("role"): "user", HostileKey("content"): "hi"}])
+    function([{"role": "user", "content": [{HostileKey("type"): "x"}]}])
+
+
+class Lying:
+    """Claims to be of another class, as mocks do."""
+
+    def __init__(self, claimed: type) -> None:
+        self._claimed = claimed
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]  # the lie is the point
+        return self._claimed
+
+
+class Faceless:
+    """Does not say what it is."""
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]  # as above
+        raise Refused
+
+
+def generator() -> Iterator[Any]:
+    yield U
+
+
+LEAVES: list[Any] = [
+    (U,),
+    b"[]",
+    bytearray(b"{}"),
+    {1, 2},
+    frozenset([1]),
+    range(3),
+    object(),
+    dict,
+    generator,
+    float("nan"),
+    float("inf"),
+    10**400,
+    1j,
+    U.items(),
+    Mock(),
+]
+LIARS: list[Any] = [Mock(spec=dict), Mock(spec=list), Mock(spec=str), Lying(dict), Lying(list), Lying(str), Faceless()]
+
+
+@every_function
+@pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
+def test_what_is_no_json_is_a_leaf(function: Callable[[Any], Any], leaves: list[Any]) -> None:
+    for leaf in [*leaves, generator()]:
+        function(leaf)
+        function([leaf])
+        function([U, leaf])
+        for name in [*near.KEYS, *near.WRAPPERS, "choices", "candidates", "generations", "content"]:
+            function({name: leaf})
+            function({name: [leaf]})
+
+
+@pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
+def test_leaves_never_match(leaves: list[Any]) -> None:
+    for leaf in leaves:
+        assert is_chat_messages(leaf) is False
+        assert (dialect_of(leaf), extract_chat_messages(leaf), read_conversation(leaf)) == (None, None, None)
+
+
+# What the dialects' readers see
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "langchain": {
+        "type": "ai",
+        "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "c", "name": "f", "input": {}}],
+        "id": "run-1",
+        "name": "n",
+        "additional_kwargs": {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+        "response_metadata": {},
+        "tool_calls": [{"id": "c", "name": "f", "args": {"a": 1}}],
+    },
+    "langchain, serialised": {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "ToolMessage"],
+        "kwargs": {"content": "12", "tool_call_id": "c", "name": "f", "status": "error", "artifact": {}},
+    },
+    "responses": {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "completed",
+        "content": [
+            {"type": "output_text", "text": "x", "annotations": [{"type": "url_citation", "url": "u", "title": "t"}]},
+            {"type": "refusal", "refusal": "no"},
+            {"type": "input_image", "image_url": "u", "detail": "low"},
+        ],
+    },
+    "responses, a call": {"type": "function_call", "id": "i", "call_id": "c", "name": "f", "arguments": "{}"},
+    "responses, an output": {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [{"type": "input_text", "text": ""}],
+    },
+    "palaver": {
+        "role": "assistant",
+        "id": "m",
+        "name": "n",
+        "metadata": {"a": 1},
+        "parts": [
+            {"type": "text", "text": "x", "annotations": [{"kind": "url", "url": "u"}]},
+            {"type": "tool-call", "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "tool-result", "call_id": "c", "output": {"a": 1}, "is_error": False},
+            {"type": "file", "media_type": "image/png", "data": "AAAA"},
+            {"type": "data", "name": "n", "value": {"a": 1}},
+        ],
+    },
+    "gemini": {
+        "role": "model",
+        "parts": [
+            {"text": "x", "thought": True, "thoughtSignature": "s"},
+            {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}},
+            {"functionResponse": {"id": "c", "name": "f", "response": {"a": 1}}},
+            {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+            {"executableCode": {"language": "PYTHON", "code": "1"}},
+        ],
+    },
+    "gen-ai": {
+        "role": "assistant",
+        "name": "n",
+        "finish_reason": "stop",
+        "parts": [
+            {"type": "text", "content": "x"},
+            {"type": "tool_call", "id": "c", "name": "f", "arguments": {"a": 1}},
+            {"type": "tool_call_response", "id": "c", "response": {"a": 1}},
+            {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "AAAA"},
+        ],
+    },
+    "ui-message": {
+        "role": "assistant",
+        "id": "m",
+        "metadata": {"a": 1},
+        "parts": [
+            {"type": "text", "text": "x", "state": "done"},
+            {"type": "tool-f", "toolCallId": "c", "state": "output-available", "input": {"a": 1}, "output": {"a": 1}},
+            {"type": "file", "mediaType": "image/png", "url": "u", "filename": "n"},
+            {"type": "data-x", "id": "d", "data": {"a": 1}},
+        ],
+    },
+    "anthropic": {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "stop_reason": "end_turn",
+        "content": [
+            {"type": "thinking", "thinking": "x", "signature": "s"},
+            {"type": "text", "text": "x", "citations": [{"type": "char_location", "cited_text": "x"}]},
+            {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}},
+            {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "x"}], "is_error": True},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+        ],
+    },
+    "chat-completions": {
+        "role": "assistant",
+        "name": "n",
+        "refusal": None,
+        "content": [
+            {"type": "text", "text": "x"},
+            {"type": "image_url", "image_url": {"url": "u", "detail": "low"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+            {"type": "file", "file": {"file_id": "f", "filename": "n"}},
+        ],
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        "function_call": {"name": "f", "arguments": "{}"},
+        "audio": {"id": "a"},
+    },
+    "chat-completions, a result": {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "x"}]},
+}
+
+
+def with_each_place_spoilt(value: Any, bad: Any) -> Iterator[Any]:
+    """The same value with something bad in its place; then in each place that it has."""
+    yield bad
+    if isinstance(value, dict):
+        for key, held in value.items():
+            for spoilt in with_each_place_spoilt(held, bad):
+                yield {**value, key: spoilt}
+        yield {**value, "unrelated": bad}
+    elif isinstance(value, list):
+        for place, held in enumerate(value):
+            for spoilt in with_each_place_spoilt(held, bad):
+                yield [*value[:place], spoilt, *value[place + 1 :]]
+        yield [*value, bad]
+
+
+def circle() -> Any:
+    value: dict[str, Any] = {"type": "text", "text": "x"}
+    value["content"] = value["parts"] = value["source"] = [value]
+    return value
+
+
+def circle_of_lists() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+BAD: dict[str, Callable[[], Any]] = {
+    "deep objects": lambda: nested("content"),
+    "deep lists": nested_lists,
+    "a circle": circle,
+    "a circle of lists": circle_of_lists,
+    "a lone surrogate": lambda: "\ud800",
+    "NUL": lambda: "\0",
+    "an object": object,
+    "a tuple": lambda: (1, object()),
+    "bytes": lambda: b"\xff",
+    "NaN": lambda: float("nan"),
+    "a huge number": lambda: 10**400,
+    "a set": lambda: {1},
+    "a hostile object": lambda: HostileDict(type="text", text="x"),
+    "a hostile list": lambda: HostileList(["x"]),
+    "a hostile text": lambda: HostileText("x"),
+    "lying: a mock of an object": lambda: Mock(spec=dict),
+    "lying: a mock of a text": lambda: Mock(spec=str),
+    "lying: a faceless thing": Faceless,
+    "null": lambda: None,
+    "an empty object": dict,
+    "an empty list": list,
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("name", WHOLE)
+def test_whatever_stands_in_any_field_what_was_recognised_is_read(name: str, bad: str) -> None:
+    for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
+        value = {"messages": [U, spoilt]}
+        found = extract_chat_messages(value)
+        read = read_conversation(value)
+
+        assert (read is None) == (dialect_of(value["messages"]) is None)
+        assert found is None or read is not None
+        if read is not None:
+            assert read.messages[0].text == "hi"
+
+
+WRITABLE = [name for name in BAD if name not in ("a lone surrogate", "a hostile text", "lying: a mock of a text")]
+"""Those pass through as they are: nothing that was read from JSON is one of them."""
+
+
+@pytest.mark.parametrize("bad", WRITABLE)
+@pytest.mark.parametrize("name", WHOLE)
+def test_whatever_stands_in_any_field_what_was_read_can_be_written(name: str, bad: str) -> None:
+    for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
+        read = read_conversation({"messages": [U, spoilt]})
+
+        assert read is None or msgspec.json.decode(jsons.encode(read.messages), type=list[Message])
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_cell_shows_it_too(bad: str) -> None:
+    for whole in WHOLE.values():
+        for spoilt in with_each_place_spoilt(whole, BAD[bad]()):
+            preview({"messages": [U, spoilt]})
+
+
+def test_a_part_that_cannot_be_written_is_an_empty_data_part() -> None:
+    read = read_conversation([{"role": "user", "content": ["hi", {"type": "chart", "value": object()}]}])
+
+    assert read is not None
+    assert jsons.encode(read.messages) == jsons.encode(
+        [
+            {
+                "role": "user",
+                "parts": [{"type": "text", "text": "hi"}, {"type": "data", "name": "chat-completions:chart"}],
+            }
+        ]
+    )

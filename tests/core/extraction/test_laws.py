@@ -1,0 +1,129 @@
+"""The laws of extraction, each over values that nearly are conversations (near.py)."""
+
+from random import Random
+from typing import Any
+
+from hypothesis import assume, given, settings
+
+from palaver.core.extraction import (
+    dialect_of,
+    extract_chat_messages,
+    is_chat_messages,
+    preview,
+    read_conversation,
+)
+from palaver.core.extraction.previews import ChatPreview
+from tests.core.extraction import near, oracle
+
+hard = settings(max_examples=300)
+"""Harder than elsewhere: a mistake here is a mistake in every table."""
+
+
+def place(value: Any, prefer: Any) -> tuple[str, str, str | None, int] | None:
+    read = read_conversation(value, prefer)
+    return read and (read.dialect, read.path, read.side, len(read.messages))
+
+
+@hard
+@given(near.drawn(near.value))
+def test_1_a_preference_never_decides_whether_something_is_found(value: Any) -> None:
+    strict = [extract_chat_messages(value, prefer) is None for prefer in near.PREFERENCES]
+    wide = [read_conversation(value, prefer) is None for prefer in near.PREFERENCES]
+
+    assert (len(set(strict)), len(set(wide))) == (1, 1)
+
+
+@hard
+@given(near.drawn(near.value))
+def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any) -> None:
+    for prefer in near.PREFERENCES:
+        if extract_chat_messages(value, prefer) is not None:
+            assert read_conversation(value, prefer) is not None
+
+
+@hard
+@given(near.drawn(near.value))
+def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
+    for prefer in near.PREFERENCES:
+        found = extract_chat_messages(value, prefer)
+
+        assert found is None or all(extract_chat_messages(found, other) is found for other in near.PREFERENCES)
+
+
+def one_place(rng: Random) -> Any:
+    """Without objects in two places, so that a match has one path."""
+    return rng.choice([near.chain, near.tree])(rng)
+
+
+@hard
+@given(near.drawn(one_place))
+def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(value: Any) -> None:
+    search = oracle.Search(None)
+    root, hops = search.opened(None, "", value, 0)
+    matches = list(search.visit(root, [], 0, hops, False))
+    assume(len(matches) == 1)
+
+    found = [place(value, prefer) for prefer in near.PREFERENCES]
+
+    assert [one and one[:2] for one in found] == [(matches[0].dialect, matches[0].path)] * 3
+
+
+def with_more(value: Any) -> Any:
+    """The same value, with a key outside all tables in every object that is not empty."""
+    if isinstance(value, dict) and value:
+        return {
+            **{key: with_more(held) for key, held in value.items()},
+            "elsewhere": [{"role": "user", "content": "no"}],
+        }
+    return [with_more(held) for held in value] if isinstance(value, list) else value
+
+
+@hard
+@given(near.drawn(one_place))
+def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
+    more = with_more(value)
+
+    for prefer in near.PREFERENCES:
+        strict, with_more_strict = extract_chat_messages(value, prefer), extract_chat_messages(more, prefer)
+
+        assert with_more_strict == (None if strict is None else with_more(strict))
+        assert place(more, prefer) == place(value, prefer)
+
+
+@hard
+@given(near.drawn(near.value))
+def test_6_one_wrapper_more_keeps_what_was_not_too_deep(value: Any) -> None:
+    read = read_conversation(value)
+    if read is not None and read.path.count("/") <= 5:
+        assert read_conversation({"data": value}) is not None
+    strict = extract_chat_messages(value)
+    if strict is not None and keys_to(strict, value) <= 5:
+        assert extract_chat_messages({"data": value}) is not None
+
+
+def keys_to(found: list[Any], value: Any) -> int:
+    """How many keys lead to what was found: the list itself, or else its first element."""
+    depth, level, seen = 0, [value], set[int]()
+    while level:
+        if any(held is found or held is found[0] for held in level):
+            return depth
+        deeper = [held for one in level if isinstance(one, dict) and id(one) not in seen for held in one.values()]
+        choices = [held for one in deeper if isinstance(one, list) for held in one if isinstance(held, dict)]
+        seen |= {id(one) for one in level}
+        depth, level = depth + 1, deeper + [said for choice in choices for said in choice.values()]
+    return depth
+
+
+@hard
+@given(near.drawn(near.messages))
+def test_7_what_passes_the_strict_test_has_a_dialect(value: Any) -> None:
+    assert not is_chat_messages(value) or dialect_of(value) is not None
+
+
+@hard
+@given(near.drawn(near.value))
+def test_8_a_cell_shows_a_chat_exactly_when_a_conversation_is_read(value: Any) -> None:
+    for prefer in near.PREFERENCES:
+        is_chat = isinstance(preview(value, prefer), ChatPreview)
+
+        assert is_chat == (read_conversation(value, prefer) is not None)
