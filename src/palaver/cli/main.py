@@ -15,6 +15,7 @@ COMMANDS = {
     "inspect": "Show what a file, a module, a folder or a URL declares.",
     "chat": "Talk to a workflow in the terminal.",
     "call": "Call a workflow with a JSON payload.",
+    "extract": "Find the conversation in JSON or JSONL, or say why there is none.",
     "conform": "Grade any server's streams against the rules of the protocols.",
     "doctor": "Check this installation, and show every setting and where it came from.",
 }

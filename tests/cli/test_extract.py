@@ -1,0 +1,514 @@
+"""`palaver extract`: files, lines and standard input, for people and for programs."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.cli import bar
+from palaver.cli.main import main
+from palaver.core.extraction import preview, read_conversation
+
+U = {"role": "user", "content": "hi"}
+A = {"role": "assistant", "content": "hello"}
+ASKED = {"messages": [U]}
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":\n"Oslo"}'}}
+Extract = Callable[..., SimpleNamespace]
+
+
+def text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def lines(*values: Any) -> str:
+    return "".join(f"{text(value)}\n" for value in values)
+
+
+def answer(value: Any) -> Any:
+    """What the server answers."""
+    return msgspec.json.decode(text({"conversation": read_conversation(value), "preview": preview(value)}))
+
+
+@pytest.fixture
+def extract(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
+    """Run the command in this process: on a file of that name and content, or on standard input."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, held: str | bytes, *options: str) -> SimpleNamespace:
+        body = held if isinstance(held, bytes) else held.encode()
+        if name == "-":
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+        else:
+            Path(name).write_bytes(body)
+        with pytest.raises(SystemExit) as left:
+            main(["extract", name, *options])
+        told = capsys.readouterr()
+        return SimpleNamespace(code=left.value.code, out=told.out, err=told.err)
+
+    return run
+
+
+# A document
+
+
+def test_a_conversation_is_printed_whole_with_its_place_dialect_and_side(extract: Extract) -> None:
+    messages = [
+        {"role": "system", "content": "Be kind.\n\nBe brief."},
+        {
+            "role": "user",
+            "name": "ann",
+            "content": [
+                {"type": "text", "text": "Weather?"},
+                {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+                {"type": "file", "file": {"filename": "b.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+                {"type": "mystery", "x": 1},
+            ],
+        },
+        {"role": "assistant", "content": None, "reasoning_content": "Rain, I think.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "12 degrees\r\nrain"},
+        {"role": "tool", "tool_call_id": "c2", "content": "nothing"},
+        {"role": "assistant", "content": "Rain.", "refusal": "No more."},
+    ]
+
+    run = extract("trace.json", text({"inputs": {"prompt": messages}}))
+
+    assert (run.code, run.err) == (0, "")
+    assert run.out == (
+        "/inputs/prompt  chat-completions  input  6 messages\n"
+        "\n"
+        "system\n"
+        "  Be kind.\n"
+        "\n"
+        "  Be brief.\n"
+        "user (ann)\n"
+        "  Weather?\n"
+        "  file: image/* https://example.org/a.png\n"
+        "  file: application/pdf b.pdf 4 characters of base64\n"
+        '  data chat-completions:mystery: {"type":"mystery","x":1}\n'
+        "assistant\n"
+        "  reasoning: Rain, I think.\n"
+        '  call weather({"city":\n'
+        '    "Oslo"})\n'
+        "tool\n"
+        "  result of weather: 12 degrees\n"
+        "    rain\n"
+        "tool\n"
+        "  result of c2: nothing\n"
+        "assistant\n"
+        "  Rain.\n"
+        "  refusal: No more.\n"
+    )
+
+
+def test_every_other_kind_of_part_has_a_label(extract: Extract) -> None:
+    parts = [
+        {"type": "reasoning", "text": "", "encrypted": "x"},
+        {"type": "tool-result", "call_id": "", "output": {"a": 1}, "is_error": True},
+        {"type": "file", "media_type": "image/png", "url": "data:image/png;base64,AA"},
+    ]
+
+    run = extract("ours.json", text([{"role": "assistant", "parts": parts}]))
+
+    assert run.out == (
+        "(the whole value)  palaver  1 message\n"
+        "\n"
+        "assistant\n"
+        "  reasoning: (encrypted)\n"
+        '  error of a call: {"a":1}\n'
+        "  file: image/png 24 characters in its URL\n"
+    )
+
+
+def test_nothing_that_was_said_can_steer_a_terminal(extract: Extract) -> None:
+    evil = "\x1b[31mred\x9b0m\u202e[bold]b[/bold]\ttab\x07"
+    calls = [{"id": evil, "type": "function", "function": {"name": evil, "arguments": evil}}]
+    value = [
+        {"role": "user", "name": evil, "content": evil},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": evil, "content": ""},
+    ]
+
+    whole = extract("evil.json", text(value)).out
+    line = extract("evil.jsonl", text(value)).out
+    as_json = extract("evil.json", text(value), "--json").out
+    strict = extract("evil.json", text(value), "--strict").out
+    nothing = extract("evil.json", text({evil: 1})).out
+
+    assert "  \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\ttab\\x07\n" in whole
+    assert line == (
+        "line 1: (the whole value)  chat-completions  3 messages  user: [31mred0m\\u202e[bold]b[/bold] tab\n"
+    )
+    assert nothing == (
+        "No conversation was found.\n  the value: has no list under any of the known keys"
+        " (it has \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\\ttab\\x07)\n"
+    )
+    assert msgspec.json.decode(strict) == value
+    for out in (whole, line, as_json, strict, nothing):
+        assert not set("\x1b\x9b\x07\u202e") & set(out)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"messages": [U, A, {"content": "x"}]}, ["  /messages: element 2 has no role (it has content)"]),
+        (
+            {"prompt": [1], "outputs": "x"},
+            ["  /prompt: element 0 is not an object", "  /outputs: is text, not messages"],
+        ),
+        (None, ["  the value: is null"]),
+    ],
+)
+def test_where_nothing_is_found_every_place_says_why(extract: Extract, value: Any, why: list[str]) -> None:
+    run = extract("x.json", text(value))
+
+    assert (run.code, run.err) == (1, "")
+    assert run.out.splitlines() == ["No conversation was found.", *why]
+
+
+def test_a_preference_chooses_the_side(extract: Extract) -> None:
+    value = text({"inputs": {"prompt": [U]}, "outputs": {"completion": [A]}})
+
+    assert [extract("x.json", value, "--prefer", side).out.splitlines()[0] for side in ("input", "output")] == [
+        "/inputs/prompt  chat-completions  input  1 message",
+        "/outputs/completion  chat-completions  output  1 message",
+    ]
+
+
+def test_json_is_what_the_server_answers(extract: Extract) -> None:
+    run = extract("x.json", text(ASKED), "--json")
+
+    assert (run.code, run.err) == (0, "")
+    assert msgspec.json.decode(run.out) == answer(ASKED)
+    assert run.out.startswith('{\n  "conversation": {\n')
+
+
+def test_json_of_nothing_has_the_reasons(extract: Extract) -> None:
+    run = extract("x.json", '{"messages": [1]}', "--json")
+
+    assert run.code == 1
+    assert msgspec.json.decode(run.out) == answer({"messages": [1]}) | {
+        "reasons": [{"path": "/messages", "why": "element 0 is not an object"}]
+    }
+
+
+# The strict search
+
+
+def test_strict_prints_the_list_as_it_stands(extract: Extract) -> None:
+    value = '{"messages": [{"role": "user", "content": "é", "extra": 1.50}]}'
+
+    pretty, compact = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
+
+    assert pretty.out == '[\n  {\n    "role": "user",\n    "content": "é",\n    "extra": 1.5\n  }\n]\n'
+    assert compact.out == '[{"role":"user","content":"é","extra":1.5}]\n'
+    assert (pretty.code, compact.code) == (0, 0)
+
+
+def test_strict_says_beside_its_output_why_nothing_was_found(extract: Extract) -> None:
+    value = text([{"type": "human", "content": "q"}])
+
+    plain, as_json = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
+
+    assert plain.err == as_json.err
+    assert plain.err.splitlines()[0] == "No conversation was found."
+    assert plain.err.splitlines()[-1] == "Without --strict there is one: (the whole value)  langchain  1 message"
+    assert (plain.out, as_json.out) == ("", "null\n")
+    assert (plain.code, as_json.code) == (1, 1)
+
+
+def test_strict_lines_keep_their_places(extract: Extract) -> None:
+    held = f"{text(ASKED)}\noops\n{text({'prompt': [1]})}\n"
+
+    plain, as_json = extract("x.jsonl", held, "--strict"), extract("x.jsonl", held, "--strict", "--json")
+
+    assert plain.out == '[{"role":"user","content":"hi"}]\nnull\nnull\n'
+    assert plain.err == (
+        "line 2 is not JSON: invalid character (byte 0)\n"
+        "line 3: /prompt: element 0 is not an object\n"
+        "3 records: 1 conversation, 1 without, 1 that could not be read\n"
+    )
+    assert [msgspec.json.decode(line) for line in as_json.out.splitlines()] == [
+        {"line": 1, "messages": [U]},
+        {"line": 2, "error": "The line is not JSON: invalid character (byte 0)."},
+        {"line": 3, "messages": None, "reasons": [{"path": "/prompt", "why": "element 0 is not an object"}]},
+    ]
+
+
+# Lines
+
+MIXED = f"{text(ASKED)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': A}]})}\n"
+MIXED_TOLD = (
+    "line 1: /messages  chat-completions  1 message  user: hi\n"
+    "line 3 is not JSON: invalid character (byte 0)\n"
+    "line 4: no conversation: the value: has no list under any of the known keys (it has a)\n"
+    "line 5: /choices  chat-completions  output  1 message  assistant: hello\n"
+)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.ndjson", "x.json", "x", "-"])
+def test_each_record_has_a_line_and_a_broken_one_does_not_end_the_rest(extract: Extract, name: str) -> None:
+    run = extract(name, MIXED)
+
+    assert run.out == MIXED_TOLD
+    assert run.err == "4 records: 2 conversations, 1 without, 1 that could not be read\n"
+    assert run.code == 1
+
+
+def test_a_broken_first_line_does_not_hide_that_there_are_lines(extract: Extract) -> None:
+    run = extract("-", f"oops\n{text(ASKED)}\n")
+
+    assert run.out.splitlines() == [
+        "line 1 is not JSON: invalid character (byte 0)",
+        "line 2: /messages  chat-completions  1 message  user: hi",
+    ]
+
+
+def test_records_without_a_conversation_are_no_failure_beside_others(extract: Extract) -> None:
+    run = extract("x.jsonl", lines(ASKED, {"a": 1}, *[ASKED] * 1203))
+
+    assert run.code == 0
+    assert run.err == "1,205 records: 1,204 conversations, 1 without\n"
+
+
+def test_lines_without_any_conversation_are(extract: Extract) -> None:
+    assert extract("x.jsonl", lines({"a": 1})).code == 1
+    assert extract("x.jsonl", "").err == "0 records: 0 conversations, 0 without\n"
+
+
+def test_a_line_stays_one_line(extract: Extract) -> None:
+    nothing_said = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    many = dict.fromkeys(("messages", "prompt", "completion", "logs", "history"), "text")
+
+    run = extract(
+        "x.jsonl",
+        lines([{"role": "user", "content": f"a\n{'b ' * 99}"}], [nothing_said], many, {"role": "user", "content": ""}),
+    )
+
+    assert run.out.splitlines() == [
+        f"line 1: (the whole value)  chat-completions  1 message  user: a {'b ' * 28}b…",
+        'line 2: (the whole value)  chat-completions  1 message  assistant: weather({"city": "Oslo"})',
+        (
+            "line 3: no conversation: /messages: is text, not messages; /history: is text, not messages; "
+            "/logs: is text, not messages; and 2 more"
+        ),
+        "line 4: (the whole value)  chat-completions  1 message",
+    ]
+
+
+def test_json_lines_carry_their_numbers(extract: Extract) -> None:
+    run = extract("x.jsonl", MIXED, "--json")
+
+    assert [msgspec.json.decode(line) for line in run.out.splitlines()] == [
+        {"line": 1, **answer(ASKED)},
+        {"line": 3, "error": "The line is not JSON: invalid character (byte 0)."},
+        {
+            "line": 4,
+            **answer({"a": 1}),
+            "reasons": [{"path": "", "why": "has no list under any of the known keys (it has a)"}],
+        },
+        {"line": 5, **answer({"choices": [{"message": A}]})},
+    ]
+
+
+# One document or lines
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        text(ASKED),
+        f"\n\n{text(ASKED)}\n\n",
+        msgspec.json.format(text(ASKED), indent=2),
+        f"[\n{text(U)},\n{text(A)}\n]",
+        b"\xef\xbb\xbf" + text(ASKED).encode(),
+    ],
+)
+def test_a_document_is_one_however_it_is_laid_out(extract: Extract, held: str | bytes) -> None:
+    run = extract("-", held)
+
+    assert (run.code, run.err) == (0, "")
+    assert run.out.splitlines()[2:4] == ["user", "  hi"]
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    ("held", "error"),
+    [
+        ("", "x.json is empty: there is no JSON in it."),
+        ('{"messages": [', "x.json is not JSON: input data was truncated."),
+        ('{\n "a": 1,\n "b": {}\n', "x.json is not JSON: input data was truncated."),
+        ("{'a': 1}", "x.json is not JSON: object keys must be strings (byte 1)."),
+        (b'"\xff"', "x.json is not UTF-8."),
+        ('{"messages": []}'.encode("utf-16"), "x.json is not UTF-8."),
+        ("[" * 100_000 + "]" * 100_000, "x.json is nested too deep to be read."),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_one_line(extract: Extract, held: str | bytes, error: str) -> None:
+    run = extract("x.json", held)
+
+    assert (run.code, run.out, run.err) == (1, "", f"error: {error}\n")
+
+
+def test_what_is_no_file_is_one_line(extract: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[tuple[Any, str]] = []
+    for name in ("missing.json", ".", "a\0b"):
+        with pytest.raises(SystemExit) as left:
+            main(["extract", name])
+        told.append((left.value.code, capsys.readouterr().err))
+
+    assert told == [
+        (1, "error: missing.json cannot be read: No such file or directory.\n"),
+        (1, "error: . is a folder: give a file.\n"),
+        (1, "error: a\\x00b cannot be read: embedded null byte.\n"),
+    ]
+
+
+def test_what_can_be_read_but_not_written_is_told(extract: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: Any) -> Any:
+        raise RecursionError
+
+    monkeypatch.setattr("palaver.cli.extract.read_conversation", refuse)
+
+    assert extract("x.json", text(ASKED)).err == "error: The value is nested too deep to be printed.\n"
+    assert extract("x.jsonl", text(ASKED)).out == "line 1 is nested too deep to be printed\n"
+
+
+def test_wrong_usage_is_code_2(extract: Extract) -> None:
+    assert extract("x.json", "{}", "--prefer", "both").code == 2
+
+
+def test_a_terminal_that_cannot_show_a_letter_gets_it_spelt(
+    extract: Extract, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", narrow)
+
+    extract("x.jsonl", text([{"role": "user", "content": "é\u2713"}]))
+
+    narrow.flush()
+    assert narrow.buffer.getvalue().endswith(b"user: \\xe9\\u2713\n")
+
+
+# Terminals, pipes and large files
+
+
+def start(*arguments: str, cwd: Path, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-W", "error", "-m", "palaver.cli", "extract", *arguments]
+    env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    return subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env)
+
+
+def shown(terminal: int) -> str:
+    """All that a terminal was sent, until its last writer has left."""
+    pieces: list[bytes] = []
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # Linux says so where others give nothing.
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(terminal)
+    return b"".join(pieces).decode()
+
+
+def large(folder: Path) -> int:
+    """A file that deserves a bar; returns how many records it has."""
+    line = lines({"messages": [U, {**A, "content": "x" * 1000}]})
+    count = bar._LARGE // len(line) + 1
+    (folder / "large.jsonl").write_text(line * count)
+    return count
+
+
+def test_a_large_file_has_a_bar_on_the_terminal_and_none_in_the_output(tmp_path: Path) -> None:
+    count = large(tmp_path)
+    ours, theirs = pty.openpty()
+    with (tmp_path / "out").open("wb") as out:
+        process = start("large.jsonl", cwd=tmp_path, stdout=out.fileno(), stderr=theirs)
+        os.close(theirs)
+        told = shown(ours)
+
+    assert process.wait(60) == 0, told
+    assert "━" in told
+    assert told.splitlines()[-1].endswith(f"{count} records: {count} conversations, 0 without")
+    assert (tmp_path / "out").read_text().splitlines() == [
+        f"line {number}: /messages  chat-completions  2 messages  user: hi" for number in range(1, count + 1)
+    ]
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that somebody looks at."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+    def shown(self) -> str:
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 60.0])
+def test_lines_above_a_bar_on_the_same_terminal_are_all_there(
+    extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    count = large(tmp_path)
+    monkeypatch.setattr(sys, "stdout", screen := Terminal())
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(bar, "_SECONDS", seconds)  # Between two prints: none, or longer than it takes.
+
+    extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes(), "--json")
+
+    told = screen.shown()
+    found = [line for line in told.splitlines() if '{"line":' in line]
+    assert [msgspec.json.decode(line[line.index("{") :])["line"] for line in found] == list(range(1, count + 1))
+    assert "━" in told
+
+
+def test_notes_beside_data_do_not_disturb_the_bar(
+    extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = large(tmp_path)
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+
+    run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes() + b"oops\n", "--strict")
+
+    assert run.out.count("\n") == count + 1
+    assert f"line {count + 1} is not JSON: invalid character (byte 0)\n" in screen.shown()
+
+
+def test_there_is_no_bar_where_nobody_looks(extract: Extract, tmp_path: Path) -> None:
+    count = large(tmp_path)
+
+    run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes())
+
+    assert run.err == f"{count} records: {count} conversations, 0 without\n"
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    large(tmp_path)
+    process = start("large.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr:
+        first = process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+
+    process.wait(60)
+    assert first == b"line 1: /messages  chat-completions  2 messages  user: hi\n"
+    assert told == b""
