@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from palaver.core.events import Event, RunFailed
-from palaver.errors import Failure, PalaverError, TooLarge
+from palaver.errors import Failure, PalaverError, RequestError, TooLarge
 
 Column = Literal["a", "b"]
 """Which protocols: "a" for /api, /inspect, /invoke, /run and /test, "b" for all others, whose SDKs expect 400."""
@@ -71,6 +71,13 @@ def status_of(error: PalaverError, column: Column = "a") -> int:
     if isinstance(error, Failure) and error.status is not None:
         return error.status
     return _looked_up(error.code, column)
+
+
+def status_in_api(error: PalaverError) -> int:
+    """The same under /api, where a field of the body outside its list is 422."""
+    if error.code == "invalid_value" and isinstance(error, RequestError) and error.pointer is not None:
+        return 422
+    return status_of(error)
 
 
 def status_of_end(last: Event, column: Column = "a") -> int:

@@ -9,10 +9,12 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.params import FromPath
 
 from palaver.discovery.registry import Registry
-from palaver.errors import PalaverError
+from palaver.errors import PalaverError, RequestError
+from palaver.server.api import extract
 from palaver.server.api.workflows import WorkflowRow, WorkflowView, row, view
+from palaver.server.exchange import Gone
 from palaver.server.settings import Settings
-from palaver.server.status import status_of
+from palaver.server.status import status_in_api
 
 _CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
 
@@ -48,15 +50,20 @@ def make(registry: Registry, settings: Settings, version: str) -> Litestar:
         return About(version=version, limits=limits)
 
     return Litestar(
-        route_handlers=[list_workflows, get_workflow, about],
+        route_handlers=[list_workflows, get_workflow, about, extract.route(settings)],
         openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),
-        exception_handlers={PalaverError: _refused, HTTPException: _http_error},
+        exception_handlers={PalaverError: _refused, HTTPException: _http_error, Gone: _left},
         logging_config=None,
     )
 
 
 def _refused(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
-    return _problem(status_of(error), error.code, error.message)
+    pointer = error.pointer if isinstance(error, RequestError) else None
+    return _problem(status_in_api(error), error.code, error.message, pointer)
+
+
+def _left(_: "Request[Any, Any, Any]", __: Gone) -> "Response[Any]":
+    return Response(None, status_code=499)  # For the log: nobody is there to read it.
 
 
 def _http_error(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
@@ -65,5 +72,6 @@ def _http_error(request: "Request[Any, Any, Any]", error: HTTPException) -> "Res
     return _problem(error.status_code, code, message)
 
 
-def _problem(status: int, code: str, message: str) -> "Response[Any]":
-    return Response({"error": {"code": code, "message": message}}, status_code=status, media_type="application/json")
+def _problem(status: int, code: str, message: str, path: str | None = None) -> "Response[Any]":
+    error = {"code": code, "message": message} | ({"path": path} if path else {})
+    return Response({"error": error}, status_code=status, media_type="application/json")
