@@ -13,11 +13,12 @@ import click
 import msgspec
 
 from benchmarks.figures import Figure, table
-from benchmarks.parts import blocking, idle, imports, invocations, micro, startup, streaming
+from benchmarks.parts import blocking, extraction, idle, imports, invocations, micro, startup, streaming
 from benchmarks.stand import CannotMeasure, Stand
 
 PARTS: dict[str, ModuleType] = {
     "micro": micro,
+    "extraction": extraction,
     "imports": imports,
     "startup": startup,
     "streaming": streaming,

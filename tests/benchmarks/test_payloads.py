@@ -1,0 +1,80 @@
+"""What the benchmark of extraction measures is what it says: figures over anything else would mean nothing."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from benchmarks.payloads import COUNT, Payload, payloads
+from benchmarks.payloads.decoys import DECOYS
+from benchmarks.payloads.places import ANSWERS, PLACES, TEXTS
+from palaver.core.extraction import extract_chat_messages, read_conversation
+
+SAMPLE = 2_000  # Enough for every kind; all of them would take seconds.
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Sequence[Payload]:
+    return list(payloads())
+
+
+def test_they_are_the_same_every_time(corpus: Sequence[Payload]) -> None:
+    assert list(payloads(200)) == corpus[:200]
+
+
+def test_there_are_ten_thousand_of_every_size_that_can_be_measured_in_seconds(corpus: Sequence[Payload]) -> None:
+    sizes = sorted(len(payload.data) for payload in corpus)
+
+    assert len(sizes) == COUNT == 10_000
+    assert 60e6 < sum(sizes) < 120e6
+    assert 50 < sizes[0] < 150
+    assert 500_000 < sizes[-1] <= 1_000_000
+    assert sizes[len(sizes) * 7 // 10] < 4_096 < sizes[len(sizes) * 17 // 20]
+
+
+def test_a_fifth_are_decoys_and_a_tenth_texts_within_json(corpus: Sequence[Payload]) -> None:
+    kinds = Counter(payload.kind for payload in corpus)
+    texts = {f"{writer.__name__} {place.__name__}" for writer, places in TEXTS.items() for place in places}
+    decoys = {decoy.__name__ for decoy in DECOYS}
+
+    assert sum(kinds[kind] for kind in decoys) == pytest.approx(2_000, rel=0.05)
+    assert sum(kinds[kind] for kind in texts) == pytest.approx(1_000, rel=0.1)
+
+
+def test_every_kind_occurs(corpus: Sequence[Payload]) -> None:
+    written = {
+        f"{writer.__name__} {place.__name__}"
+        for table in (PLACES, ANSWERS, TEXTS)
+        for writer, places in table.items()
+        for place in places
+    }
+
+    assert {payload.kind for payload in corpus} == written | {decoy.__name__ for decoy in DECOYS}
+
+
+def test_each_is_found_in_its_dialect_and_no_decoy_is(corpus: Sequence[Payload]) -> None:
+    mistaken = Counter[tuple[str, str | None]]()
+    for payload in corpus[:SAMPLE]:
+        found = read_conversation(msgspec.json.decode(payload.data))
+        dialect = found.dialect if found else None
+        if dialect != payload.dialect:
+            mistaken[payload.kind, dialect] += 1
+
+    assert mistaken == {}
+
+
+def test_the_strict_search_finds_no_decoy_either(corpus: Sequence[Payload]) -> None:
+    decoys = [payload for payload in corpus if payload.dialect is None]
+    found = {payload.kind for payload in decoys if extract_chat_messages(msgspec.json.decode(payload.data))}
+
+    assert found == set()
+
+
+def test_conversations_have_one_message_to_a_thousand(corpus: Sequence[Payload]) -> None:
+    read = [read_conversation(msgspec.json.decode(payload.data)) for payload in corpus[:SAMPLE] if payload.dialect]
+    lengths = sorted(len(found.messages) for found in read if found)
+
+    assert lengths[0] == 1
+    assert 2 <= lengths[len(lengths) // 2] <= 4
+    assert 500 < lengths[-1] <= 1_100
