@@ -28,9 +28,20 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     """What `Shapes` gave for each of them; nothing if nobody was asked."""
 
 
+class Nobodys(Exception):
+    """An element is in no dialect: the list is no messages."""
+
+
+def is_nobodys(element: object) -> bool:
+    """Is it an element of no dialect?"""
+    message = plain(element)
+    return judge(message) is None and judge(inside(message)) is None
+
+
 Shapes = Callable[[Dialect, list[Any]], list[Any]]
 """Tells of each element at once what it certainly is in that dialect, which reads from that; None for one to judge.
-Plain text, written as in Chat Completions, a dialect may take along: hardly a list is without."""
+Plain text, written as in Chat Completions, a dialect may take along: hardly a list is without. Raises Nobodys where it
+comes upon what is no message."""
 
 
 def is_chat_messages(value: object) -> bool:
@@ -74,6 +85,13 @@ def name_of(found: Sequence[Stretch] | None) -> Dialect | None:
 
 def stretches(value: object, shapes: Shapes | None = None) -> list[Stretch] | None:
     """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
+    try:
+        return _stretches(value, shapes)
+    except Nobodys:
+        return None
+
+
+def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     elements: list[Any] = items(value) if is_list(value) else [value]
     first = plain(elements[0]) if elements else None
     guess = judge(first)
@@ -159,8 +177,8 @@ def why_not(value: object) -> tuple[int | None, str]:
     if not is_list(value):
         return None, "is not a list of messages"
     for index, element in enumerate(items(value)):
-        message = plain(element)
-        if judge(message) is None and judge(inside(message)) is None:
+        if is_nobodys(element):
+            message = plain(element)
             if message is None:
                 return index, "is not an object"
             if actor(message) is None:

@@ -10,7 +10,7 @@ from palaver.core import dialects
 from palaver.core.dialects import gemini
 from palaver.core.messages import Message
 from palaver.core.parts import File, Reasoning, ToolCall, ToolResult
-from tests.core.dialects.usual_laws import ODD, assert_both_ways_agree, lists
+from tests.core.dialects.usual_laws import ODD, assert_both_ways_agree, lists, shapes_of
 from tests.core.values import maybe
 
 _texts = st.sampled_from(["", "a", "b", '{"x": 1}', "ü\ud800"])
@@ -142,7 +142,7 @@ DUMPED = [
 
 @pytest.mark.parametrize("elements", [SAID, DUMPED], ids=["on the wire", "as dumped"])
 def test_what_is_sent_is_read(elements: list[Any]) -> None:
-    shapes = gemini.shapes(elements)
+    shapes = shapes_of(gemini, elements)
 
     assert all(shapes)
     assert gemini.read(elements, 0, shapes) == READ

@@ -12,7 +12,7 @@ from palaver.core.dialects import langchain
 from palaver.core.messages import Message
 from palaver.core.parts import File, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.core.recognition import Stretch
-from tests.core.dialects.usual_laws import ODD, assert_both_ways_agree, lists
+from tests.core.dialects.usual_laws import ODD, assert_both_ways_agree, lists, shapes_of
 from tests.core.values import maybe
 
 _texts = st.sampled_from(["", "a", "b", '{"x": 1}', "ü\ud800"])
@@ -189,7 +189,7 @@ def test_what_langchain_writes_has_a_shape(form: str) -> None:
     }[form]()
     elements = msgspec.json.decode(msgspec.json.encode(written))
 
-    shapes = langchain.shapes(elements)
+    shapes = shapes_of(langchain, elements)
 
     assert all(shapes)
     assert langchain.read(elements, 0, shapes) == langchain.read(elements) == READ

@@ -13,7 +13,7 @@ from palaver.core.elements import DIALECTS
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall
 from palaver.core.recognition import Stretch, dialect_of, name_of, stretches
-from tests.core.dialects.usual_laws import ODD, lists
+from tests.core.dialects.usual_laws import ODD, lists, shapes_of
 from tests.core.values import maybe
 
 _texts = st.sampled_from(["", "a", "b", "ü\ud800"])
@@ -103,7 +103,7 @@ def test_both_ways_of_reading_agree_whatever_the_elements(elements: list[Any]) -
 
 def assert_both_ways_agree(elements: list[Any]) -> None:
     """What has a shape is of the dialect, or is plain text that is taken along; and all is read alike."""
-    shapes = responses.shapes(elements)
+    shapes = shapes_of(responses, elements)
     shaped = [element for element, shape in zip(elements, shapes, strict=False) if shape]
     recognised, judged = dialects.recognised(elements), stretches(elements)
 

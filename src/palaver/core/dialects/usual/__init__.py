@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
+from palaver.core.recognition import Nobodys, is_nobodys
+
 Speaker = Literal["system", "developer", "user", "human", "assistant", "ai", "model", "bot", "chatbot", "agent"]
 """Who speaks, as it is mostly written: anybody we know but a tool. In another case it is read the long way."""
 
@@ -38,7 +40,10 @@ def shaped(elements: list[Any], kind: Any) -> list[Any]:
         return _converted(elements, kind)
     except msgspec.ValidationError as error:
         place = _PLACE.findall(str(error))  # The last is msgspec's own; before it may stand what the elements say.
-        some = all_shaped(elements[: int(place[-1])], kind) if place else []
+        first = int(place[-1]) if place else 0
+        if is_nobodys(elements[first]):
+            raise Nobodys from None  # No need to look at the others.
+        some = all_shaped(elements[:first], kind)
     except Exception:  # What is no JSON may raise anything.
         some = []
     return some + [None] * (len(elements) - len(some))

@@ -124,7 +124,7 @@ class _Tool(_Bare, kw_only=True, tag_field="role", tag="tool"):
     name: str | None = None
 
 
-_ROLES: dict[Any, Role] = {_User: "user", _System: "system", _Developer: "developer"}
+_ROLES: dict[Any, Role] = {_User: "user", _Assistant: "assistant", _System: "system", _Developer: "developer"}
 
 
 class _Sent(_Bare, kw_only=True):
@@ -161,7 +161,10 @@ def shapes(elements: list[Any]) -> list[Any]:
     role = first.get("role")
     if type(role) is not str or role not in _USUAL_ROLES:
         return shaped(elements, _PLAIN)
-    return [None if type(shape) is _Assistant and _is_odd(shape) else shape for shape in shaped(elements, _USUAL)]
+    return [
+        None if type(shape) is _Assistant and (shape.tool_calls or shape.content is UNSET) and _is_odd(shape) else shape
+        for shape in shaped(elements, _USUAL)
+    ]
 
 
 def _are_pure(elements: list[Any]) -> bool:
@@ -186,31 +189,29 @@ def read(shapes: Sequence[Any]) -> list[Message]:
         ]
     messages: list[Message] = []
     for shape in shapes:
-        if type(shape) is _Assistant:
-            messages.append(_answer(shape))
-        elif type(shape) is _Tool:
+        kind = shape.__class__
+        if kind is _Tool:
             messages.append(Message("tool", (ToolResult(shape.tool_call_id, shape.content),), None, shape.name))
-        elif type(shape) is _Plain:
-            messages.append(Message(ROLES[shape.role], _parts(shape.content)))
-        elif type(shape) is _Sent:
-            parts = (Text(shape.text),) if shape.text else ()
-            messages.append(Message(ROLES[shape.sender], parts, shape.id if type(shape.id) is str else None))
+            continue
+        if kind is _Sent:
+            said, role, name = shape.text, ROLES[shape.sender], None
         else:
-            own_id = shape.id if type(shape.id) is str else None
-            messages.append(Message(_ROLES[type(shape)], _parts(shape.content), own_id, shape.name))
+            said, role, name = shape.content, _ROLES.get(kind) or ROLES[shape.role], shape.name
+        parts = ((Text(said),) if said else ()) if type(said) is str else _parts(said)
+        if kind is _Assistant and (shape.tool_calls or shape.refusal or shape.reasoning_content):
+            parts = _whole(parts, shape)
+        messages.append(Message(role, parts, shape.id if type(shape.id) is str else None, name))
     return messages
 
 
-def _answer(shape: _Assistant) -> Message:
-    parts = _parts(shape.content)
+def _whole(parts: tuple[Part, ...], shape: _Assistant) -> tuple[Part, ...]:
+    """With what stands beside the content."""
     if shape.reasoning_content:
         parts = (Reasoning(shape.reasoning_content), *parts)
     if shape.refusal:
         parts = (*parts, Refusal(shape.refusal))
-    if shape.tool_calls:
-        calls = [_call(call.tool_call or call) for call in shape.tool_calls]
-        parts = (*parts, *(calls if len(calls) == 1 else first_of_each(calls)))
-    return Message("assistant", parts, shape.id if type(shape.id) is str else None, shape.name)
+    calls = [_call(call.tool_call or call) for call in shape.tool_calls or ()]
+    return (*parts, *(calls if len(calls) < 2 else first_of_each(calls)))
 
 
 def _call(call: Any) -> ToolCall:
