@@ -24,7 +24,7 @@ class _Nothing(dict[str, Any]):
 NOTHING: dict[str, Any] = _Nothing()
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=False):
     """One turn of a conversation.
 
     Not watched for cycles, as what it holds is JSON, which has none: a long conversation would keep the garbage
@@ -37,15 +37,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     name: str | None = None
     metadata: dict[str, Any] = NOTHING
 
-    def __post_init__(self) -> None:
-        # Authors write lists; a frozen value holds a tuple, and equality must not depend on which was written.
-        if type(self.parts) is not tuple or self.metadata is not NOTHING:
-            self._tidy()
+    def __eq__(self, other: object) -> bool:
+        # Authors write lists of parts. Whether it is one must not matter; to make a tuple of each would cost a call
+        # for every message of every conversation that is read.
+        return (
+            isinstance(other, Message)
+            and self.role == other.role
+            and tuple(self.parts) == tuple(other.parts)
+            and (self.id, self.name, self.metadata) == (other.id, other.name, other.metadata)
+        )
 
-    def _tidy(self) -> None:
-        msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
-        if not self.metadata:
-            msgspec.structs.force_setattr(self, "metadata", NOTHING)  # So that it is left out when written.
+    def __hash__(self) -> int:
+        return hash((self.role, tuple(self.parts), self.id, self.name))
 
     @property
     def text(self) -> str:

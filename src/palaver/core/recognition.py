@@ -112,7 +112,11 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
 
 
 def _is_plain(element: Any) -> bool:
-    return type(element) in _OBJECT and type(element.get("content")) is str and "type" not in element
+    """Is it written as Chat Completions are, and only they?"""
+    if type(element) not in _OBJECT or "type" in element or "parts" in element:
+        return False
+    content = element.get("content")
+    return type(content) is str or (content is None and "tool_calls" in element)
 
 
 def _is_doubtful(element: Any) -> bool:

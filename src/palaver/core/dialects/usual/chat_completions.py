@@ -62,6 +62,13 @@ class _Pure(Shape):
     """Nothing but who and what: most messages there are."""
 
     role: Speaker
+    content: Annotated[str, Meta(min_length=1)]
+
+
+class _Parted(Shape):
+    """The same with a list of parts, or with no word."""
+
+    role: Speaker
     content: str | list[_Text | _Image]
 
 
@@ -142,10 +149,9 @@ class _Sent(_Bare, kw_only=True):
     reasoning_content: None = None
 
 
-_PURE, _PLAIN, _SENT = listing(_Pure), listing(_Plain), listing(_Sent)
+_PURE, _PARTED, _PLAIN, _SENT = listing(_Pure), listing(_Parted), listing(_Plain), listing(_Sent)
 _USUAL = listing(_User | _Assistant | _Tool | _System | _Developer)
 _USUAL_ROLES = frozenset(("user", "assistant", "tool", "system", "developer"))
-_FEW = 32
 _TWO = len(_Pure.__struct_fields__)
 
 
@@ -156,8 +162,11 @@ def shapes(elements: list[Any]) -> list[Any]:
         return []
     if "sender" in first:
         return shaped(elements, _SENT)
-    if len(first) == _TWO and len(last) == _TWO and _are_pure(elements) and (pure := all_shaped(elements, _PURE)):
-        return pure
+    if len(first) == _TWO and len(last) == _TWO and _fields(elements) == _TWO * len(elements):
+        if type(first.get("content")) is str and (found := all_shaped(elements, _PURE)):
+            return found
+        if found := all_shaped(elements, _PARTED):
+            return found
     role = first.get("role")
     if type(role) is not str or role not in _USUAL_ROLES:
         return shaped(elements, _PLAIN)
@@ -167,10 +176,11 @@ def shapes(elements: list[Any]) -> list[Any]:
     ]
 
 
-def _are_pure(elements: list[Any]) -> bool:
-    """May they all be nothing but who and what? Of many only some are asked: an attempt in vain weighs less there."""
-    some = elements if len(elements) <= _FEW else elements[:_FEW]
-    return all([type(element) in _OBJECT and len(element) == _TWO for element in some])  # noqa: C419 - it is faster
+def _fields(elements: list[Any]) -> int:
+    try:
+        return sum(map(len, elements))
+    except TypeError:
+        return 0
 
 
 def _is_odd(shape: _Assistant) -> bool:
@@ -183,10 +193,9 @@ def _is_odd(shape: _Assistant) -> bool:
 def read(shapes: Sequence[Any]) -> list[Message]:
     """The messages of elements each of which has a shape."""
     if type(shapes[0]) is _Pure:
-        return [
-            Message(ROLES[shape.role], (Text(text),) if type(text := shape.content) is str and text else _parts(text))
-            for shape in shapes
-        ]
+        return [Message(ROLES[shape.role], (Text(shape.content),)) for shape in shapes]
+    if type(shapes[0]) is _Parted:
+        return [Message(ROLES[shape.role], _parts(shape.content)) for shape in shapes]
     messages: list[Message] = []
     for shape in shapes:
         kind = shape.__class__
