@@ -4,7 +4,7 @@ Pure, total functions: whatever the value, nothing here raises. *Object* means d
 and other Python objects are leaves and never match. The search for messages inside a larger value is extraction's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -13,7 +13,8 @@ import msgspec
 from palaver.core.elements import DIALECTS, Dialect, actor, inside, is_known, judge, says_something
 from palaver.core.kinds import honest, is_list, items, plain
 
-_OBJECT = (dict,)
+_OBJECT, _LIST = (dict,), (list,)
+_COMMON = ("text", "image_url")
 _TELL_LITTLE = ("chat-completions", "ui-message")
 
 
@@ -38,8 +39,8 @@ def is_nobodys(element: object) -> bool:
     return judge(message) is None and judge(inside(message)) is None
 
 
-Shapes = Callable[[Dialect, list[Any]], list[Any]]
-"""Tells of each element at once what it certainly is in that dialect, which reads from that; None for one to judge.
+Shapes = Mapping[Dialect, Callable[[list[Any]], list[Any]]]
+"""By dialect, what tells of each element at once what it certainly is there, to be read from; None for one to judge.
 Plain text, written as in Chat Completions, a dialect may take along: hardly a list is without. Raises Nobodys where it
 comes upon what is no message."""
 
@@ -93,7 +94,9 @@ def stretches(value: object, shapes: Shapes | None = None) -> list[Stretch] | No
 
 def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     elements: list[Any] = items(value) if is_list(value) else [value]
-    first = plain(elements[0]) if elements else None
+    if not elements:
+        return None
+    first = plain(elements[0])
     guess = judge(first)
     if guess is None and (guess := judge(inside(first))) is not None:
         elements = [_out(element) for element in elements]
@@ -104,7 +107,7 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
         if dialect in _TELL_LITTLE:  # Plain text is written alike by others: the next ones may tell more.
             near = [judge(plain(element)) or guess for element in elements[1:3] if not _is_plain(element)]
             dialect = min([guess, *near], key=lambda verdict: DIALECTS.index(verdict[0]))[0] if near else dialect
-        seen = shapes(dialect, elements)
+        seen = shapes[dialect](elements)
         if seen and all(seen):
             return [Stretch(dialect, elements, 0, seen)]
         return _cut(elements, dialect, shapes, seen)
@@ -116,7 +119,16 @@ def _is_plain(element: Any) -> bool:
     if type(element) not in _OBJECT or "type" in element or "parts" in element:
         return False
     content = element.get("content")
-    return type(content) is str or (content is None and "tool_calls" in element)
+    return type(content) is str or (content is None and "tool_calls" in element) or _are_common(content)
+
+
+def _are_common(parts: Any) -> bool:
+    if type(parts) not in _LIST:
+        return False
+    for part in parts:  # noqa: SIM110 - a generator costs more
+        if type(part) not in _OBJECT or part.get("type") not in _COMMON or "source" in part:
+            return False
+    return True
 
 
 def _is_doubtful(element: Any) -> bool:
@@ -146,7 +158,7 @@ def _cut(elements: list[Any], dialect: Dialect, shapes: Shapes | None, seen: lis
     while (at := len(messages)) < len(elements):
         asks = shapes is not None and asked < 8 + at // 32 + shaped // 4  # Where few have one, it seldom pays to ask.
         if shapes is not None and asks:
-            seen = shapes(dialect, elements[at : at + size]) if asked or at else seen
+            seen = shapes[dialect](elements[at : at + size]) if asked or at else seen
             run = seen if all(seen) else list(takewhile(bool, seen))
             messages += elements[at : at + len(run)]
             known += run

@@ -17,7 +17,7 @@ from palaver.core import jsons
 from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
 from palaver.core.elements import Dialect
 from palaver.core.messages import Message
-from palaver.core.recognition import Stretch, stretches, why_not
+from palaver.core.recognition import Shapes, Stretch, stretches, why_not
 from palaver.errors import InvalidMessages
 
 
@@ -44,6 +44,8 @@ READABLE: dict[Dialect, _Dialect] = {
     "ui-message": ui_message,
 }
 
+_SHAPES: Shapes = {dialect: module.shapes for dialect, module in READABLE.items()}
+
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
@@ -63,15 +65,13 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
 
 def recognised(value: object) -> list[Stretch] | None:
     """A list of messages, or one message, by dialect, with their usual shapes; None where it is no messages."""
-    return stretches(value, _shapes)
-
-
-def _shapes(dialect: Dialect, elements: list[Any]) -> list[Any]:
-    return READABLE[dialect].shapes(elements)
+    return stretches(value, _SHAPES)
 
 
 def read_stretches(found: Sequence[Stretch]) -> list[Message]:
     """The messages of what was recognised; NotJson where it holds what is none."""
+    if len(found) == 1:
+        return READABLE[found[0].dialect].read(found[0].elements, 0, found[0].shapes)
     messages: list[Message] = []
     for stretch in found:
         messages += READABLE[stretch.dialect].read(stretch.elements, stretch.start, stretch.shapes)

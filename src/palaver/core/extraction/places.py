@@ -20,6 +20,7 @@ HOPS = 3
 
 
 _keys_of = dict[str, Any].keys
+_OBJECT = (dict,)
 _MOST_KEYS, _MOST_KNOWN = 16, 1_000
 _ANSWERS = ("choices", "candidates", "generations", "content")
 _SIGNS = frozenset(("role", "sender", "author", "type", "lc", "message"))
@@ -48,7 +49,10 @@ class Order:
 
     def plan(self, value: dict[str, Any]) -> Plan:
         """Many objects have the same keys, and are searched alike. Of many keys only those that we know matter."""
-        keys = tuple(_keys_of(value)) if len(value) <= _MOST_KEYS else frozenset(_keys_of(value) & self._names)
+        if len(value) <= _MOST_KEYS and type(value) in _OBJECT:
+            keys = tuple(value)
+        else:
+            keys = frozenset(_keys_of(value) & self._names)
         plan = self._plans.get(keys)
         if plan is None:
             plan = self._made(frozenset(keys))

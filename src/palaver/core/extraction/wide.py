@@ -49,26 +49,20 @@ def _found(value: object, prefer: Prefer | None, order: Order) -> Conversation |
     dialect = name_of(found)
     if dialect is None or found is None:
         return None
-    path = "".join([f"/{step}" for step in search.path])  # No name that we know needs to be escaped.
+    path = "/" + "/".join(search.path) if search.path else ""  # No name that we know needs to be escaped.
     return Conversation(tuple(read(found)), dialect, path, search.side)
 
 
-class _Way(msgspec.Struct, frozen=True, gc=False):
-    """How a value was reached, but for its side."""
-
-    path: Path = ()
-    depth: int = 0
-    hops: int = 0
-    """Texts that were opened on the way."""
-    within: tuple[Object, ...] = ()
-    """Those of the objects in which it stands that may be messages."""
-
-
-_ROOT = _Way()
+_Way = tuple[Path, int, int, tuple[Object, ...]]
+"""How a value was reached: the path, how many keys lead to it, how many texts were opened on the way, and those of the
+objects it stands in that may be messages. A plain tuple, as one is made for every object that is visited."""
+_ROOT: _Way = ((), 0, 0, ())
 
 
 class _Search:
     """One search: the best match so far, and what was looked at."""
+
+    __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "found", "path", "side")
 
     def __init__(self, prefer: Prefer | None, order: Order) -> None:
         self.found: list[Stretch] | None = None
@@ -87,54 +81,54 @@ class _Search:
         if type(value) not in _OBJECT:
             value, way = self._entered(value, way, side)
             if is_list(value):  # 2
-                return self._take(value, way.path, side)
+                return self._take(value, way[0], side)
             if not is_object(value):  # 1
                 return False
-        if self._seen.get(id(value), DEEPEST + 1) <= way.depth:
+        path, depth, hops, within = way
+        if self._seen.get(id(value), DEEPEST + 1) <= depth:
             return False
-        self._seen[id(value)] = way.depth
+        self._seen[id(value)] = depth
         keys, wrappers, answers, may_be_message = self._order.plan(value)
         if keys or wrappers:
-            inner = _Way(way.path, way.depth, way.hops, (*way.within, value)) if may_be_message else way
+            inner = (path, depth, hops, (*within, value)) if may_be_message else way
             if keys and self._under_keys(value, keys, inner, side):  # 3
                 return True
             if wrappers and self._in_wrappers(value, wrappers, inner, side):  # 4
                 return True
-        if answers and self._in_answers(value, way.path, side):  # 5
+        if answers and self._in_answers(value, path, side):  # 5
             return True
-        return may_be_message and self._take(value, way.path, side)  # 6
+        return may_be_message and self._take(value, path, side)  # 6
 
     def _under_keys(self, value: Object, keys: Sequence[str], way: _Way, side: Prefer | None) -> bool:
+        path, depth, hops, within = way
         for key in keys:
             found = get(value, key)
             if type(found) in _LEAVES or (key == "message" and is_text(found)):
                 continue  # A text under `message` is what somebody said.
-            side_here = side or SIDES.get(key)
-            path = (*way.path, key)
+            here, side_here = (*path, key), side or SIDES.get(key)
             if type(found) not in _OBJECT:
-                found, entered = self._entered(found, _Way(path, way.depth, way.hops, way.within), side_here)
-                path = entered.path
+                found, (here, *_) = self._entered(found, (here, depth, hops, within), side_here)
                 if not is_list(found) and not is_object(found):
                     continue
-            if self._take(found, path, side_here):
+            if self._take(found, here, side_here):
                 return True
-            if key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side_here):
+            if key == "contents" and id(found) in self._refused and self._take(_with_users(found), here, side_here):
                 return True
         return False
 
     def _in_wrappers(self, value: Object, wrappers: Sequence[Path], way: _Way, side: Prefer | None) -> bool:
+        path, depth, hops, within = way
         for steps in wrappers:
-            depth = way.depth + len(steps)
-            key = steps[0]
-            inner, within = get(value, key), way.within
+            key, holders = steps[0], within
+            inner = get(value, key)
             if len(steps) > 1:  # `data/inputs`
                 if not is_object(inner):
                     continue
-                key = steps[1]
-                inner, within = get(inner, key), (*within, inner)
-            if type(inner) in _LEAVES or depth > DEEPEST:
+                key, holders = steps[1], (*within, inner)
+                inner = get(inner, key)
+            if type(inner) in _LEAVES or depth + len(steps) > DEEPEST:
                 continue
-            below = _Way((*way.path, *steps), depth, way.hops, within)
+            below = ((*path, *steps), depth + len(steps), hops, holders)
             if self.visit(inner, below, side or SIDES.get(key)):
                 return True
         return False
@@ -169,19 +163,20 @@ class _Search:
 
     def _entered(self, value: Any, way: _Way, side: Prefer | None) -> tuple[Any, _Way]:
         """The value of a text that is JSON; of a list that holds just one list, that one."""
-        while type(value) not in _LIST and is_text(value) and way.hops < HOPS:
+        path, depth, hops, within = way
+        while type(value) not in _LIST and is_text(value) and hops < HOPS:
             text = (id(value), side)
             inner = self._opened.get(text, value)
-            if inner is value and _may_be_json(value) and not any(map(is_message, way.within)):
+            if inner is value and _may_be_json(value) and not any(map(is_message, within)):
                 inner = self._opened[text] = jsons.opened(value)
             if inner is value:
                 break
-            value, way = inner, _Way(way.path, way.depth, way.hops + 1, way.within)
+            value, hops = inner, hops + 1
         if is_list(value):
             held = items(value)
             if len(held) == 1 and is_list(held[0]):
-                return held[0], _Way((*way.path, "0"), way.depth, way.hops, way.within)
-        return value, way
+                return held[0], ((*path, "0"), depth, hops, within)
+        return value, (path, depth, hops, within)
 
 
 def _may_be_json(text: str) -> bool:

@@ -1,6 +1,7 @@
 """The usual shapes of Chat Completions: text, images, calls and results as the OpenAI SDKs write them."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
@@ -152,7 +153,9 @@ class _Sent(_Bare, kw_only=True):
 _PURE, _PARTED, _PLAIN, _SENT = listing(_Pure), listing(_Parted), listing(_Plain), listing(_Sent)
 _USUAL = listing(_User | _Assistant | _Tool | _System | _Developer)
 _USUAL_ROLES = frozenset(("user", "assistant", "tool", "system", "developer"))
+_FEW = 3
 _TWO = len(_Pure.__struct_fields__)
+_CONTENT, _TEXTS = itemgetter("content"), {str}
 
 
 def shapes(elements: list[Any]) -> list[Any]:
@@ -162,11 +165,13 @@ def shapes(elements: list[Any]) -> list[Any]:
         return []
     if "sender" in first:
         return shaped(elements, _SENT)
-    if len(first) == _TWO and len(last) == _TWO and _fields(elements) == _TWO * len(elements):
-        if type(first.get("content")) is str and (found := all_shaped(elements, _PURE)):
-            return found
-        if found := all_shaped(elements, _PARTED):
-            return found
+    if (
+        len(first) == _TWO
+        and len(last) == _TWO
+        and (kind := _pure_kind(elements))
+        and (found := all_shaped(elements, kind))
+    ):
+        return found
     role = first.get("role")
     if type(role) is not str or role not in _USUAL_ROLES:
         return shaped(elements, _PLAIN)
@@ -176,11 +181,15 @@ def shapes(elements: list[Any]) -> list[Any]:
     ]
 
 
-def _fields(elements: list[Any]) -> int:
+def _pure_kind(elements: list[Any]) -> Any:
+    """What they may be if all are nothing but who and what."""
+    if len(elements) <= _FEW:  # To look at all costs more than an attempt in vain.
+        return _PURE if type(elements[0].get("content")) is type(elements[-1].get("content")) is str else _PARTED
     try:
-        return sum(map(len, elements))
-    except TypeError:
-        return 0
+        kinds = {*map(type, map(_CONTENT, elements))}
+        return None if sum(map(len, elements)) > _TWO * len(elements) else _PURE if kinds == _TEXTS else _PARTED
+    except Exception:  # One has no content, or is no dict.
+        return None
 
 
 def _is_odd(shape: _Assistant) -> bool:
