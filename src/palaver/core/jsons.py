@@ -176,7 +176,9 @@ def is_writable(value: Any) -> bool:
         text = _encode(value)
     except Exception:  # Anybody's object may say anything of itself.
         return False
-    return len(text) <= 2 * _WRITABLE or not _is_deeper(value, text.count(b"[") + text.count(b"{"), _WRITABLE)
+    if len(text) <= 2 * _WRITABLE:
+        return True  # So short a text cannot be so deep.
+    return not _is_deeper(value, text.count(b"[") + text.count(b"{"), _WRITABLE)
 
 
 def _is_whole(text: str) -> bool:

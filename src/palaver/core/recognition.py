@@ -119,7 +119,9 @@ def _is_plain(element: Any) -> bool:
     if type(element) not in _OBJECT or "type" in element or "parts" in element:
         return False
     content = element.get("content")
-    return type(content) is str or (content is None and "tool_calls" in element) or _are_common(content)
+    if content is None:
+        return "tool_calls" in element or "sender" in element
+    return type(content) is str or _are_common(content)
 
 
 def _are_common(parts: Any) -> bool:

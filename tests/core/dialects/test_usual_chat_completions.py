@@ -10,7 +10,7 @@ from palaver.core import dialects
 from palaver.core.dialects import chat_completions
 from palaver.core.messages import Message
 from palaver.core.parts import File, ToolCall
-from tests.core.dialects.usual_laws import assert_both_ways_agree, lists
+from tests.core.dialects.usual_laws import assert_both_ways_agree, lists, shapes_of
 from tests.core.values import maybe
 
 _texts = st.sampled_from(["", "a", "b", "ü\ud800"])
@@ -126,7 +126,7 @@ def test_what_is_really_written_has_a_shape(elements: list[Any]) -> None:
     ],
 )
 def test_these_have_none(element: dict[str, Any]) -> None:
-    assert not any(chat_completions.shapes([element]))
+    assert not any(shapes_of(chat_completions, [element]))
 
 
 def test_one_that_is_none_ends_no_conversation() -> None:

@@ -56,14 +56,11 @@ def shapes(elements: list[Any]) -> list[Any]:
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
     if shapes and all(shapes):
-        return usual.read(shapes)
+        return list(shapes)
     open_functions: dict[str, str] = {}
     messages: list[Message] = []
     for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
-        if shape:
-            messages += usual.read([shape])
-        else:
-            messages += _messages(element, index, open_functions)
+        messages += [shape] if shape else _messages(element, index, open_functions)
     return messages
 
 

@@ -102,11 +102,11 @@ class _Search:
     def _under_keys(self, value: Object, keys: Sequence[str], way: _Way, side: Prefer | None) -> bool:
         path, depth, hops, within = way
         for key in keys:
-            found = get(value, key)
+            found: Any = get(value, key)
             if type(found) in _LEAVES or (key == "message" and is_text(found)):
                 continue  # A text under `message` is what somebody said.
             here, side_here = (*path, key), side or SIDES.get(key)
-            if type(found) not in _OBJECT:
+            if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
                 found, (here, *_) = self._entered(found, (here, depth, hops, within), side_here)
                 if not is_list(found) and not is_object(found):
                     continue

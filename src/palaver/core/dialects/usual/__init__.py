@@ -61,3 +61,10 @@ def _converted(elements: list[Any], kind: Any) -> list[Any]:
     if type(kind) is _STRUCT:
         return cast("Any", msgspec.convert({"elements": elements}, kind)).elements
     return msgspec.convert(elements, kind)
+
+
+def from_first(elements: list[Any], found: list[Any]) -> list[Any]:
+    """The shapes of the first so many, and None for the others; Nobodys if the next one is no message at all."""
+    if is_nobodys(elements[len(found)]):
+        raise Nobodys
+    return found + [None] * (len(elements) - len(found))

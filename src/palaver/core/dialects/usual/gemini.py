@@ -106,15 +106,22 @@ def shapes(elements: list[Any]) -> list[Any]:
     found = shaped(elements, _WIRE)
     if found[0] is None:
         found = shaped(elements, _DUMP)
-    odd = {
-        id(shape)
-        for shape in found
-        if shape
-        for part in shape.parts
-        if (part.text is None and part.function_call is None and not (part.function_response or _has_file(part)))
-        or (shape.role in _TOOLS and (part.function_response is None or part.text is not None))
-    }
-    return [None if id(shape) in odd else shape for shape in found] if odd else found
+    for place, shape in enumerate(found):
+        if shape is None:
+            break
+        is_tool = shape.role in _TOOLS
+        for part in shape.parts:
+            if is_tool:
+                if part.function_response is None or part.text is not None:
+                    return found[:place] + [None] * (len(found) - place)
+            elif (
+                part.text is None
+                and part.function_call is None
+                and part.function_response is None
+                and not _has_file(part)
+            ):
+                return found[:place] + [None] * (len(found) - place)
+    return found
 
 
 def _has_file(part: _Part | _DumpedPart) -> bool:
