@@ -6,7 +6,7 @@ holds just one list stands for that one. And a match has a side, that of the out
 with a preference the first match of that side wins, else the first without a side, else the first of the other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -57,6 +57,7 @@ _Way = tuple[Path, int, int, tuple[Object, ...]]
 """How a value was reached: the path, how many keys lead to it, how many texts were opened on the way, and those of the
 objects it stands in that may be messages. A plain tuple, as one is made for every object that is visited."""
 _ROOT: _Way = ((), 0, 0, ())
+_FAR = DEEPEST + 1
 
 
 class _Search:
@@ -85,53 +86,41 @@ class _Search:
             if not is_object(value):  # 1
                 return False
         path, depth, hops, within = way
-        if self._seen.get(id(value), DEEPEST + 1) <= depth:
+        if self._seen.get(id(value), _FAR) <= depth:
             return False
         self._seen[id(value)] = depth
         keys, wrappers, answers, may_be_message = self._order.plan(value)
-        if keys or wrappers:
-            inner = (path, depth, hops, (*within, value)) if may_be_message else way
-            if keys and self._under_keys(value, keys, inner, side):  # 3
+        holders = (*within, value) if may_be_message else within
+        for key in keys:  # 3
+            found: Any = get(value, key)
+            if type(found) not in _LEAVES and self._under(key, found, (path, depth, hops, holders), side):
                 return True
-            if wrappers and self._in_wrappers(value, wrappers, inner, side):  # 4
-                return True
+        for steps in wrappers:  # 4
+            inner, key, inner_holders = get(value, steps[0]), steps[0], holders
+            if len(steps) > 1:  # `data/inputs`
+                if not is_object(inner):
+                    continue
+                inner, key, inner_holders = get(inner, steps[1]), steps[1], (*holders, inner)
+            if type(inner) not in _LEAVES and depth + len(steps) <= DEEPEST:
+                below = ((*path, *steps), depth + len(steps), hops, inner_holders)
+                if self.visit(inner, below, side or SIDES.get(key)):
+                    return True
         if answers and self._in_answers(value, path, side):  # 5
             return True
         return may_be_message and self._take(value, path, side)  # 6
 
-    def _under_keys(self, value: Object, keys: Sequence[str], way: _Way, side: Prefer | None) -> bool:
-        path, depth, hops, within = way
-        for key in keys:
-            found: Any = get(value, key)
-            if type(found) in _LEAVES or (key == "message" and is_text(found)):
-                continue  # A text under `message` is what somebody said.
-            here, side_here = (*path, key), side or SIDES.get(key)
-            if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
-                found, (here, *_) = self._entered(found, (here, depth, hops, within), side_here)
-                if not is_list(found) and not is_object(found):
-                    continue
-            if self._take(found, here, side_here):
-                return True
-            if key == "contents" and id(found) in self._refused and self._take(_with_users(found), here, side_here):
-                return True
-        return False
-
-    def _in_wrappers(self, value: Object, wrappers: Sequence[Path], way: _Way, side: Prefer | None) -> bool:
-        path, depth, hops, within = way
-        for steps in wrappers:
-            key, holders = steps[0], within
-            inner = get(value, key)
-            if len(steps) > 1:  # `data/inputs`
-                if not is_object(inner):
-                    continue
-                key, holders = steps[1], (*within, inner)
-                inner = get(inner, key)
-            if type(inner) in _LEAVES or depth + len(steps) > DEEPEST:
-                continue
-            below = ((*path, *steps), depth + len(steps), hops, holders)
-            if self.visit(inner, below, side or SIDES.get(key)):
-                return True
-        return False
+    def _under(self, key: str, found: Any, way: _Way, side: Prefer | None) -> bool:
+        """The list, or the message, under a key. A text under `message` is what somebody said."""
+        path, side = (*way[0], key), side or SIDES.get(key)
+        if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
+            if key == "message" and is_text(found):
+                return False
+            found, (path, *_) = self._entered(found, (path, *way[1:]), side)
+            if not is_list(found) and not is_object(found):
+                return False
+        if self._take(found, path, side):
+            return True
+        return key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side)
 
     def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
         """What the answers of models' APIs hold: choices, candidates, generations, or content that has parts."""

@@ -5,100 +5,115 @@ text and reasoning could be UI messages as well, and are read alike. They are ad
 list that holds one of ours is ours: it need not be cut at each of them.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from palaver.core.dialects.pieces import Object, kept
 from palaver.core.dialects.roles import ROLES
-from palaver.core.messages import NOTHING, Message
-from palaver.core.parts import Data, Part, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.messages import NOTHING, Message, Role
+from palaver.core.parts import Data, File, Part, Reasoning, Text, ToolCall, ToolResult
 
 _encode = msgspec.json.Encoder().encode
 _SMALL = 512
 """Bytes of JSON in which nothing can be nested too deeply to be written."""
-_SPOKEN = ("text", "reasoning")
 _ODD = frozenset({"type", "tool_call_id", "tool_calls", "function_call", "additional_kwargs"})
 """Beside the parts they make it another dialect's, or have something to say."""
+_PLACED = ("url", "data", "file_id", "filename", "detail")
+_WRITTEN = frozenset({str, type(None)})
 
 
 class _Any(msgspec.Struct, gc=False):
     part: Part
 
 
+class _Unusual(Exception):
+    """It is to be read the long way."""
+
+
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, None for the first that has another shape, and unseen for all that stand behind it."""
     found: list[Any] = []
-    for element in elements:
-        try:
-            shape = _message(element)
-        except Exception:  # Something is missing, does not fit, or is no JSON and may raise anything.
-            shape = None
-        if shape is None:
-            return found + [None] * (len(elements) - len(found))
-        found.append(shape)
-    return found
+    element: Object
+    try:
+        for element in elements:
+            if type(element) is not dict or type(parts := element["parts"]) is not list:
+                break
+            part: Object = parts[0]
+            if len(parts) == 1 and type(part) is dict and len(part) == 2 and part["type"] == "text":  # As most are.
+                if type(text := part["text"]) is not str:
+                    break
+                said = (Text(text),)
+            else:
+                said = tuple([_part(part) for part in parts])
+            if len(element) == 2:
+                found.append(Message(ROLES[element["role"]], said))
+            else:
+                found.append(_message(element, ROLES[element["role"]], said))
+    except Exception:  # Something is missing, does not fit, or is no JSON and may raise anything.
+        pass
+    return found if len(found) == len(elements) else found + [None] * (len(elements) - len(found))
 
 
-def _message(element: Object) -> Message | None:
-    if type(element) is not dict:
-        return None
-    parts: list[Object] = element["parts"]
-    written, number = element["role"], len(element)
-    if not parts or type(parts) is not list or type(written) is not str:
-        return None
-    role, own_id, name = ROLES[written], None, None
-    metadata = NOTHING
-    if number > 2:
-        own_id, name, metadata = element.get("id"), element.get("name"), element.get("metadata", NOTHING)
-        if not (_are_usual(own_id, name, metadata) and _ODD.isdisjoint(element)):
-            return None
-    last = parts[-1]
-    if len(parts) == 1 and type(last) is dict and len(last) == 2 and last["type"] == "text":
-        text = last["text"]
-        return Message(role, (Text(text),), own_id, name, metadata) if type(text) is str else None
-    said: list[Part] = []
-    for part in parts:
-        if type(part) is not dict or type(kind := part["type"]) is not str:
-            return None
-        if kind in _SPOKEN and len(part) == 2 and type(text := part["text"]) is str:
-            said.append(Text(text) if kind == "text" else Reasoning(text))
-        elif (new := _READ.get(kind, _other)(part)) is None:
-            return None
-        else:
-            said.append(new)
-    return Message(role, tuple(said), own_id, name, metadata)
-
-
-def _are_usual(own_id: Any, name: Any, metadata: Any) -> bool:
-    return (
+def _message(element: Object, role: Role, said: tuple[Part, ...]) -> Message:
+    """One of which more is told than who said what."""
+    own_id, name, metadata = element.get("id"), element.get("name"), element.get("metadata", NOTHING)
+    if (
         (own_id is None or type(own_id) is str)
         and (name is None or type(name) is str)
         and (metadata is NOTHING or (type(metadata) is dict and kept(metadata) is metadata))
-    )
+        and _ODD.isdisjoint(element)
+    ):
+        return Message(role, said, own_id, name, metadata)
+    raise _Unusual
 
 
-def _call(part: Object) -> ToolCall | None:
-    call_id, name, arguments = part["call_id"], part["name"], part.get("arguments", "")
-    return ToolCall(call_id, name, arguments) if type(call_id) is type(name) is type(arguments) is str else None
+def _part(part: Object) -> Part:
+    if type(part) is not dict:
+        raise _Unusual
+    kind = part["type"]
+    if kind == "text" and len(part) == 2:
+        if type(text := part["text"]) is str:
+            return Text(text)
+    elif kind == "tool-call":
+        call_id, name, arguments = part["call_id"], part["name"], part.get("arguments", "")
+        if type(call_id) is type(name) is type(arguments) is str:
+            return ToolCall(call_id, name, arguments)
+    elif kind == "tool-result":
+        call_id, output, is_error = part["call_id"], part.get("output"), part.get("is_error", False)
+        if type(call_id) is str and type(is_error) is bool:
+            return ToolResult(call_id, output if type(output) is str else _kept(output), is_error)
+    elif kind == "reasoning" and len(part) == 2:
+        if type(text := part["text"]) is str:
+            return Reasoning(text)
+    elif kind == "file" and "providerMetadata" not in part:
+        return _file(part)
+    else:
+        return _other(part)
+    raise _Unusual
 
 
-def _result(part: Object) -> ToolResult | None:
-    call_id, output, is_error = part["call_id"], part.get("output"), part.get("is_error", False)
-    if type(call_id) is not str or type(is_error) is not bool:
-        return None
-    if type(output) is not str and len(_encode(output)) > _SMALL:
-        output = kept(output)
-    return ToolResult(call_id, output, is_error)
+def _file(part: Object) -> File:
+    media_type = part["media_type"]
+    if len(part) == 3 and type(media_type) is type(url := part.get("url")) is str:
+        return File(media_type, url)
+    placed = [part.get(key) for key in _PLACED]
+    if type(media_type) is str and _WRITTEN.issuperset(map(type, placed)):
+        return File(media_type, *placed)
+    raise _Unusual
 
 
-def _other(part: Object) -> Part | None:
-    """What its type makes of it; None for one of a UI message, which may have more of ours in there."""
+def _kept(value: Any) -> Any:
+    text = _encode(value)
+    return value if len(text) <= _SMALL or text.count(b"[") + text.count(b"{") <= _SMALL // 2 else kept(value)
+
+
+def _other(part: Object) -> Part:
+    """What its type makes of it; nothing of a UI message's, which may have more of ours in there."""
+    if type(part["type"]) is not str or "providerMetadata" in part:
+        raise _Unusual
     read = msgspec.convert({"part": part}, _Any).part
-    if type(read) is Data and type(read.value) is not str and len(_encode(read.value)) > _SMALL:
-        read = Data(read.name, kept(read.value))
-    return read if "providerMetadata" not in part and _encode(read) else None
-
-
-_READ: Mapping[str, Callable[[Object], Part | None]] = {"tool-call": _call, "tool-result": _result}
+    if type(read) is Data and type(read.value) is not str:
+        read = Data(read.name, _kept(read.value))
+    _encode(read)  # Texts of other classes are not to be written.
+    return read
