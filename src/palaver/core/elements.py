@@ -33,6 +33,7 @@ _CONTENT_PARTS: dict[str, Dialect] = {
 _LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
 _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
 
+_TELLING = frozenset(("type", "parts", "content"))
 _PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) for known in (True, False)}
 
 
@@ -102,6 +103,8 @@ def judge(element: Object | None) -> Verdict | None:
     role, content = element.get("role"), element.get("content")
     if type(role) is not str or not role:
         role = actor(element)
+        if role is not None and content is None and type(element.get("text")) is str and _TELLING.isdisjoint(element):
+            return _PLAIN[is_known(role)]  # Somebody's text, as chat widgets keep it.
     parts = element.get("parts")
     if role is not None and type(content) is str and parts is None and "type" not in element:
         return _PLAIN[is_known(role)]  # By far the most common: nothing more to look at.

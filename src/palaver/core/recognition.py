@@ -105,8 +105,11 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     dialect = guess[0]
     if shapes is not None:
         if dialect in _TELL_LITTLE:  # Plain text is written alike by others: the next ones may tell more.
-            near = [judge(plain(element)) or guess for element in elements[1:3] if not _is_plain(element)]
-            dialect = min([guess, *near], key=lambda verdict: DIALECTS.index(verdict[0]))[0] if near else dialect
+            for element in elements[1:3]:
+                near = None if _is_plain(element) else judge(plain(element))
+                if near is not None and near[0] != dialect and DIALECTS.index(near[0]) < DIALECTS.index(dialect):
+                    dialect = near[0]
+                    break
         seen = shapes[dialect](elements)
         if seen and all(seen):
             return [Stretch(dialect, elements, 0, seen)]
@@ -115,9 +118,11 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
 
 
 def _is_plain(element: Any) -> bool:
-    """Is it written as Chat Completions are, and only they?"""
-    if type(element) not in _OBJECT or "type" in element or "parts" in element:
+    """Is it written as Chat Completions are, and only they, or as UI messages are, and tells no more?"""
+    if type(element) not in _OBJECT or "type" in element:
         return False
+    if "parts" in element:
+        return "content" not in element and _are_words(element["parts"])
     content = element.get("content")
     if content is None:
         return "tool_calls" in element or "sender" in element
@@ -129,6 +134,21 @@ def _are_common(parts: Any) -> bool:
         return False
     for part in parts:  # noqa: SIM110 - a generator costs more
         if type(part) not in _OBJECT or part.get("type") not in _COMMON or "source" in part:
+            return False
+    return True
+
+
+def _are_words(parts: Any) -> bool:
+    """Is it nothing but text, or a step of a UI message's?"""
+    if type(parts) not in _LIST:
+        return False
+    for part in parts:
+        if type(part) not in _OBJECT:
+            return False
+        kind = part.get("type")
+        if kind == "step-start":
+            return True
+        if kind != "text" or len(part) != 2 or "text" not in part:
             return False
     return True
 

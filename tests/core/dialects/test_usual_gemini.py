@@ -161,17 +161,101 @@ def test_a_result_finds_its_call_whichever_way_each_was_read() -> None:
     ]
 
 
+def test_calls_of_one_message_may_be_answered_out_of_their_order_before_it_makes_more() -> None:
+    def call(name: str) -> Any:
+        return {"functionCall": {"name": name}}
+
+    def answer(name: str, **fields: Any) -> Any:
+        return {"functionResponse": {"name": name, **fields}}
+
+    parts = [call("now"), call("later"), answer("later"), call("now"), answer("now"), answer("now"), answer("now")]
+    elements = [
+        {"role": "model", "parts": [call("now")]},
+        {"role": "model", "parts": parts},
+        {"role": "model", "parts": [call("now")]},
+        {"role": "user", "parts": [answer("now", id="call_2_0")]},
+        {"role": "user", "parts": [answer("now")]},
+    ]
+    shapes = gemini.shapes(elements)
+    said = gemini.read(elements, 0, shapes)
+
+    assert all(shapes)
+    assert said == gemini.read(elements)
+    assert [result.call_id for message in said for result in message.tool_results] == [
+        "call_1_1",
+        "call_1_0",
+        "call_1_3",
+        "call_0_0",
+        "call_2_0",
+        "",
+    ]
+
+
+def test_a_call_that_is_answered_at_once_leaves_those_before_it_open() -> None:
+    call: Any = {"role": "model", "parts": [{"functionCall": {"name": "now"}}]}
+    elements = [call, call, SAID[2], call, SAID[2], SAID[2], SAID[2]]
+    shapes = gemini.shapes(elements)
+    said = gemini.read(elements, 0, shapes)
+
+    assert all(shapes)
+    assert said == gemini.read(elements)
+    assert [result.call_id for message in said for result in message.tool_results] == [
+        "call_1_0",
+        "call_3_0",
+        "call_0_0",
+        "",
+    ]
+
+
+def test_a_result_of_many_brackets_has_a_shape_unless_they_stand_too_deep() -> None:
+    flat: Any = [{"at": "noon"}] * 300
+    deep: Any = "noon"
+    for _ in range(300):
+        deep = [deep]
+    elements = [
+        {"role": "user", "parts": [{"functionResponse": {"name": "now", "response": {"output": output}}}]}
+        for output in (flat, deep)
+    ]
+
+    assert [bool(shape) for shape in gemini.shapes(elements)] == [True, False]
+    assert gemini.read(elements[:1], 0, gemini.shapes(elements[:1])) == gemini.read(elements[:1])
+
+
 @pytest.mark.parametrize(
     "element",
     [
         {"role": "model", "parts": [{"thought": True}]},
         {"role": "model", "parts": [{"text": None}]},
         {"role": "model", "parts": []},
+        {"role": "model", "parts": ["noon"]},
         {"role": "tool", "parts": [{"text": "noon"}]},
+        {"role": "tool", "parts": [{"fileData": {"fileUri": "a"}}]},
     ],
 )
 def test_what_says_nothing_and_a_tool_that_speaks_have_none(element: dict[str, Any]) -> None:
     assert gemini.shapes([SAID[0], element]) == [*gemini.shapes(SAID[:1]), None]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": "a", "type": "text"},
+        {"text": "a", "partMetadata": {}},
+        {"text": "a", "thoughtSignature": 5},
+        {"functionCall": {"name": 5}},
+        {"functionCall": {"name": "now", "id": 5}},
+        {"functionResponse": {"name": "now", "parts": [{}]}},
+        {"functionResponse": {"name": "now", "response": ()}},
+        {"fileData": 5},
+        {"inlineData": {"data": 5}},
+        {"fileData": {"fileUri": "a", "mimeType": 5}},
+    ],
+)
+def test_a_part_with_anything_odd_has_none(part: dict[str, Any]) -> None:
+    elements = [SAID[0], {"role": "model", "parts": [part]}]
+
+    assert gemini.shapes(elements) == [Message.user("Time?"), None]
+    assert_both_ways_agree("gemini", elements)
 
 
 def test_what_we_write_has_shapes() -> None:

@@ -248,7 +248,7 @@ def test_behind_one_that_has_none_no_shape_is_looked_for() -> None:
 
     shapes = ui_message.shapes([{"role": "user", "parts": [TEXT]}, ours, SENT[0]])
 
-    assert shapes == [(Message.user("a"),), None, None]
+    assert shapes == [Message.user("a"), None, None]
 
 
 def test_a_value_of_some_size_is_kept_if_it_can_be_written() -> None:

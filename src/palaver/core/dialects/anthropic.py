@@ -7,7 +7,7 @@ do not know, a provider's own tools among it, is kept raw. Our own addition is t
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, cast
 
 import msgspec
@@ -28,7 +28,7 @@ from palaver.core.dialects.pieces import (
 )
 from palaver.core.dialects.roles import ROLES, role_of
 from palaver.core.dialects.usual import anthropic as usual
-from palaver.core.dialects.usual.anthropic import TEXTS, base64, output
+from palaver.core.dialects.usual.anthropic import TEXTS, base64, file_from, output
 from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -46,6 +46,7 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "anthropic:"
+_ONE = frozenset((Message,))
 _THOUGHTS = ("thinking", "reasoning")
 _FROM_THE_WEB = ("web_search_result_location", "search_result_location")
 _FROM_A_FILE = ("char_location", "page_location", "content_block_location")
@@ -59,18 +60,14 @@ def shapes(elements: list[Any]) -> list[Any]:
 
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element, and one more for every tool result in it."""
-    if shapes and all(shapes):
-        return usual.read(shapes)
+    if shapes and _ONE.issuperset(map(type, shapes)):
+        return [*shapes]
     messages: list[Message] = []
-    place = 0
-    for has_shape, run in groupby(shapes or [None] * len(elements), bool):
-        few = list(run)
-        if has_shape:
-            messages += usual.read(few)
+    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
+        if type(shape) is Message:
+            messages.append(shape)
         else:
-            for index in range(place, place + len(few)):
-                messages += _messages(mapping(elements[index]), start + index)
-        place += len(few)
+            messages += shape or _messages(mapping(element), index)
     return messages
 
 
@@ -175,27 +172,13 @@ def _other(fields: Object, kind: Any) -> Part | None:
     """Files, and data of ours."""
     source = mapping(fields.get("source"))
     if kind in ("image", "document"):
-        return _file(source, string(fields.get("title")), is_image=kind == "image")
+        return file_from(source, string(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
     if kind == "image_url":
         image = fields.get("image_url")
         url = string(mapping(image).get("url") if mapping(image) else image)
         return None if url is None else file_at(url, "image/*")
     if kind == "palaver:data" and (name := string(source.get("name"))) is not None and "value" in source:
         return Data(name, kept(source["value"]))
-    return None
-
-
-def _file(source: Object, title: str | None, *, is_image: bool) -> File | None:
-    kind, data, media_type = source.get("type"), string(source.get("data")), string(source.get("media_type"))
-    unknown = "image/*" if is_image else UNKNOWN_MEDIA
-    if kind == "base64" and data is not None:
-        return File(media_type or unknown, data=data, filename=title)
-    if kind == "text" and data is not None:
-        return File(media_type or "text/plain", data=base64(data), filename=title)
-    if kind == "url" and (url := string(source.get("url"))) is not None:  # Of documents, only a PDF may be elsewhere.
-        return file_at(url, "image/*" if is_image else "application/pdf", filename=title)
-    if kind == "file" and (file_id := string(source.get("file_id"))) is not None:
-        return File(unknown, file_id=file_id, filename=title)
     return None
 
 

@@ -50,6 +50,8 @@ def shapes(elements: list[Any]) -> list[Any]:
 
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element, and one for every result that does not stand in a tool's."""
+    if {*map(type, shapes)} == {Message}:
+        return list(shapes)
     unnamed: deque[str] = deque()
     return usual.read(
         shapes or [None] * len(elements),

@@ -7,7 +7,7 @@ written back as it was.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import compress, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from palaver.core.dialects import chat_completions
@@ -26,7 +26,7 @@ from palaver.core.dialects.pieces import (
 from palaver.core.dialects.responses_content import RAW, is_itself
 from palaver.core.dialects.roles import ROLES, role_of
 from palaver.core.dialects.usual import responses as usual
-from palaver.core.dialects.usual.responses import Said
+from palaver.core.dialects.usual.responses import SILENCE, Said
 from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import (
@@ -67,7 +67,7 @@ def shapes(elements: list[Any]) -> list[Any]:
 
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """The messages that the items make up; plain text between them, as Chat Completions has it, stands alone."""
-    return _joined(usual.read(elements, shapes) if shapes and all(shapes) else _said(elements, start, shapes))
+    return _joined(shapes if shapes and all(shapes) else _said(elements, start, shapes))
 
 
 def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
@@ -88,14 +88,14 @@ def _joined(said: Sequence[Said]) -> list[Message]:
     """The messages, each of the assistant's with all that its turn says."""
     messages: list[Message] = []
     earlier: list[Said] = []
-    last: Said = None  # Of the turn that is open, like what is earlier.
+    last: Said | None = None  # Of the turn that is open, like what is earlier.
     for each in said:
         if type(each) is Message and each.role != "assistant":
             if last is not None:
                 messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
                 last = None
             messages.append(each)
-        elif each is not None:
+        elif each is not SILENCE:
             if last is not None:
                 if _joins(each, last):
                     earlier.append(last)
@@ -108,9 +108,9 @@ def _joined(said: Sequence[Said]) -> list[Message]:
 def _beginnings(said: Sequence[Said]) -> list[int]:
     """At which item each of the messages begins."""
     begun: list[int] = []
-    last: Said = None
+    last: Said | None = None
     for index, each in enumerate(said):
-        if each is not None:
+        if each is not SILENCE:
             if last is None or not _joins(each, last):
                 begun.append(index)
             last = each
@@ -148,11 +148,10 @@ def _turn(earlier: list[Said], last: Said) -> Message:
 
 def _said(elements: Sequence[Any], start: int, shapes: Sequence[Any] = ()) -> list[Said]:
     """What each item says; an approval that is asked for finds its call among those before."""
-    usually = iter(usual.read(compress(elements, shapes), [shape for shape in shapes if shape]))
     calls: set[str] = set()
     said: list[Said] = []
     for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
-        each = next(usually) if shape else _read(element, index, calls)
+        each: Said = shape or _read(element, index, calls)
         if type(each) is ToolCall:
             calls.add(each.call_id)
         said.append(each)
@@ -205,10 +204,10 @@ def _output(item: Object, call_id: str) -> Message:
     return Message("tool", (ToolResult(call_id, kept(item.get("output")), item.get("palaver:is_error") is True),))
 
 
-def _reasoning(item: Object) -> Reasoning | None:
+def _reasoning(item: Object) -> Reasoning:
     text = _thoughts(item.get("summary")) or _thoughts(item.get("content"))
     encrypted = string(item.get("encrypted_content"))
-    return Reasoning(text, encrypted) if text or encrypted else None
+    return Reasoning(text, encrypted) if text or encrypted else SILENCE
 
 
 def _thoughts(pieces: Any) -> str:
@@ -221,7 +220,7 @@ def _approval(item: Object) -> Data:
     return Data(APPROVAL_RESPONSE, kept(value))
 
 
-def _other(item: Object, kind: str, index: int, calls: set[str]) -> Said:
+def _other(item: Object, kind: str, index: int, calls: set[str]) -> Said | None:
     """A custom tool's call or output, or an item that is a part; None for one that we do not know."""
     name = string(item.get("name"))
     if kind == "custom_tool_call" and name is not None and (given := string(item.get("input"))) is not None:

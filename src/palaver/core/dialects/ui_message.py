@@ -6,7 +6,6 @@ ours, writing puts ours together. Text and reasoning parts look like our own dia
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, zip_longest
 from typing import Any
 
 from palaver.core.dialects import chat_completions
@@ -52,10 +51,13 @@ def shapes(elements: list[Any]) -> list[Any]:
 
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message and more per element: calls, their results and what follows stand in messages of their own."""
-    if shapes and all(shapes):
-        return list(chain.from_iterable(shapes))
-    indexed = zip_longest(enumerate(elements, start), shapes)
-    return [message for (index, element), shape in indexed for message in shape or _messages(element, index)]
+    messages: list[Message] = []
+    for place, shape in enumerate(shapes or [None] * len(elements)):
+        if type(shape) is Message:
+            messages.append(shape)
+        else:
+            messages += shape or _messages(elements[place], start + place)
+    return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:

@@ -20,6 +20,7 @@ from palaver.core.messages import Message
 from palaver.core.recognition import Stretch, name_of
 
 _OBJECT, _LIST, _LEAVES = (dict,), (list,), (type(None), bool, int, float)
+_STARTS = ("{", "[")
 _BRACKETS = (("{", "}"), ("[", "]"))
 
 
@@ -93,7 +94,9 @@ class _Search:
         holders = (*within, value) if may_be_message else within
         for key in keys:  # 3
             found: Any = get(value, key)
-            if type(found) not in _LEAVES and self._under(key, found, (path, depth, hops, holders), side):
+            if type(found) in _LEAVES or (type(found) is str and not _may_open(found)):
+                continue
+            if self._under(key, found, (path, depth, hops, holders), side):
                 return True
         for steps in wrappers:  # 4
             inner, key, inner_holders = get(value, steps[0]), steps[0], holders
@@ -101,10 +104,11 @@ class _Search:
                 if not is_object(inner):
                     continue
                 inner, key, inner_holders = get(inner, steps[1]), steps[1], (*holders, inner)
-            if type(inner) not in _LEAVES and depth + len(steps) <= DEEPEST:
-                below = ((*path, *steps), depth + len(steps), hops, inner_holders)
-                if self.visit(inner, below, side or SIDES.get(key)):
-                    return True
+            if type(inner) in _LEAVES or (type(inner) is str and not _may_open(inner)):
+                continue
+            below = ((*path, *steps), depth + len(steps), hops, inner_holders)
+            if depth + len(steps) <= DEEPEST and self.visit(inner, below, side or SIDES.get(key)):
+                return True
         if answers and self._in_answers(value, path, side):  # 5
             return True
         return may_be_message and self._take(value, path, side)  # 6
@@ -166,6 +170,12 @@ class _Search:
             if len(held) == 1 and is_list(held[0]):
                 return held[0], ((*path, "0"), depth, hops, within)
         return value, (path, depth, hops, within)
+
+
+def _may_open(text: str) -> bool:
+    """A first look: most texts are prose."""
+    start = text[:1]
+    return start in _STARTS or start.isspace()
 
 
 def _may_be_json(text: str) -> bool:

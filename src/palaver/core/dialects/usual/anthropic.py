@@ -1,174 +1,157 @@
 """The usual shapes of Anthropic's messages: text, thinking, calls, results and files as their SDKs write them.
 
-Text alone is written as in Chat Completions. It stands in nearly every list, and reads the same here.
+Recognised and read in one loop over the elements: the shape of an element is its message, or a list of several. Text
+alone is written as in Chat Completions. It stands in nearly every list, and reads the same here if it has nothing but
+fields that are known; in a block of another kind, which is Anthropic's alone, there may stand anything beside.
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import UNSET, Meta, UnsetType
+import msgspec
 
-from palaver.core.dialects.pieces import UNKNOWN_MEDIA, argument_text, file_at, kept, listed, mapping, string
+from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, argument_text, file_at, kept, listed, mapping, string
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import Shape, Speaker, listing, shaped
-from palaver.core.messages import Message
+from palaver.core.dialects.usual import from_first
+from palaver.core.messages import Message, Role
 from palaver.core.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 
-_OBJECT = (dict,)
 TEXTS = ("text", "input_text", "output_text")
+_OBJECT, _LIST = (dict,), (list,)
+_SPEAKERS: dict[Any, Role] = {written: role for written, role in ROLES.items() if role != "tool"}
+_FIELDS = frozenset(
+    "role content id type stop_reason stop_sequence stop_details model usage container context_management".split()
+)
+"""What a message that is sent or a whole answer may have."""
+_TEXT_FIELDS = frozenset("type text citations cache_control".split())
+_encode = msgspec.json.Encoder().encode
 
 
-class _Block(Shape, tag_field="type"):
-    """What a message holds."""
-
-
-class _Text(_Block, tag="text"):
-    text: str
-    citations: Annotated[list[Any], Meta(max_length=0)] | None = None
-    cache_control: Any = None
-
-
-class _Thinking(_Block, tag="thinking"):
-    thinking: str
-    signature: str | None = None
-
-
-class _Redacted(_Block, tag="redacted_thinking"):
-    data: str
-
-
-class _Use(_Block, tag="tool_use"):
-    id: str
-    name: str
-    input: Any
-    cache_control: Any = None
-    caller: Any = None
-
-
-class _Result(_Block, tag="tool_result"):
-    tool_use_id: str
-    content: Any = None
-    is_error: bool | None = None
-    cache_control: Any = None
-
-
-class _Base64(_Block, tag="base64"):
-    data: str
-    media_type: str | None = None
-
-
-class _Url(_Block, tag="url"):
-    url: str
-
-
-class _Stored(_Block, tag="file"):
-    file_id: str
-
-
-class _Words(_Block, tag="text"):
-    data: str
-    media_type: str | None = None
-
-
-class _Image(_Block, tag="image"):
-    source: _Base64 | _Url | _Stored
-    cache_control: Any = None
-
-
-class _Document(_Block, tag="document"):
-    source: _Base64 | _Url | _Stored | _Words
-    title: str | None = None
-    context: Any = None
-    citations: Any = None
-    cache_control: Any = None
-
-
-class _Usual(Shape):
-    """A message as it is sent, or a whole answer."""
-
-    role: Speaker
-    content: str | list[_Text | _Thinking | _Redacted | _Use | _Result | _Image | _Document]
-    id: str | None = None
-    type: Literal["message"] | UnsetType = UNSET
-    stop_reason: str | UnsetType | None = UNSET
-    stop_sequence: Any = None
-    stop_details: Any = None
-    model: Any = None
-    usage: Any = None
-    container: Any = None
-    context_management: Any = None
-
-
-_USUAL = listing(_Usual)
+class _Unusual(Exception):
+    """It is to be read the long way."""
 
 
 def shapes(elements: list[Any]) -> list[Any]:
-    """Of each its shape, as far as all have one; a message of that type without a reason to stop is somebody else's."""
-    found = shaped(elements, _USUAL)
-    return [shape if shape and (shape.type is UNSET or shape.stop_reason is not UNSET) else None for shape in found]
-
-
-def read(shapes: Sequence[_Usual]) -> list[Message]:
-    """The messages of elements each of which has a shape.
-
-    Of one: what is said up to some results, the results one by one, what is said after them; the first has the id.
-    """
-    messages: list[Message] = []
-    for shape in shapes:
-        content: Any = shape.content
-        role, own_id = ROLES[shape.role], shape.id
-        if content.__class__ is str:
-            messages.append(Message(role, (Text(content),) if content else (), own_id))
-            continue
-        parts: list[Part] = []
-        calls: set[str] | None = None
-        is_cut = False
-        for block in content:
-            kind = block.__class__
-            if kind is _Text:
-                if text := block.text:
-                    parts.append(Text(text))
-            elif kind is _Result:
-                if parts:
-                    messages.append(Message(role, tuple(parts), own_id))
-                    parts, own_id = [], None
-                told = block.content
-                told = told if told.__class__ is str else output(told)
-                messages.append(Message("tool", (ToolResult(block.tool_use_id, told, block.is_error is True),), own_id))
-                own_id, is_cut = None, True
-            elif kind is _Use:
-                call_id = block.id
-                if calls is None:
-                    calls = {call_id}
-                elif call_id in calls:
+    """Of each its message, or a list of several, as far as all have a usual shape, then None."""
+    found: list[Any] = []
+    objects: list[Object] = elements
+    try:
+        for element in objects:
+            content, role = element["content"], _SPEAKERS[element["role"]]
+            if type(element) is not dict:
+                raise _Unusual
+            own_id = None if len(element) == 2 else _id(element)
+            if type(content) is str:
+                found.append(Message(role, (Text(content),) if content else (), own_id))
+                continue
+            blocks: list[Object] = content
+            if type(blocks) is not list:
+                raise _Unusual
+            if len(blocks) == 1:
+                block = blocks[0]
+                kind = block["type"]
+                if kind == "text" and len(block) == 2 and type(block) is dict:
+                    text = block["text"]
+                    if text and type(text) is str:
+                        found.append(Message(role, (Text(text),), own_id))  # Words and nothing else, as in most.
+                        continue
+                elif kind == "tool_result":
+                    found.append(Message("tool", (_result(block),), own_id))
                     continue
-                calls.add(call_id)
-                parts.append(ToolCall(call_id, block.name, argument_text(block.input)))
-            elif kind is _Thinking:
-                if block.thinking or block.signature:
-                    parts.append(Reasoning(block.thinking, block.signature or None))
-            elif kind is not _Redacted:
-                parts.append(_file(block))
-            elif block.data:
-                parts.append(Reasoning("", block.data))
-        if parts or not is_cut:
-            messages.append(Message(role, tuple(parts), own_id))
-    return messages
+                elif kind == "tool_use":
+                    found.append(Message(role, (_call(block),), own_id))
+                    continue
+            found.append(_messages(blocks, role, own_id))
+    except Exception:  # It is unusual, or holds what is no JSON and may raise anything.
+        return from_first(elements, found)
+    return found
 
 
-def _file(block: _Image | _Document) -> File:
-    source, is_image = block.source, isinstance(block, _Image)
-    unknown, title = ("image/*", None) if isinstance(block, _Image) else (UNKNOWN_MEDIA, block.title)
-    match source:
-        case _Base64(data=data):
-            return File(source.media_type or unknown, None, data, None, title)
-        case _Url(url=url):
-            return file_at(url, "image/*" if is_image else "application/pdf", filename=title)
-        case _Stored(file_id=file_id):
-            return File(unknown, None, None, file_id, title)
-        case _Words(data=text):
-            return File(source.media_type or "text/plain", None, base64(text), None, title)
+def _id(element: Object) -> str | None:
+    """Its id, if it is usual; a message of that type without a reason to stop is somebody else's."""
+    own_id = element.get("id")
+    if not _FIELDS.issuperset(element) or (own_id is not None and type(own_id) is not str):
+        raise _Unusual
+    if "type" in element and (element["type"] != "message" or "stop_reason" not in element):
+        raise _Unusual
+    return own_id
+
+
+def _messages(blocks: list[Object], role: Role, own_id: str | None) -> Message | list[Message]:
+    """What is said up to some results, the results one by one, what is said after them; the first has the id."""
+    messages: list[Message] = []
+    parts: list[Part] = []
+    calls: set[str] | None = None
+    for block in blocks:
+        kind = block["type"]
+        if type(block) is not dict:
+            raise _Unusual
+        if kind == "text":
+            text = block["text"]
+            if type(text) is not str or (len(block) != 2 and not _is_bare(block)):
+                raise _Unusual
+            if text:
+                parts.append(Text(text))
+        elif kind == "tool_result":
+            if parts:
+                messages.append(Message(role, tuple(parts), own_id))
+                parts, own_id = [], None
+            messages.append(Message("tool", (_result(block),), own_id))
+            own_id = None
+        elif kind == "tool_use":
+            call = _call(block)
+            calls = calls or set()
+            if call.call_id not in calls:
+                calls.add(call.call_id)
+                parts.append(call)
+        elif (part := _seldom(block, kind)) is not None:
+            parts.append(part)
+    if not messages:
+        return Message(role, tuple(parts), own_id)
+    if parts:
+        messages.append(Message(role, tuple(parts), own_id))
+    return messages if len(messages) > 1 else messages[0]
+
+
+def _result(block: Object) -> ToolResult:
+    call_id, told = block["tool_use_id"], block.get("content")
+    if type(call_id) is not str or type(block) is not dict:
+        raise _Unusual
+    failed = "is_error" in block and block["is_error"] is True
+    return ToolResult(call_id, told if type(told) is str else output(told), failed)
+
+
+def _call(block: Object) -> ToolCall:
+    call_id, name, given = block["id"], block["name"], block["input"]
+    if not (type(call_id) is type(name) is str and type(block) is dict):
+        raise _Unusual
+    return ToolCall(call_id, name, _encode(given).decode() if type(given) in _OBJECT else argument_text(given))
+
+
+def _is_bare(block: Object) -> bool:
+    """Is it a text that cites nothing?"""
+    cited = block.get("citations")
+    return (cited is None or cited == []) and _TEXT_FIELDS.issuperset(block)
+
+
+def _seldom(block: Object, kind: Any) -> Part | None:
+    """Files and thoughts; None for thoughts of nothing."""
+    if kind == "image" or kind == "document":  # noqa: PLR1714 - a tuple costs more
+        source: Object = block["source"]
+        title = string(block["title"]) if "title" in block else None
+        part = file_from(source, title, "image/*" if kind == "image" else UNKNOWN_MEDIA)
+        if part is None or type(source) is not dict:
+            raise _Unusual
+        return part
+    if kind == "thinking":
+        thought, signature = block["thinking"], block.get("signature")
+        if type(thought) is not str or (signature is not None and type(signature) is not str):
+            raise _Unusual
+        return Reasoning(thought, signature or None) if thought or signature else None
+    data = block["data"]
+    if kind != "redacted_thinking" or type(data) is not str:
+        raise _Unusual
+    return Reasoning("", data) if data else None
 
 
 # For the long way too
@@ -178,14 +161,38 @@ def output(content: Any) -> Any:
     """A result's content; blocks of text are their text."""
     if type(content) is str or content is None:
         return content
+    blocks: list[Any] = content if type(content) in _LIST else listed(content)
+    if len(blocks) == 1 and type(blocks[0]) in _OBJECT and blocks[0].get("type") == "text":
+        text = blocks[0].get("text")
+        if type(text) is str:
+            return text  # Most are.
     texts: list[str] = []
-    for item in listed(content):
+    for item in blocks:
         block = item if type(item) in _OBJECT else mapping(item)
         text = block.get("text") if block.get("type") in TEXTS else item
         if type(text) is not str and (text := string(text)) is None:
             return kept(content)
         texts.append(text)
     return texts[0] if len(texts) == 1 else "".join(texts)
+
+
+def file_from(source: Object, title: str | None, unknown: str) -> File | None:
+    """A file by where it is, None where that is nowhere we know; the media type of what is unknown tells an image."""
+    kind = source.get("type")
+    if kind == "url":
+        url = string(source.get("url"))
+        media_type = unknown if unknown == "image/*" else "application/pdf"  # Of documents, only that may be elsewhere.
+        if url is None or url[:5] != "data:":
+            return None if url is None else File(media_type, url, None, None, title)
+        return file_at(url, media_type, filename=title)
+    if kind == "file" and (file_id := string(source.get("file_id"))) is not None:
+        return File(unknown, file_id=file_id, filename=title)
+    data, media_type = string(source.get("data")), string(source.get("media_type"))
+    if kind == "base64" and data is not None:
+        return File(media_type or unknown, data=data, filename=title)
+    if kind == "text" and data is not None:
+        return File(media_type or "text/plain", data=base64(data), filename=title)
+    return None
 
 
 def base64(text: str) -> str:

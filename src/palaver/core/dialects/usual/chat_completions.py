@@ -12,9 +12,13 @@ from palaver.core.dialects.roles import ROLES
 from palaver.core.dialects.usual import from_first
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.recognition import Nobodys, is_nobodys
 
 _OBJECT, _LIST = (dict,), (list,)
 _ABSENT: Any = object()
+_CONTENTS = (str, list, type(None))
+_MOST = 64
+"""Fields of an element that are gone through. Where there are more, the long way looks up those that it knows."""
 _SPEAKERS: dict[Any, Role] = {written: role for written, role in ROLES.items() if role != "tool"}
 _ODD = frozenset(
     "type parts text message delta sender author function_call additional_kwargs palaver annotations audio".split()
@@ -29,9 +33,12 @@ class _Unusual(Exception):
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, as far as all have a usual shape, then None."""
     found: list[Any] = []
+    last = elements[-1]
+    if type(last) in _OBJECT and type(last.get("content")) not in _CONTENTS and is_nobodys(last):
+        raise Nobodys  # A list that was cut off, or ends in something else: the others need not be read.
     try:
         for element in elements:
-            if type(element) not in _OBJECT:
+            if type(element) not in _OBJECT or len(element) > _MOST:
                 raise _Unusual
             content = element.get("content")
             if len(element) == 2 and content is not None:  # Nothing but who and what, as most are.
@@ -83,13 +90,12 @@ def _message(element: Object) -> Message:
 
 def _sent(element: Object) -> Message:
     """How chat widgets and many applications of people's own keep their history: a sender and a text."""
-    text, own_id = element["text"], None
-    for key, value in element.items():
-        if key == "id":
-            own_id = value if type(value) is str else None
-        elif key in _SENT_ODD and value is not None:
-            raise _Unusual
-    return Message(_SPEAKERS[element["sender"]], (Text(text),) if _text(text) else (), own_id)
+    text, own_id = element["text"], element.get("id")
+    if type(text) is not str or not (
+        _SENT_ODD.isdisjoint(element) or all(element.get(key) is None for key in _SENT_ODD)
+    ):
+        raise _Unusual
+    return Message(_SPEAKERS[element["sender"]], (Text(text),) if text else (), own_id if type(own_id) is str else None)
 
 
 _SENT_ODD = frozenset(

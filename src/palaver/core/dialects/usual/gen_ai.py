@@ -1,103 +1,139 @@
 """The usual shapes of OpenTelemetry's gen_ai messages: text, reasoning, calls, results and files in parts.
 
-Each of these parts tells by itself whose it is, so that one of them is enough. What both ways of reading do alike, with
-the ids of calls, with results and files, is here too.
+Each of these parts tells by itself whose it is, so that one of them is enough. Recognised and read in one loop: the
+shape of an element is its message, in a list of its own where calls and results have still to be settled. What both
+ways of reading do alike, with the ids of calls, with results and files, is here too.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Literal, cast, final
+from typing import Any, cast
 
 import msgspec
-from msgspec import Meta
 
-from palaver.core.dialects.pieces import UNKNOWN_MEDIA, argument_text, file_at, kept
+from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, argument_text, file_at, kept
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import Shape, Speaker, listing, shaped
+from palaver.core.dialects.usual import from_first
 from palaver.core.messages import Message
 from palaver.core.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 
 MODALITIES = ("image", "audio", "video")
 """Those that a media type begins with."""
 
+_encode = msgspec.json.Encoder().encode
+_SMALL = 512
+"""Bytes of JSON in which nothing can be nested too deeply to be written."""
 _TEXTS = ("text", "input_text", "output_text")
+_MESSAGE = frozenset({"role", "parts", "name", "id", "finish_reason"})
+_CALL = frozenset({"type", "id", "name", "arguments", "builtin"})
+_RESULT = frozenset({"type", "id", "name", "response", "result", "builtin", "palaver"})
+"""What each may have: of anything else the long way may know more."""
+_PLACES: Mapping[Any, str] = {"blob": "content", "uri": "uri", "file": "file_id"}
+"""Where a file is told of, by the type of its part."""
 
 
-@final
-class _Text(Shape, tag_field="type", tag="text"):
-    content: str
-
-
-@final
-class _Reasoning(Shape, tag_field="type", tag="reasoning"):
-    content: str
-
-
-@final
-class _Call(Shape, tag_field="type", tag="tool_call"):
-    name: str
-    id: str | None = None
-    arguments: Any = None
-    builtin: Any = None
-
-
-@final
-class _Failed(Shape):
-    is_error: Literal[True]
-
-
-@final
-class _Result(Shape, tag_field="type", tag="tool_call_response"):
-    id: str | None = None
-    response: Any = None
-    result: Any = None
-    name: Any = None
-    builtin: Any = None
-    palaver: _Failed | None = None
-
-
-@final
-class _Blob(Shape, tag_field="type", tag="blob"):
-    content: str
-    modality: str | None = None
-    mime_type: str | None = None
-
-
-@final
-class _Uri(Shape, tag_field="type", tag="uri"):
-    uri: str
-    modality: str | None = None
-    mime_type: str | None = None
-
-
-@final
-class _File(Shape, tag_field="type", tag="file"):
-    """Without a modality it would be one of ours."""
-
-    file_id: str
-    modality: str
-    mime_type: str | None = None
-
-
-_Part = _Text | _Reasoning | _Call | _Result | _Blob | _Uri | _File
-
-
-@final
-class _Usual(Shape):
-    role: Speaker | Literal["tool", "function"]
-    parts: Annotated[list[_Part], Meta(min_length=1)]
-    name: str | None = None
-    id: str | None = None
-    finish_reason: Any = None
-
-
-_ALL = listing(_Usual)
+class _Unusual(Exception):
+    """It is to be read the long way."""
 
 
 def shapes(elements: list[Any]) -> list[Any]:
-    """Of each its shape, None for one that has none."""
-    return shaped(elements, _ALL)
+    """Of each its message, as far as all have a usual shape, then None."""
+    found: list[Any] = []
+    element: Object
+    try:
+        for element in elements:
+            if type(element) is not dict:
+                raise _Unusual
+            parts: list[Object] = element["parts"]
+            if type(parts) is not list:
+                raise _Unusual
+            part = parts[0]
+            if (
+                len(parts) == 1
+                and (len(element) == 2 or (len(element) == 3 and "finish_reason" in element))
+                and type(part) is dict
+                and len(part) == 2
+                and part["type"] == "text"
+            ):  # Words and nothing else, as most are.
+                if type(text := part["content"]) is not str:
+                    raise _Unusual
+                found.append(Message(ROLES[element["role"]], (Text(text),)))
+            else:
+                found.append(_shape(element, parts))
+    except Exception:  # It is unusual, or holds what is no JSON and may raise anything.
+        return from_first(elements, found)
+    return found
+
+
+def _shape(element: Object, parts: list[Object]) -> Message | list[Message]:
+    own_id = name = None
+    if len(element) > 2:
+        own_id, name = element.get("id"), element.get("name")
+        if not (_is_given(own_id) and _is_given(name) and _MESSAGE.issuperset(element)):
+            raise _Unusual
+    role, linked = ROLES[element["role"]], 0
+    said: list[Part] = []
+    for part in parts:
+        if type(part) is not dict:
+            raise _Unusual
+        kind = part["type"]
+        if len(part) == 2 and (kind == "text" or kind == "reasoning"):  # noqa: PLR1714 - a tuple costs more
+            if type(text := part["content"]) is not str:
+                raise _Unusual
+            said.append(Text(text) if kind == "text" else Reasoning(text))
+        elif kind == "tool_call":
+            said.append(call := _call(part))
+            linked += 1 if call.call_id else 2  # Nothing is to be settled for one call that has an id,
+        elif kind == "tool_call_response":
+            said.append(result := _result(part))
+            linked += 1 if result.call_id and role == "tool" else 2  # and its answer by a tool.
+        else:
+            said.append(_file(part, kind))
+    message = Message(role, tuple(said), own_id, name)
+    return message if linked < 2 else [message]
+
+
+def _is_given(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def _call(part: Object) -> ToolCall:
+    call_id, name, arguments = part.get("id"), part["name"], part.get("arguments")
+    if type(name) is not str or not (type(call_id) is str or call_id is None) or not _CALL.issuperset(part):
+        raise _Unusual
+    written = _encode(arguments).decode() if type(arguments) is dict else argument_text(arguments)
+    return ToolCall(call_id or "", name, written)
+
+
+def _result(part: Object) -> ToolResult:
+    call_id, told, ours = part.get("id"), part.get("response"), part.get("palaver")
+    if not (type(call_id) is str or call_id is None) or not _RESULT.issuperset(part):
+        raise _Unusual
+    if type(told) is not str and (type(told) is not dict or len(_encode(told)) > _SMALL):
+        told = output(told, part.get("result"))
+    if ours is None:
+        return ToolResult(call_id or "", told)
+    if type(ours) is not dict or len(cast("Object", ours)) != 1 or ours["is_error"] is not True:
+        raise _Unusual
+    return ToolResult(call_id or "", told, True)
+
+
+def _file(part: Object, kind: Any) -> File:
+    place = _PLACES[kind]
+    held, told, modality = part[place], part.get("mime_type"), part.get("modality")
+    if type(held) is not str or not (_is_given(told) and _is_given(modality)):
+        raise _Unusual
+    if len(part) != 2 + ("mime_type" in part) + ("modality" in part):
+        raise _Unusual
+    told = media_type(told, modality)
+    if place == "uri":
+        return file_of(held, told)
+    if place == "content":
+        return File(told or UNKNOWN_MEDIA, None, held)
+    if modality is None:
+        raise _Unusual  # It would be one of ours.
+    return File(told or UNKNOWN_MEDIA, None, None, held)
 
 
 def read(
@@ -106,44 +142,13 @@ def read(
     """The messages; those of an element without a shape the long way gives, by its place."""
     messages: list[Message] = []
     for place, shape in enumerate(shapes):
-        if shape is None:
+        if type(shape) is Message:
+            messages.append(shape)
+        elif shape is None:
             messages += long_way(place)
-            continue
-        role, parts = ROLES[shape.role], shape.parts
-        if len(parts) == 1 and type(parts[0]) is _Text:  # Most are.
-            messages.append(Message(role, (Text(parts[0].content),), shape.id, shape.name))
-            continue
-        said: list[Part] = []
-        linked = 0
-        for part in parts:
-            if type(part) is _Text:
-                said.append(Text(part.content))
-            elif type(part) is _Reasoning:
-                said.append(Reasoning(part.content))
-            else:
-                said.append(_part(part))
-                if type(part) is _Call or type(part) is _Result:
-                    # Nothing is to be settled for one call that has an id, and its answer by a tool.
-                    linked += 1 if part.id and (role == "tool" or type(part) is _Call) else 2
-        message = Message(role, tuple(said), shape.id, shape.name)
-        if linked < 2:
-            messages.append(message)
         else:
-            messages += whole(message, start + place, unnamed)
+            messages += whole(shape[0], start + place, unnamed)
     return messages
-
-
-def _part(part: _Call | _Result | _Blob | _Uri | _File) -> Part:
-    if type(part) is _Call:
-        return ToolCall(part.id or "", part.name, argument_text(part.arguments))
-    if type(part) is _Result:
-        return ToolResult(part.id or "", output(part.response, part.result), part.palaver is not None)
-    told = media_type(part.mime_type, part.modality)
-    if type(part) is _Uri:
-        return file_of(part.uri, told)
-    if type(part) is _Blob:
-        return File(told or UNKNOWN_MEDIA, None, part.content)
-    return File(told or UNKNOWN_MEDIA, None, None, part.file_id)
 
 
 # What both ways do

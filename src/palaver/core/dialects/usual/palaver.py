@@ -19,8 +19,6 @@ _SMALL = 512
 """Bytes of JSON in which nothing can be nested too deeply to be written."""
 _ODD = frozenset({"type", "tool_call_id", "tool_calls", "function_call", "additional_kwargs"})
 """Beside the parts they make it another dialect's, or have something to say."""
-_PLACED = ("url", "data", "file_id", "filename", "detail")
-_WRITTEN = frozenset({str, type(None)})
 
 
 class _Any(msgspec.Struct, gc=False):
@@ -37,27 +35,31 @@ def shapes(elements: list[Any]) -> list[Any]:
     element: Object
     try:
         for element in elements:
-            if type(element) is not dict or type(parts := element["parts"]) is not list:
-                break
-            part: Object = parts[0]
+            if type(element) is not dict:
+                raise _Unusual
+            parts: list[Object] = element["parts"]
+            if type(parts) is not list:
+                raise _Unusual
+            part = parts[0]
             if len(parts) == 1 and type(part) is dict and len(part) == 2 and part["type"] == "text":  # As most are.
                 if type(text := part["text"]) is not str:
-                    break
+                    raise _Unusual
                 said = (Text(text),)
             else:
-                said = tuple([_part(part) for part in parts])
+                said = (_part(part),) if len(parts) == 1 else tuple([_part(part) for part in parts])
             if len(element) == 2:
                 found.append(Message(ROLES[element["role"]], said))
             else:
                 found.append(_message(element, ROLES[element["role"]], said))
     except Exception:  # Something is missing, does not fit, or is no JSON and may raise anything.
-        pass
-    return found if len(found) == len(elements) else found + [None] * (len(elements) - len(found))
+        return found + [None] * (len(elements) - len(found))
+    return found
 
 
 def _message(element: Object, role: Role, said: tuple[Part, ...]) -> Message:
     """One of which more is told than who said what."""
-    own_id, name, metadata = element.get("id"), element.get("name"), element.get("metadata", NOTHING)
+    own_id, name = element.get("id"), element.get("name")
+    metadata: dict[str, Any] = element.get("metadata", NOTHING)
     if (
         (own_id is None or type(own_id) is str)
         and (name is None or type(name) is str)
@@ -86,20 +88,12 @@ def _part(part: Object) -> Part:
     elif kind == "reasoning" and len(part) == 2:
         if type(text := part["text"]) is str:
             return Reasoning(text)
-    elif kind == "file" and "providerMetadata" not in part:
-        return _file(part)
+    elif kind == "file" and len(part) == 3 and "url" in part:
+        media_type, url = part["media_type"], part["url"]
+        if type(media_type) is type(url) is str:
+            return File(media_type, url)
     else:
         return _other(part)
-    raise _Unusual
-
-
-def _file(part: Object) -> File:
-    media_type = part["media_type"]
-    if len(part) == 3 and type(media_type) is type(url := part.get("url")) is str:
-        return File(media_type, url)
-    placed = [part.get(key) for key in _PLACED]
-    if type(media_type) is str and _WRITTEN.issuperset(map(type, placed)):
-        return File(media_type, *placed)
     raise _Unusual
 
 

@@ -1,7 +1,8 @@
 """The usual shapes of UI messages: text, reasoning, files, data and tools as the AI SDK writes them.
 
 The type of a tool's part has the tool's name in it, which no type of ours can say. So msgspec is not asked: elements
-are recognised and read in one loop, most of which is written out. The shape of an element is its messages.
+are recognised and read in one loop, most of which is written out. The shape of an element is its message, or a list of
+them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from palaver.core.dialects.pieces import Object, kept
 from palaver.core.dialects.roles import ROLES
 from palaver.core.dialects.ui_message_content import CALLS, data, file, spoken, tool
 from palaver.core.messages import NOTHING, Message, Role
-from palaver.core.parts import Data, Part, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.parts import Data, File, Part, Reasoning, Text, ToolCall, ToolResult
 
 _encode = msgspec.json.Encoder().encode
 _SMALL = 512
@@ -28,60 +29,61 @@ _OTHERS = frozenset("call_id encrypted media_type file_id modality".split())
 """Fields of our own parts and of OpenTelemetry's: what has one may be theirs."""
 
 
+class _Unusual(Exception):
+    """It is to be read the long way."""
+
+
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its messages, None for the first that has another shape, and unseen for all that stand behind it."""
     found: list[Any] = []
-    for element in elements:
-        try:
-            shape = _messages(element)
-        except Exception:  # Something is missing, or is no JSON and may raise anything.
-            shape = None
-        if shape is None:
-            return found + [None] * (len(elements) - len(found))
-        found.append(shape)
+    element: Object
+    try:
+        for element in elements:
+            if type(element) is not dict:
+                raise _Unusual
+            parts: list[Object] = element["parts"]
+            if type(parts) is not list:
+                raise _Unusual
+            last = parts[-1]
+            if type(last) is not dict:
+                raise _Unusual
+            role = ROLES[element["role"]]
+            if (
+                last["type"] == "text"
+                and (len(parts) == 1 or (len(parts) == 2 and type(parts[0]) is dict and parts[0] == _STEP))
+                and (len(last) == 2 or (len(last) == 3 and "state" in last))
+            ):  # Words and nothing else, as in most.
+                if type(text := last["text"]) is not str:
+                    raise _Unusual
+                if len(element) == 3 and type(own_id := element.get("id")) is str:
+                    found.append(Message(role, (Text(text),), own_id))
+                else:
+                    found.append(Message(role, (Text(text),), *_beside(element)))
+            elif len(element) == 3 and type(own_id := element.get("id")) is str:
+                found.append(_cut(parts, role, own_id, None, NOTHING))
+            else:
+                found.append(_cut(parts, role, *_beside(element)))
+    except Exception:  # Something is missing, or is no JSON and may raise anything.
+        return found + [None] * (len(elements) - len(found))
     return found
 
 
-def _messages(element: Object) -> Sequence[Message] | None:
-    if type(element) is not dict:
-        return None
-    parts: list[Object] = element["parts"]
-    role, own_id = element["role"], element.get("id")
-    if not parts or type(parts) is not list or type(role) is not str:
-        return None
-    name, metadata = None, NOTHING
-    if len(element) != 3 or type(own_id) is not str:  # There is more than these three, or less.
-        name, metadata = element.get("name"), element.get("metadata")
-        if not (_are_usual(own_id, name, metadata) and _ODD.isdisjoint(element)):
-            return None
-        metadata = kept({**metadata}) if metadata else NOTHING
-    last, number = parts[-1], len(parts)
+def _beside(element: Object) -> tuple[str | None, str | None, dict[str, Any]]:
+    """Its id, its name and what else is told of it."""
+    own_id, name, metadata = element.get("id"), element.get("name"), element.get("metadata")
     if (
-        type(last) is dict
-        and last["type"] == "text"
-        and (number == 1 or (number == 2 and _is_step(parts[0])))
-        and (len(last) == 2 or (len(last) == 3 and "state" in last))
-        and type(text := last["text"]) is str
-    ):
-        return (Message(ROLES[role], (Text(text),), own_id, name, metadata),)  # Words and nothing else, as in most.
-    return _cut(parts, ROLES[role], own_id, name, metadata)
-
-
-def _are_usual(own_id: Any, name: Any, metadata: Any) -> bool:
-    return (
         (own_id is None or type(own_id) is str)
         and (name is None or type(name) is str)
         and (metadata is None or type(metadata) is dict)
-    )
-
-
-def _is_step(part: Object) -> bool:
-    return type(part) is dict and part == _STEP
+        and _ODD.isdisjoint(element)
+    ):
+        return own_id, name, kept({**metadata}) if metadata else NOTHING
+    raise _Unusual
 
 
 def _cut(
     parts: list[Object], role: Role, own_id: str | None, name: str | None, metadata: dict[str, Any]
-) -> Sequence[Message] | None:
+) -> Sequence[Message]:
     """Of several parts: what is said up to some results, the results, what is said after them, and so on."""
     messages: list[Message] = []
     said: list[Part] = []
@@ -89,22 +91,40 @@ def _cut(
     results: list[Message] = []
     for part in parts:
         if type(part) is not dict or type(kind := part["type"]) is not str:
-            return None
+            raise _Unusual
+        new: Part | None = None
         if kind == "step-start":
-            new = None
+            if not said:
+                continue
         elif kind in _SPOKEN and len(part) == 2 + ("state" in part) and type(text := part["text"]) is str:
             new = Text(text) if kind == "text" else Reasoning(text)
         elif "toolCallId" in part and (kind[:5] == "tool-" or kind == "dynamic-tool"):
-            called = _called(part, kind)
-            if called is None or (call_id := called[0].call_id) in calls:
-                return None
-            said.append(called[0])
+            call_id, called, given = part["toolCallId"], part.get("toolName"), part.get("input")
+            if kind in _SHARED or not call_id or type(call_id) is not str or call_id in calls:
+                raise _Unusual
             calls[call_id] = True
-            if called[1] is not None:
-                results.append(Message("tool", (called[1],)))
+            if (
+                type(given) is dict
+                and part.get("state") == "output-available"
+                and (called is None or type(called) is str)
+            ):
+                output = part["output"]
+                if type(output) is not str:
+                    written = _encode(output)
+                    if len(written) > _SMALL and written.count(b"[") + written.count(b"{") > _SMALL // 2:
+                        output = kept(output)
+                said.append(ToolCall(call_id, kind[5:] if called is None else called, _encode(given).decode()))
+                results.append(Message("tool", (ToolResult(call_id, output),)))
+            else:
+                call, outcome = tool(part, kind, "")
+                if type(outcome) is Data:
+                    raise _Unusual
+                said.append(call)
+                if outcome is not None:
+                    results.append(Message("tool", (outcome,)))
             continue
         elif (new := _said(part, kind)) is None:
-            return None
+            raise _Unusual
         if said and (new is None or results):
             messages.append(Message(role, tuple(said), own_id, name, metadata))
             messages += results
@@ -114,27 +134,17 @@ def _cut(
     if said:
         messages.append(Message(role, tuple(said), own_id, name, metadata))
         messages += results
-    return messages or None
-
-
-def _called(part: Object, kind: str) -> tuple[ToolCall, ToolResult | None] | None:
-    """A call and its result, for one that has an id."""
-    call_id, name, given = part["toolCallId"], part.get("toolName"), part.get("input")
-    if kind in _SHARED or not call_id or type(call_id) is not str:
-        return None
-    if type(given) is dict and part.get("state") == "output-available" and (name is None or type(name) is str):
-        output = part["output"]
-        if type(output) is not str and len(_encode(output)) > _SMALL:
-            output = kept(output)
-        called = ToolCall(call_id, kind[5:] if name is None else name, _encode(given).decode())
-        return called, ToolResult(call_id, output)
-    call, outcome = tool(part, kind, "")
-    return None if isinstance(outcome, Data) else (call, outcome)
+    if not messages:
+        raise _Unusual
+    return messages
 
 
 def _said(part: Object, kind: str) -> Part | None:
     if kind in _SPOKEN:
         return spoken(part, kind) if "content" not in part and _OTHERS.isdisjoint(part) else None
     if kind == "file":
+        url, told = part.get("url"), part.get("mediaType")
+        if len(part) == 3 and told and type(told) is str and type(url) is str and url[:5] != "data:":
+            return File(told, url)  # Most are.
         return file(part) if _OTHERS.isdisjoint(part) else None
     return data(part, kind) if kind[:5] == "data-" else None
