@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.elements import KNOWN_ROLES, actor
+from palaver.core.elements import KNOWN_ROLES, actor, judge, quick_look
 from palaver.core.recognition import Stretch, dialect_of, is_chat_messages, stretches, why_not
 
 U = {"role": "user", "content": "hi"}
@@ -348,3 +348,29 @@ def test_depth_and_width_cost_nothing() -> None:
     assert dialect_of([{"role": "user", "content": deep}]) == "chat-completions"
     assert not is_chat_messages(deep)
     assert dialect_of(deep) is None
+
+
+@given(st.lists(_shaped | _values, min_size=1, max_size=2).map(lambda made: made[0]))
+def test_a_quick_look_says_nothing_that_judging_does_not(element: Any) -> None:
+    looked = quick_look(element)
+
+    assert looked is None or looked == judge(element)
+
+
+@pytest.mark.parametrize(
+    ("element", "verdict"),
+    [
+        (U, ("chat-completions", True)),
+        ({"role": "model", "parts": [{"text": "hi"}]}, ("gemini", True)),
+        ({"role": "user", "parts": [{"type": "text", "text": "hi"}]}, ("ui-message", True)),
+        ({"role": "user", "parts": [{"type": "text", "text": "hi", "state": "done"}]}, None),
+        ({"role": "user", "parts": [{"type": "text", "content": "hi"}]}, None),
+        ({"role": "user", "parts": []}, None),
+        ({"role": "user", "content": "hi", "type": "message"}, None),
+        ({"role": "admin", "content": "hi"}, None),
+        (5, None),
+    ],
+)
+def test_a_quick_look_knows_the_plainest_elements(element: Any, verdict: Any) -> None:
+    assert quick_look(element) == verdict
+    assert verdict is None or judge(element) == verdict

@@ -96,6 +96,25 @@ def has_gemini_part(value: Object) -> bool:
 Verdict = tuple[Dialect, bool]
 
 
+def quick_look(element: Any) -> Verdict | None:
+    """What `judge` says of the plainest elements there are; None for any other."""
+    if type(element) not in _OBJECT or "type" in element:
+        return None
+    role, parts = element.get("role"), element.get("parts")
+    if type(role) is not str or role not in KNOWN_ROLES:
+        return None
+    if parts is None:
+        return _PLAIN[True] if type(element.get("content")) is str else None
+    if type(parts) not in _LIST or len(parts) != 1 or type(parts[0]) not in _OBJECT:
+        return None
+    part = parts[0]
+    if type(part.get("text")) is not str:
+        return None
+    if "type" not in part:
+        return "gemini", True
+    return ("ui-message", True) if part["type"] == "text" and len(part) == 2 else None
+
+
 def judge(element: Object | None) -> Verdict | None:
     """Whose it is, and whether it makes certain that this is a conversation; None for what is nobody's."""
     if element is None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from palaver.core.elements import DIALECTS, Dialect, actor, inside, is_known, judge, says_something
-from palaver.core.kinds import honest, is_list, items, plain
+from palaver.core.elements import DIALECTS, Dialect, actor, inside, is_known, judge, quick_look, says_something
+from palaver.core.kinds import Object, honest, is_list, items, plain
 
 _OBJECT, _LIST = (dict,), (list,)
 _COMMON = ("text", "image_url")
@@ -96,8 +96,8 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     elements: list[Any] = items(value) if is_list(value) else [value]
     if not elements:
         return None
-    first = plain(elements[0])
-    guess = judge(first)
+    first: Object | None = elements[0] if type(elements[0]) in _OBJECT else plain(elements[0])
+    guess = quick_look(first) or judge(first)
     if guess is None and (guess := judge(inside(first))) is not None:
         elements = [_out(element) for element in elements]
     if guess is None or (not guess[1] and all(map(_is_doubtful, elements))):

@@ -5,9 +5,9 @@ One file each, all of one shape: `shapes(elements) -> list`, `read(elements, sta
 element in the whole: what has no id is named by its place. Which dialect a value is in, recognition.py decides. What
 several share is in roles and pieces; the content of two large ones has a file of its own.
 
-Nearly all elements have one of a few usual shapes. They are written down as types (usual/), so that one call of
-msgspec's tells of a whole list which elements have them, and they are read from what it gives; any other element is
-read the long way, field by field. Both ways give the same messages: the first is there to be fast.
+Nearly all elements have one of a few usual shapes. usual/ knows them: there a whole list is recognised and read in one
+go, by a loop that looks only at what such elements have, or by types that msgspec compares in C. Any other element is
+judged and read the long way, field by field. Both ways give the same messages: the first is there to be fast.
 """
 
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ def shapes(elements: list[Any]) -> list[Any]:
 def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
     if shapes and all(shapes):
-        return list(shapes)
+        return [*shapes]
     open_functions: dict[str, str] = {}
     messages: list[Message] = []
     for (index, element), shape in zip_longest(enumerate(elements, start), shapes):

@@ -31,11 +31,12 @@ def content_of(element: Object) -> Any:
 
 def file_at(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
     """A file by its URL; a `data:` URL in base64 is taken apart."""
-    head, comma, data = url.partition(",")
-    if head.startswith("data:") and head.endswith(";base64") and comma:
-        media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
-        return File(media_type=media_type, data=data, filename=filename, detail=detail)
-    return File(media_type=media_type, url=url, filename=filename, detail=detail)
+    if url[:5] == "data:":
+        head, comma, data = url.partition(",")
+        if head.endswith(";base64") and comma:
+            media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
+            return File(media_type, None, data, None, filename, detail)
+    return File(media_type, url, None, None, filename, detail)
 
 
 def address(file: File) -> str:

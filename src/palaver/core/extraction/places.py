@@ -21,7 +21,7 @@ HOPS = 3
 
 _keys_of = dict[str, Any].keys
 _OBJECT = (dict,)
-_MOST_KEYS, _MOST_KNOWN = 16, 1_000
+MOST_KEYS, _MOST_KNOWN = 16, 1_000
 _ANSWERS = ("choices", "candidates", "generations", "content")
 _SIGNS = frozenset(("role", "sender", "author", "type", "lc", "message"))
 """One of them stands in every object that is a message."""
@@ -46,10 +46,12 @@ class Order:
         self.wrappers = wrappers
         self._names = frozenset((*keys, *(path[0] for path in wrappers), *_ANSWERS, *_SIGNS))
         self._plans: dict[Hashable, Plan] = {}
+        self.known = self._plans.get
+        """The plan for an object with these keys, if there was one before."""
 
     def plan(self, value: dict[str, Any]) -> Plan:
         """Many objects have the same keys, and are searched alike. Of many keys only those that we know matter."""
-        if len(value) <= _MOST_KEYS and type(value) in _OBJECT:
+        if len(value) <= MOST_KEYS and type(value) in _OBJECT:
             keys = tuple(value)
         else:
             keys = frozenset(_keys_of(value) & self._names)

@@ -13,7 +13,7 @@ import msgspec
 
 from palaver.core import dialects, jsons
 from palaver.core.elements import Dialect, actor, has_gemini_part, is_message
-from palaver.core.extraction.places import DEEPEST, HOPS, SIDES, WIDE, Order, Path, Prefer, ordered
+from palaver.core.extraction.places import DEEPEST, HOPS, MOST_KEYS, SIDES, WIDE, Order, Path, Prefer, ordered
 from palaver.core.extraction.reading import read
 from palaver.core.kinds import Object, get, honest, is_list, is_object, is_text, items, plain
 from palaver.core.messages import Message
@@ -87,10 +87,12 @@ class _Search:
             if not is_object(value):  # 1
                 return False
         path, depth, hops, within = way
-        if self._seen.get(id(value), _FAR) <= depth:
+        seen, mark = self._seen, id(value)
+        if seen.get(mark, _FAR) <= depth:
             return False
-        self._seen[id(value)] = depth
-        keys, wrappers, answers, may_be_message = self._order.plan(value)
+        seen[mark] = depth
+        plan = self._order.known(tuple(value)) if len(value) <= MOST_KEYS and type(value) in _OBJECT else None
+        keys, wrappers, answers, may_be_message = plan or self._order.plan(value)
         holders = (*within, value) if may_be_message else within
         for key in keys:  # 3
             found: Any = get(value, key)

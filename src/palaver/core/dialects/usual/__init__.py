@@ -1,19 +1,19 @@
-"""The usual shapes of a dialect's elements, as types: one call of msgspec's tells which of them a whole list has.
+"""The usual shapes of each dialect's elements, by which a whole list is recognised and read in one go.
 
 A shape admits only what recognition would take for that dialect, for certain, and only fields that its reader looks at
 or may pass over. What it does not admit is no error: it is judged and read the long way. A dialect in whose lists plain
 text stands as in Chat Completions may admit that too, if it reads it as if it stood alone.
+
+Most are found by a loop, and the shape of an element is its message. Here is what serves those that are types, with
+many fields: one call of msgspec's tells which of them a whole list has.
 """
 
 import re
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
 from palaver.core.recognition import Nobodys, is_nobodys
-
-Speaker = Literal["system", "developer", "user", "human", "assistant", "ai", "model", "bot", "chatbot", "agent"]
-"""Who speaks, as it is mostly written: anybody we know but a tool. In another case it is read the long way."""
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 """One that is given; what has none is named by its place, the long way."""

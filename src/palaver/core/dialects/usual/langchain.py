@@ -286,8 +286,13 @@ def read(shapes: Sequence[Any], functions: dict[str, str], long_way: Callable[[i
                 messages.append(message)
             continue
         content, extra, calls = said.content, said.additional_kwargs, said.tool_calls
-        if type(content) is not str or (extra and extra != _NO_EXTRA) or said.invalid_tool_calls:
+        if (extra is not None and extra != _NO_EXTRA) or said.invalid_tool_calls:
             messages.append(_message(role, said, functions))
+        elif type(content) is not str:
+            if calls or said.tool_call_chunks:
+                messages.append(_message(role, said, functions))
+            else:
+                messages.append(Message(role, tuple(_parts(content, {})), said.id, said.name))
         elif not calls:
             messages.append(Message(role, (Text(content),) if content else (), said.id, said.name))
         elif len(calls) > 1 or said.tool_call_chunks:
