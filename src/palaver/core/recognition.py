@@ -72,15 +72,14 @@ def _are_messages(elements: list[Any]) -> bool:
 def dialect_of(value: object) -> Dialect | None:
     """The dialect of a list of messages, or of one message; None where it is no such thing."""
     try:
-        return name_of(stretches(value))
+        found = stretches(value)
     except Exception:  # Somebody's own objects, which cannot even be compared.
-        return name_of(stretches(honest(value)))
+        found = stretches(honest(value))
+    return name_of(found) if found else None
 
 
-def name_of(found: Sequence[Stretch] | None) -> Dialect | None:
+def name_of(found: Sequence[Stretch]) -> Dialect:
     """The dialect of the whole: the first of the table that occurs in it."""
-    if not found:
-        return None
     return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
 
 

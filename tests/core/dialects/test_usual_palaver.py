@@ -46,7 +46,7 @@ def assert_both_ways_agree(elements: list[Any]) -> None:
         if dialect == "ui-message":  # It is taken along, as both read it alike.
             assert ui_message.read([element]) == [shape]
     assert palaver.read(elements, 3, shapes) == palaver.read(elements, 3)
-    assert (recognised is None, name_of(recognised)) == (judged is None, name_of(judged))
+    assert (recognised is None, (recognised and name_of(recognised))) == (judged is None, (judged and name_of(judged)))
     assert [one for stretch in recognised or [] for one in stretch.elements] == [
         one for stretch in judged or [] for one in stretch.elements
     ]

@@ -110,7 +110,7 @@ def assert_both_ways_agree(elements: list[Any]) -> None:
     assert {_dialect_of(element) for element in shaped} <= {"responses", "plain"}
     assert not shaped or any(dialect_of([element]) for element in shaped)
     assert responses.read(elements, 3, shapes) == responses.read(elements, 3)
-    assert (recognised is None, name_of(recognised)) == (judged is None, name_of(judged))
+    assert (recognised is None, (recognised and name_of(recognised))) == (judged is None, (judged and name_of(judged)))
     assert _elements(recognised) == _elements(judged)
     assert dialects.read_stretches(recognised or []) == dialects.read_stretches(judged or [])
 

@@ -63,7 +63,7 @@ def assert_both_ways_agree(dialect: Dialect, elements: list[Any]) -> None:
         dialect for shape in shapes if shape
     ]
     assert readable.read(elements, 3, shapes) == readable.read(elements, 3)
-    assert (recognised is None, name_of(recognised)) == (judged is None, name_of(judged))
+    assert (recognised is None, (recognised and name_of(recognised))) == (judged is None, (judged and name_of(judged)))
     assert _elements(recognised or []) == _elements(judged or [])
     assert dialects.read_stretches(recognised or []) == dialects.read_stretches(judged or [])
 

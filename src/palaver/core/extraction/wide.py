@@ -47,11 +47,10 @@ def _found(value: object, prefer: Prefer | None, order: Order) -> Conversation |
     search = _Search(prefer, order)
     search.visit(value, _ROOT, None)
     found = search.found
-    dialect = name_of(found)
-    if dialect is None or found is None:
+    if found is None:
         return None
     path = "/" + "/".join(search.path) if search.path else ""  # No name that we know needs to be escaped.
-    return Conversation(tuple(read(found)), dialect, path, search.side)
+    return Conversation(tuple(read(found)), name_of(found), path, search.side)
 
 
 _Way = tuple[Path, int, int, tuple[Object, ...]]

@@ -358,12 +358,12 @@ def _parts(content: str | list[str | _Block], calls: Mapping[str, ToolCall]) -> 
     parts: list[Part] = []
     placed: set[str] = set()
     for block in content:
-        if isinstance(block, str):
-            if block:
-                parts.append(Text(block))
-        elif type(block) is _Text:
+        if type(block) is _Text:
             if block.text:
                 parts.append(Text(block.text))
+        elif isinstance(block, str):
+            if block:
+                parts.append(Text(block))
         elif type(block) is _Image:
             parts.append(file_at(block.image_url.url, "image/*", detail=block.image_url.detail))
         elif type(block) is _Thinking:
