@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import Object, kept, listed, mapping, string
+from palaver.core.dialects.pieces import Object, first_of_each, kept, listed, mapping, string
 from palaver.core.dialects.roles import ROLES, role_of
 from palaver.core.dialects.usual import palaver as usual
 from palaver.core.elements import actor
@@ -17,7 +17,6 @@ from palaver.core.parts import Data, Part, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = ()
 
-_CALLS = frozenset({"tool_calls", "function_call", "additional_kwargs"})
 _RAW = frozenset({ToolResult, Data})
 
 
@@ -30,11 +29,13 @@ def shapes(elements: list[Any]) -> list[Any]:
     return usual.shapes(elements)
 
 
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:  # noqa: ARG001 - as in all
+def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
     """Messages as they were written; a part that does not fit its kind becomes a data part with its raw value."""
     if shapes and all(shapes):
         return list(shapes)
-    return [shape or _message(element) for element, shape in zip_longest(elements, shapes)]
+    return [
+        shape or _message(element, index) for (index, element), shape in zip_longest(enumerate(elements, start), shapes)
+    ]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -42,7 +43,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [jsons.plain(message) for message in messages]
 
 
-def _message(element: Object) -> Message:
+def _message(element: Object, index: int) -> Message:
     written, name, metadata = element.get("role"), string(element.get("name")), element.get("metadata")
     role = ROLES.get(written) if type(written) is str else None
     if role is None:
@@ -50,16 +51,10 @@ def _message(element: Object) -> Message:
         name = told if name is None else name
     about = NOTHING if metadata is None else kept(mapping(metadata))
     parts = _parts(listed(element.get("parts")))
-    if not _CALLS.isdisjoint(element):
+    if beside := chat_completions.calls_beside(element, index):
         known = [part.call_id for part in parts if isinstance(part, ToolCall)]
-        parts += tuple(call for call in _calls(element) if call.call_id not in known)
+        parts += tuple(call for call in first_of_each(beside) if call.call_id not in known)
     return Message(role, parts, string(element.get("id")), name, about)
-
-
-def _calls(element: Object) -> Sequence[ToolCall]:
-    """Those that stand beside the parts, as in Chat Completions."""
-    fields = {key: element[key] for key in _CALLS if key in element}
-    return chat_completions.read([{"role": "assistant", **fields}])[0].tool_calls
 
 
 def _parts(written: list[Any]) -> tuple[Part, ...]:

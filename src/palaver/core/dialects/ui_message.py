@@ -13,6 +13,7 @@ from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
     address,
+    first_of_each,
     given,
     kept,
     listed,
@@ -142,9 +143,7 @@ def _messages(element: Object, index: int) -> list[Message]:
     role, _ = role_of(actor(element) or "", answers_a_call=True)
     if not element.get("parts") or (role == "tool" and string(element.get("tool_call_id")) is not None):
         return chat_completions.read([element], index)  # Its parts are its content.
-    beside = {key: element[key] for key in CALLS if key in element}
-    [asking] = chat_completions.read([{"role": "assistant", **beside}], index)
-    return _steps(element, index, asking.tool_calls)
+    return _steps(element, index, [*first_of_each(chat_completions.calls_beside(element, index))])
 
 
 def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:

@@ -9,7 +9,7 @@ many fields: one call of msgspec's tells which of them a whole list has.
 """
 
 import re
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,8 +18,11 @@ from palaver.core.recognition import Nobodys, is_nobodys
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 """One that is given; what has none is named by its place, the long way."""
 
-_PLACE = re.compile(r"at `\$(?:\.elements)?\[(\d+)\]")
-_STRUCT = type(msgspec.Struct)
+_PLACE = re.compile(r"at `\$\.elements\[(\d+)\]")
+
+
+class Unusual(Exception):
+    """Said of an element in a loop that recognises: it is to be read the long way."""
 
 
 class Shape(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -58,9 +61,7 @@ def all_shaped(elements: list[Any], kind: Any) -> list[Any]:
 
 
 def _converted(elements: list[Any], kind: Any) -> list[Any]:
-    if type(kind) is _STRUCT:
-        return cast("Any", msgspec.convert({"elements": elements}, kind)).elements
-    return msgspec.convert(elements, kind)
+    return msgspec.convert({"elements": elements}, kind).elements
 
 
 def from_first(elements: list[Any], found: list[Any]) -> list[Any]:

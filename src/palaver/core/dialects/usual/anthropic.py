@@ -12,7 +12,7 @@ import msgspec
 
 from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, argument_text, file_at, kept, listed, mapping, string
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import from_first
+from palaver.core.dialects.usual import Unusual, from_first
 from palaver.core.messages import Message, Role
 from palaver.core.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -27,10 +27,6 @@ _TEXT_FIELDS = frozenset("type text citations cache_control".split())
 _encode = msgspec.json.Encoder().encode
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, or a list of several, as far as all have a usual shape, then None."""
     found: list[Any] = []
@@ -39,14 +35,14 @@ def shapes(elements: list[Any]) -> list[Any]:
         for element in objects:
             content, role = element["content"], _SPEAKERS[element["role"]]
             if type(element) is not dict:
-                raise _Unusual
+                raise Unusual
             own_id = None if len(element) == 2 else _id(element)
             if type(content) is str:
                 found.append(Message(role, (Text(content),) if content else (), own_id))
                 continue
             blocks: list[Object] = content
             if type(blocks) is not list:
-                raise _Unusual
+                raise Unusual
             if len(blocks) == 1:
                 block = blocks[0]
                 kind = block["type"]
@@ -71,9 +67,9 @@ def _id(element: Object) -> str | None:
     """Its id, if it is usual; a message of that type without a reason to stop is somebody else's."""
     own_id = element.get("id")
     if not _FIELDS.issuperset(element) or (own_id is not None and type(own_id) is not str):
-        raise _Unusual
+        raise Unusual
     if "type" in element and (element["type"] != "message" or "stop_reason" not in element):
-        raise _Unusual
+        raise Unusual
     return own_id
 
 
@@ -85,11 +81,11 @@ def _messages(blocks: list[Object], role: Role, own_id: str | None) -> Message |
     for block in blocks:
         kind = block["type"]
         if type(block) is not dict:
-            raise _Unusual
+            raise Unusual
         if kind == "text":
             text = block["text"]
             if type(text) is not str or (len(block) != 2 and not _is_bare(block)):
-                raise _Unusual
+                raise Unusual
             if text:
                 parts.append(Text(text))
         elif kind == "tool_result":
@@ -116,7 +112,7 @@ def _messages(blocks: list[Object], role: Role, own_id: str | None) -> Message |
 def _result(block: Object) -> ToolResult:
     call_id, told = block["tool_use_id"], block.get("content")
     if type(call_id) is not str or type(block) is not dict:
-        raise _Unusual
+        raise Unusual
     failed = "is_error" in block and block["is_error"] is True
     return ToolResult(call_id, told if type(told) is str else output(told), failed)
 
@@ -124,7 +120,7 @@ def _result(block: Object) -> ToolResult:
 def _call(block: Object) -> ToolCall:
     call_id, name, given = block["id"], block["name"], block["input"]
     if not (type(call_id) is type(name) is str and type(block) is dict):
-        raise _Unusual
+        raise Unusual
     return ToolCall(call_id, name, _encode(given).decode() if type(given) in _OBJECT else argument_text(given))
 
 
@@ -141,16 +137,16 @@ def _seldom(block: Object, kind: Any) -> Part | None:
         title = string(block["title"]) if "title" in block else None
         part = file_from(source, title, "image/*" if kind == "image" else UNKNOWN_MEDIA)
         if part is None or type(source) is not dict:
-            raise _Unusual
+            raise Unusual
         return part
     if kind == "thinking":
         thought, signature = block["thinking"], block.get("signature")
         if type(thought) is not str or (signature is not None and type(signature) is not str):
-            raise _Unusual
+            raise Unusual
         return Reasoning(thought, signature or None) if thought or signature else None
     data = block["data"]
     if kind != "redacted_thinking" or type(data) is not str:
-        raise _Unusual
+        raise Unusual
     return Reasoning("", data) if data else None
 
 

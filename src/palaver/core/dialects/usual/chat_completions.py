@@ -9,7 +9,7 @@ from typing import Any
 
 from palaver.core.dialects.pieces import Object, file_at, first_of_each
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import from_first
+from palaver.core.dialects.usual import Unusual, from_first
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.core.recognition import Nobodys, is_nobodys
@@ -26,10 +26,6 @@ _ODD = frozenset(
 """What the long way looks at, and this one does not, unless it is null or empty."""
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, as far as all have a usual shape, then None."""
     found: list[Any] = []
@@ -39,7 +35,7 @@ def shapes(elements: list[Any]) -> list[Any]:
     try:
         for element in elements:
             if type(element) not in _OBJECT or len(element) > _MOST:
-                raise _Unusual
+                raise Unusual
             content = element.get("content")
             if len(element) == 2 and content is not None:  # Nothing but who and what, as most are.
                 parts = ((Text(content),) if content else ()) if type(content) is str else _parts(content)
@@ -72,14 +68,14 @@ def _message(element: Object) -> Message:
         elif key == "refusal":
             refusal = _text(value)
         elif key in _ODD and value != []:
-            raise _Unusual
+            raise Unusual
     written = element["role"]
     if written == "tool":
         if call_id is None or (type(content) is not str and content is not None):
-            raise _Unusual
+            raise Unusual
         return Message("tool", (ToolResult(call_id, content),), None, name)
     if call_id is not None or (content is _ABSENT and calls is None):
-        raise _Unusual
+        raise Unusual
     parts: tuple[Part, ...] = ((Text(content),) if content else ()) if type(content) is str else _parts(content)
     if calls or reasoning or refusal:
         before = (Reasoning(reasoning),) if reasoning else ()
@@ -94,7 +90,7 @@ def _sent(element: Object) -> Message:
     if type(text) is not str or not (
         _SENT_ODD.isdisjoint(element) or all(element.get(key) is None for key in _SENT_ODD)
     ):
-        raise _Unusual
+        raise Unusual
     return Message(_SPEAKERS[element["sender"]], (Text(text),) if text else (), own_id if type(own_id) is str else None)
 
 
@@ -106,7 +102,7 @@ _SENT_ODD = frozenset(
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise _Unusual
+        raise Unusual
     return value
 
 
@@ -114,12 +110,12 @@ def _parts(content: Any) -> tuple[Part, ...]:
     if content is None or content is _ABSENT:
         return ()
     if type(content) not in _LIST:
-        raise _Unusual
+        raise Unusual
     parts: list[Part] = []
     for piece in content:
         kind = piece["type"]
         if type(piece) not in _OBJECT or "source" in piece:
-            raise _Unusual
+            raise Unusual
         if kind == "text":
             if text := _text(piece["text"]):
                 parts.append(Text(text))
@@ -128,19 +124,19 @@ def _parts(content: Any) -> tuple[Part, ...]:
             detail = image.get("detail")
             parts.append(file_at(_text(image["url"]), "image/*", detail=None if detail is None else _text(detail)))
         else:
-            raise _Unusual
+            raise Unusual
     return tuple(parts)
 
 
 def _calls(items: Any) -> list[ToolCall]:
     if type(items) not in _LIST:
-        raise _Unusual
+        raise Unusual
     calls: list[ToolCall] = []
     for item in items:
         call = item.get("tool_call") or item  # OpenInference wraps it.
         function = call["function"]
         call_id, name, arguments = call["id"], function["name"], function["arguments"]
         if not call_id or not (type(call_id) is type(name) is type(arguments) is str):
-            raise _Unusual
+            raise Unusual
         calls.append(ToolCall(call_id, name, arguments))
     return calls if len(calls) < 2 else [*first_of_each(calls)]

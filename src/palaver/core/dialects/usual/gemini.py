@@ -12,7 +12,7 @@ from msgspec import Struct, json, structs
 
 from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, argument_text, file_at, kept, mapping
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import from_first
+from palaver.core.dialects.usual import Unusual, from_first
 from palaver.core.messages import Message, Role
 from palaver.core.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -52,26 +52,22 @@ class _Mixed(Struct, gc=False):
     said: list[Part | _Call | _Answer]
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Object]) -> list[Any]:
     """Of each its shape, as far as all have one, then None; a part that is nothing, and words of a tool's, are none."""
     found: list[Any] = []
     try:
         for element in elements:
             if type(element) is not dict or len(element) != 2:
-                raise _Unusual
+                raise Unusual
             parts: list[Object] = element["parts"]
             if type(parts) is not list:
-                raise _Unusual
+                raise Unusual
             role, part = ROLES[element["role"]], parts[0]
             if len(parts) == len(part) == 1 and type(part) is dict and role != "tool":  # As most are.
                 if "text" in part:
                     text = part["text"]
                     if type(text) is not str:
-                        raise _Unusual
+                        raise Unusual
                     found.append(Message(role, (Text(text),) if text else ()))
                 elif "functionCall" in part:
                     found.append(_call(role, part["functionCall"], 0))
@@ -91,12 +87,12 @@ def _shape(role: Role, parts: list[Any]) -> Message | _Call | _Answer | _Mixed:
     is_open = False
     for place, part in enumerate(parts):
         if type(part) not in _OBJECT:
-            raise _Unusual
+            raise Unusual
         text, size = part.get("text"), len(part)
         signature = None if size == 1 or (size == 2 and "thought" in part) else _signature(part)
         if text is not None:
             if type(text) is not str or role == "tool":
-                raise _Unusual
+                raise Unusual
             if size > 1 and part.get("thought") is True:
                 if text or signature:
                     said.append(Reasoning(text, signature))
@@ -106,7 +102,7 @@ def _shape(role: Role, parts: list[Any]) -> Message | _Call | _Answer | _Mixed:
             is_open = True
             continue
         elif role == "tool":
-            raise _Unusual
+            raise Unusual
         if signature:
             said.append(Reasoning("", signature))
         if text is not None:
@@ -129,20 +125,20 @@ def _either(part: Object, name: str, other: str) -> Any:
 
 def _text(value: Any) -> str | None:
     if value is not None and type(value) is not str:
-        raise _Unusual
+        raise Unusual
     return value
 
 
 def _signature(part: Object) -> str | None:
     """What signs a part of several fields, none of which makes it another's, or ours."""
     if "type" in part or part.get("partMetadata") is not None or part.get("part_metadata") is not None:
-        raise _Unusual
+        raise Unusual
     return _text(_either(part, "thoughtSignature", "thought_signature"))
 
 
 def _call(role: Role, call: Any, place: int) -> _Call:
     if type(call) not in _OBJECT or type(name := call["name"]) is not str:
-        raise _Unusual
+        raise Unusual
     args = call.get("args")
     arguments = _encode(args).decode() if type(args) in _OBJECT else argument_text(args)
     return _Call(role, _text(call["id"]) if "id" in call else None, name, arguments, place)
@@ -150,11 +146,11 @@ def _call(role: Role, call: Any, place: int) -> _Call:
 
 def _answer(answer: Any) -> _Answer:
     if type(answer) not in _OBJECT or type(name := answer["name"]) is not str or answer.get("parts"):
-        raise _Unusual
+        raise Unusual
     output, failed = answer.get("response"), False
     if type(output) not in _OBJECT:
         if type(output) not in _PLAIN:
-            raise _Unusual
+            raise Unusual
     elif len(output) == 1:
         output, failed = _told(output)
     if type(output) is not str and output is not None:
@@ -168,14 +164,14 @@ def _file(part: Object) -> File:
     inline = None if len(part) == 1 and "fileData" in part else _either(part, "inlineData", "inline_data")
     told = _either(part, "fileData", "file_data") if inline is None else inline
     if type(told) not in _OBJECT:
-        raise _Unusual
+        raise Unusual
     if (media_type := told.get("mimeType")) is None:
         media_type = told.get("mime_type")
     if (filename := told.get("displayName")) is None:
         filename = told.get("display_name")
     place = _either(told, "fileUri", "file_uri") if inline is None else told["data"]
     if type(place) is not str or type(media_type) not in _MAYBE_TEXT or type(filename) not in _MAYBE_TEXT:
-        raise _Unusual
+        raise Unusual
     if inline is None:
         return file_elsewhere(place, media_type, filename)
     return File(media_type or UNKNOWN_MEDIA, None, place, None, filename)

@@ -14,7 +14,7 @@ import msgspec
 
 from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, argument_text, file_at, kept
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import from_first
+from palaver.core.dialects.usual import Unusual, from_first
 from palaver.core.messages import Message
 from palaver.core.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -33,10 +33,6 @@ _PLACES: Mapping[Any, str] = {"blob": "content", "uri": "uri", "file": "file_id"
 """Where a file is told of, by the type of its part."""
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, as far as all have a usual shape, then None."""
     found: list[Any] = []
@@ -44,10 +40,10 @@ def shapes(elements: list[Any]) -> list[Any]:
     try:
         for element in elements:
             if type(element) is not dict:
-                raise _Unusual
+                raise Unusual
             parts: list[Object] = element["parts"]
             if type(parts) is not list:
-                raise _Unusual
+                raise Unusual
             part = parts[0]
             if (
                 len(parts) == 1
@@ -57,7 +53,7 @@ def shapes(elements: list[Any]) -> list[Any]:
                 and part["type"] == "text"
             ):  # Words and nothing else, as most are.
                 if type(text := part["content"]) is not str:
-                    raise _Unusual
+                    raise Unusual
                 found.append(Message(ROLES[element["role"]], (Text(text),)))
             else:
                 found.append(_shape(element, parts))
@@ -71,16 +67,16 @@ def _shape(element: Object, parts: list[Object]) -> Message | list[Message]:
     if len(element) > 2:
         own_id, name = element.get("id"), element.get("name")
         if not (_is_given(own_id) and _is_given(name) and _MESSAGE.issuperset(element)):
-            raise _Unusual
+            raise Unusual
     role, linked = ROLES[element["role"]], 0
     said: list[Part] = []
     for part in parts:
         if type(part) is not dict:
-            raise _Unusual
+            raise Unusual
         kind = part["type"]
         if len(part) == 2 and (kind == "text" or kind == "reasoning"):  # noqa: PLR1714 - a tuple costs more
             if type(text := part["content"]) is not str:
-                raise _Unusual
+                raise Unusual
             said.append(Text(text) if kind == "text" else Reasoning(text))
         elif kind == "tool_call":
             said.append(call := _call(part))
@@ -101,7 +97,7 @@ def _is_given(value: Any) -> bool:
 def _call(part: Object) -> ToolCall:
     call_id, name, arguments = part.get("id"), part["name"], part.get("arguments")
     if type(name) is not str or not (type(call_id) is str or call_id is None) or not _CALL.issuperset(part):
-        raise _Unusual
+        raise Unusual
     written = _encode(arguments).decode() if type(arguments) is dict else argument_text(arguments)
     return ToolCall(call_id or "", name, written)
 
@@ -109,13 +105,13 @@ def _call(part: Object) -> ToolCall:
 def _result(part: Object) -> ToolResult:
     call_id, told, ours = part.get("id"), part.get("response"), part.get("palaver")
     if not (type(call_id) is str or call_id is None) or not _RESULT.issuperset(part):
-        raise _Unusual
+        raise Unusual
     if type(told) is not str and (type(told) is not dict or len(_encode(told)) > _SMALL):
         told = output(told, part.get("result"))
     if ours is None:
         return ToolResult(call_id or "", told)
     if type(ours) is not dict or len(cast("Object", ours)) != 1 or ours["is_error"] is not True:
-        raise _Unusual
+        raise Unusual
     return ToolResult(call_id or "", told, True)
 
 
@@ -123,16 +119,16 @@ def _file(part: Object, kind: Any) -> File:
     place = _PLACES[kind]
     held, told, modality = part[place], part.get("mime_type"), part.get("modality")
     if type(held) is not str or not (_is_given(told) and _is_given(modality)):
-        raise _Unusual
+        raise Unusual
     if len(part) != 2 + ("mime_type" in part) + ("modality" in part):
-        raise _Unusual
+        raise Unusual
     told = media_type(told, modality)
     if place == "uri":
         return file_of(held, told)
     if place == "content":
         return File(told or UNKNOWN_MEDIA, None, held)
     if modality is None:
-        raise _Unusual  # It would be one of ours.
+        raise Unusual  # It would be one of ours.
     return File(told or UNKNOWN_MEDIA, None, None, held)
 
 

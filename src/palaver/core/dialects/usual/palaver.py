@@ -11,6 +11,7 @@ import msgspec
 
 from palaver.core.dialects.pieces import Object, kept
 from palaver.core.dialects.roles import ROLES
+from palaver.core.dialects.usual import Unusual
 from palaver.core.messages import NOTHING, Message, Role
 from palaver.core.parts import Data, File, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -25,10 +26,6 @@ class _Any(msgspec.Struct, gc=False):
     part: Part
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its message, None for the first that has another shape, and unseen for all that stand behind it."""
     found: list[Any] = []
@@ -36,14 +33,14 @@ def shapes(elements: list[Any]) -> list[Any]:
     try:
         for element in elements:
             if type(element) is not dict:
-                raise _Unusual
+                raise Unusual
             parts: list[Object] = element["parts"]
             if type(parts) is not list:
-                raise _Unusual
+                raise Unusual
             part = parts[0]
             if len(parts) == 1 and type(part) is dict and len(part) == 2 and part["type"] == "text":  # As most are.
                 if type(text := part["text"]) is not str:
-                    raise _Unusual
+                    raise Unusual
                 said = (Text(text),)
             else:
                 said = (_part(part),) if len(parts) == 1 else tuple([_part(part) for part in parts])
@@ -67,12 +64,12 @@ def _message(element: Object, role: Role, said: tuple[Part, ...]) -> Message:
         and _ODD.isdisjoint(element)
     ):
         return Message(role, said, own_id, name, metadata)
-    raise _Unusual
+    raise Unusual
 
 
 def _part(part: Object) -> Part:
     if type(part) is not dict:
-        raise _Unusual
+        raise Unusual
     kind = part["type"]
     if kind == "text" and len(part) == 2:
         if type(text := part["text"]) is str:
@@ -94,7 +91,7 @@ def _part(part: Object) -> Part:
             return File(media_type, url)
     else:
         return _other(part)
-    raise _Unusual
+    raise Unusual
 
 
 def _kept(value: Any) -> Any:
@@ -105,7 +102,7 @@ def _kept(value: Any) -> Any:
 def _other(part: Object) -> Part:
     """What its type makes of it; nothing of a UI message's, which may have more of ours in there."""
     if type(part["type"]) is not str or "providerMetadata" in part:
-        raise _Unusual
+        raise Unusual
     read = msgspec.convert({"part": part}, _Any).part
     if type(read) is Data and type(read.value) is not str:
         read = Data(read.name, _kept(read.value))

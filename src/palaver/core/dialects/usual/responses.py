@@ -10,7 +10,7 @@ from typing import Any
 from palaver.core.dialects.pieces import Object, file_at, integer, kept
 from palaver.core.dialects.responses_content import RAW, attached
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual import from_first
+from palaver.core.dialects.usual import Unusual, from_first
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Annotation, Data, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
@@ -40,10 +40,6 @@ _CITED = frozenset("type url title start_index end_index".split())
 _CITED_FILE = frozenset("type file_id filename index".split())
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each what it says, as far as all have a usual shape, then None; nothing where nothing is certain."""
     found: list[Any] = []
@@ -52,7 +48,7 @@ def shapes(elements: list[Any]) -> list[Any]:
     try:
         for element in objects:
             if type(element) is not dict:
-                raise _Unusual
+                raise Unusual
             kind = element.get("type")
             if kind == "message":
                 content: list[Object] = element["content"]
@@ -75,7 +71,7 @@ def shapes(elements: list[Any]) -> list[Any]:
             elif kind == "function_call":
                 call_id, name, arguments = element["call_id"], element["name"], element["arguments"]
                 if not (type(call_id) is type(name) is type(arguments) is str and _CALL.issuperset(element)):
-                    raise _Unusual
+                    raise Unusual
                 found.append(ToolCall(call_id, name, arguments))
                 certain = True
             elif kind == "function_call_output":
@@ -118,7 +114,7 @@ def _untyped(element: Object) -> Said:
         return (message,) if role == "assistant" else message
     parts = [_own(piece) for piece in _listed(content)]
     if not parts or None in parts:
-        raise _Unusual
+        raise Unusual
     return Message(role, tuple([part for part in parts if part is not None]), own_id, name)
 
 
@@ -137,7 +133,7 @@ def _kept(element: Object, kind: str) -> Data:
     _text(element["id"])
     for key in _TELLING:
         if element.get(key) is not None:
-            raise _Unusual
+            raise Unusual
     return Data(f"{RAW}{kind}", kept(element))
 
 
@@ -151,7 +147,7 @@ def _seldom(element: Object, kind: Any) -> Said:
     if kind == "palaver:data":
         _check(element, _DATA)
         return Data(_text(element["name"]), kept(element.get("value")))
-    raise _Unusual
+    raise Unusual
 
 
 # What a message holds
@@ -161,11 +157,11 @@ def _own(piece: Object) -> Part | None:
     """What is found in this dialect only; None for anything else."""
     kind = piece["type"]
     if type(piece) is not dict:
-        raise _Unusual
+        raise Unusual
     if kind == "input_text" or kind == "output_text":  # noqa: PLR1714 - a tuple costs more
         text, notes = _text(piece["text"]), piece.get("annotations")
         if not text:
-            raise _Unusual  # It is left out.
+            raise Unusual  # It is left out.
         return Text(text, tuple([_noted(note) for note in _listed(notes)])) if notes else Text(text)
     if kind == "input_image":
         _check(piece, _IMAGE)
@@ -183,7 +179,7 @@ def _shared(piece: Object) -> Part:
         return Text(text)
     if kind == "refusal" and len(piece) == 2:
         return Refusal(_text(piece["refusal"]))
-    raise _Unusual
+    raise Unusual
 
 
 def _noted(note: Object) -> Annotation:
@@ -193,7 +189,7 @@ def _noted(note: Object) -> Annotation:
         start, end = integer(note.get("start_index")), integer(note.get("end_index"))
         return Annotation("url", _maybe(note.get("title")) or None, _text(note["url"]), None, start, end)
     if kind != "file_citation":
-        raise _Unusual
+        raise Unusual
     _check(note, _CITED_FILE)
     title, file_id = _maybe(note.get("filename")), _text(note["file_id"])
     return Annotation("file", title or None, None, file_id or None, integer(note.get("index")))
@@ -204,28 +200,28 @@ def _noted(note: Object) -> Annotation:
 
 def _check(fields: Object, usual: frozenset[str]) -> None:
     if not usual.issuperset(fields):
-        raise _Unusual
+        raise Unusual
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise _Unusual
+        raise Unusual
     return value
 
 
 def _maybe(value: Any) -> str | None:
     if value is not None and type(value) is not str:
-        raise _Unusual
+        raise Unusual
     return value
 
 
 def _object(value: Object) -> Object:
     if type(value) is not dict:
-        raise _Unusual
+        raise Unusual
     return value
 
 
 def _listed(value: list[Any]) -> list[Any]:
     if type(value) is not list:
-        raise _Unusual
+        raise Unusual
     return value

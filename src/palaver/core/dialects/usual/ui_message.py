@@ -13,6 +13,7 @@ import msgspec
 from palaver.core.dialects.pieces import Object, kept
 from palaver.core.dialects.roles import ROLES
 from palaver.core.dialects.ui_message_content import CALLS, data, file, spoken, tool
+from palaver.core.dialects.usual import Unusual
 from palaver.core.messages import NOTHING, Message, Role
 from palaver.core.parts import Data, File, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -29,10 +30,6 @@ _OTHERS = frozenset("call_id encrypted media_type file_id modality".split())
 """Fields of our own parts and of OpenTelemetry's: what has one may be theirs."""
 
 
-class _Unusual(Exception):
-    """It is to be read the long way."""
-
-
 def shapes(elements: list[Any]) -> list[Any]:
     """Of each its messages, None for the first that has another shape, and unseen for all that stand behind it."""
     found: list[Any] = []
@@ -40,13 +37,13 @@ def shapes(elements: list[Any]) -> list[Any]:
     try:
         for element in elements:
             if type(element) is not dict:
-                raise _Unusual
+                raise Unusual
             parts: list[Object] = element["parts"]
             if type(parts) is not list:
-                raise _Unusual
+                raise Unusual
             last = parts[-1]
             if type(last) is not dict:
-                raise _Unusual
+                raise Unusual
             role = ROLES[element["role"]]
             if (
                 last["type"] == "text"
@@ -54,7 +51,7 @@ def shapes(elements: list[Any]) -> list[Any]:
                 and (len(last) == 2 or (len(last) == 3 and "state" in last))
             ):  # Words and nothing else, as in most.
                 if type(text := last["text"]) is not str:
-                    raise _Unusual
+                    raise Unusual
                 if len(element) == 3 and type(own_id := element.get("id")) is str:
                     found.append(Message(role, (Text(text),), own_id))
                 else:
@@ -78,7 +75,7 @@ def _beside(element: Object) -> tuple[str | None, str | None, dict[str, Any]]:
         and _ODD.isdisjoint(element)
     ):
         return own_id, name, kept({**metadata}) if metadata else NOTHING
-    raise _Unusual
+    raise Unusual
 
 
 def _cut(
@@ -91,7 +88,7 @@ def _cut(
     results: list[Message] = []
     for part in parts:
         if type(part) is not dict or type(kind := part["type"]) is not str:
-            raise _Unusual
+            raise Unusual
         new: Part | None = None
         if kind == "step-start":
             if not said:
@@ -101,7 +98,7 @@ def _cut(
         elif "toolCallId" in part and (kind[:5] == "tool-" or kind == "dynamic-tool"):
             call_id, called, given = part["toolCallId"], part.get("toolName"), part.get("input")
             if kind in _SHARED or not call_id or type(call_id) is not str or call_id in calls:
-                raise _Unusual
+                raise Unusual
             calls[call_id] = True
             if (
                 type(given) is dict
@@ -118,13 +115,13 @@ def _cut(
             else:
                 call, outcome = tool(part, kind, "")
                 if type(outcome) is Data:
-                    raise _Unusual
+                    raise Unusual
                 said.append(call)
                 if outcome is not None:
                     results.append(Message("tool", (outcome,)))
             continue
         elif (new := _said(part, kind)) is None:
-            raise _Unusual
+            raise Unusual
         if said and (new is None or results):
             messages.append(Message(role, tuple(said), own_id, name, metadata))
             messages += results
@@ -135,7 +132,7 @@ def _cut(
         messages.append(Message(role, tuple(said), own_id, name, metadata))
         messages += results
     if not messages:
-        raise _Unusual
+        raise Unusual
     return messages
 
 
