@@ -34,6 +34,13 @@ _LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
 _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
 
 _TELLING = frozenset(("type", "parts", "content"))
+_COMMON = ("text", "image_url")
+_OF_RESPONSES = ("input_text", "output_text")
+_OF_GEMINI_OR_UI = (None, "text")
+_LANGCHAIN: "Verdict" = ("langchain", True)
+_RESPONSES: "Verdict" = ("responses", True)
+_GEMINI: "Verdict" = ("gemini", True)
+_UI_MESSAGE: "Verdict" = ("ui-message", True)
 _PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) for known in (True, False)}
 
 
@@ -98,21 +105,53 @@ Verdict = tuple[Dialect, bool]
 
 def quick_look(element: Any) -> Verdict | None:
     """What `judge` says of the plainest elements there are; None for any other."""
-    if type(element) not in _OBJECT or "type" in element:
+    if type(element) not in _OBJECT:
         return None
-    role, parts = element.get("role"), element.get("parts")
+    role, content = element.get("role"), element.get("content")
+    if role is None:
+        return _LANGCHAIN if type(content) is str and _is_plainly_langchain(element) else None
     if type(role) is not str or role not in KNOWN_ROLES:
         return None
+    if "type" in element:
+        return _RESPONSES if _kind(element) == "message" and _begins(content, _OF_RESPONSES) else None
+    parts = element.get("parts")
     if parts is None:
-        return _PLAIN[True] if type(element.get("content")) is str else None
-    if type(parts) not in _LIST or len(parts) != 1 or type(parts[0]) not in _OBJECT:
+        return _PLAIN[True] if type(content) is str or (content and are_common(content)) else None
+    if not _begins(parts, _OF_GEMINI_OR_UI):
         return None
     part = parts[0]
-    if type(part.get("text")) is not str:
-        return None
     if "type" not in part:
-        return "gemini", True
-    return ("ui-message", True) if part["type"] == "text" and len(part) == 2 else None
+        return _GEMINI if type(part.get("text")) is str else None
+    return _UI_MESSAGE if len(parts) == 1 and len(part) == 2 and type(part.get("text")) is str else None
+
+
+def are_common(parts: Any) -> bool:
+    """Are they nothing but text and images, as Chat Completions has them?"""
+    if type(parts) not in _LIST:
+        return False
+    for part in parts:
+        kind = part.get("type") if type(part) in _OBJECT else None
+        if type(kind) is not str or kind not in _COMMON or "source" in part:
+            return False
+    return True
+
+
+def _begins(parts: Any, kinds: tuple[str | None, ...]) -> bool:
+    """Is it a list of objects, the first of such a kind?"""
+    if type(parts) not in _LIST or not parts:
+        return False
+    for part in parts:
+        if type(part) not in _OBJECT:
+            return False
+    kind = parts[0].get("type")
+    return (kind is None or type(kind) is str) and kind in kinds
+
+
+def _is_plainly_langchain(element: Object) -> bool:
+    kind = _kind(element)
+    if "role" in element or "sender" in element or "author" in element:
+        return False
+    return kind == "human" or kind == "ai" or (kind == "system" and type(element.get("additional_kwargs")) is dict)  # noqa: PLR1714 - a tuple costs more
 
 
 def judge(element: Object | None) -> Verdict | None:

@@ -10,11 +10,20 @@ from typing import Any
 
 import msgspec
 
-from palaver.core.elements import DIALECTS, Dialect, actor, inside, is_known, judge, quick_look, says_something
-from palaver.core.kinds import Object, honest, is_list, items, plain
+from palaver.core.elements import (
+    DIALECTS,
+    Dialect,
+    actor,
+    are_common,
+    inside,
+    is_known,
+    judge,
+    quick_look,
+    says_something,
+)
+from palaver.core.kinds import honest, is_list, items, plain
 
 _OBJECT, _LIST = (dict,), (list,)
-_COMMON = ("text", "image_url")
 _TELL_LITTLE = ("chat-completions", "ui-message")
 
 
@@ -40,9 +49,9 @@ def is_nobodys(element: object) -> bool:
 
 
 Shapes = Mapping[Dialect, Callable[[list[Any]], list[Any]]]
-"""By dialect, what tells of each element at once what it certainly is there, to be read from; None for one to judge.
-Plain text, written as in Chat Completions, a dialect may take along: hardly a list is without. Raises Nobodys where it
-comes upon what is no message."""
+"""By dialect, what tells of each element at once what it certainly is there, to be read from; None for the first that
+is to be judged, and for all after it. Plain text, written as in Chat Completions, a dialect may take along: hardly a
+list is without. Raises Nobodys where it comes upon what is no message."""
 
 
 def is_chat_messages(value: object) -> bool:
@@ -92,10 +101,10 @@ def stretches(value: object, shapes: Shapes | None = None) -> list[Stretch] | No
 
 
 def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
-    elements: list[Any] = items(value) if is_list(value) else [value]
+    elements: Any = value if type(value) in _LIST else items(value) if is_list(value) else [value]
     if not elements:
         return None
-    first: Object | None = elements[0] if type(elements[0]) in _OBJECT else plain(elements[0])
+    first: Any = elements[0] if type(elements[0]) in _OBJECT else plain(elements[0])
     guess = quick_look(first) or judge(first)
     if guess is None and (guess := judge(inside(first))) is not None:
         elements = [_out(element) for element in elements]
@@ -105,12 +114,12 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     if shapes is not None:
         if dialect in _TELL_LITTLE:  # Plain text is written alike by others: the next ones may tell more.
             for element in elements[1:3]:
-                near = None if _is_plain(element) else judge(plain(element))
+                near = None if _is_plain(element) else quick_look(element) or judge(plain(element))
                 if near is not None and near[0] != dialect and DIALECTS.index(near[0]) < DIALECTS.index(dialect):
                     dialect = near[0]
                     break
         seen = shapes[dialect](elements)
-        if seen and all(seen):
+        if seen and seen[-1] is not None:  # Then all have one.
             return [Stretch(dialect, elements, 0, seen)]
         return _cut(elements, dialect, shapes, seen)
     return _cut(elements, dialect, None, [])
@@ -125,27 +134,18 @@ def _is_plain(element: Any) -> bool:
     content = element.get("content")
     if content is None:
         return "tool_calls" in element or "sender" in element
-    return type(content) is str or _are_common(content)
-
-
-def _are_common(parts: Any) -> bool:
-    if type(parts) not in _LIST:
-        return False
-    for part in parts:  # noqa: SIM110 - a generator costs more
-        if type(part) not in _OBJECT or part.get("type") not in _COMMON or "source" in part:
-            return False
-    return True
+    return type(content) is str or are_common(content)
 
 
 def _are_words(parts: Any) -> bool:
-    """Is it nothing but text, or a step of a UI message's?"""
+    """Is it nothing but text, or certainly a UI message's?"""
     if type(parts) not in _LIST:
         return False
     for part in parts:
         if type(part) not in _OBJECT:
             return False
         kind = part.get("type")
-        if kind == "step-start":
+        if kind == "step-start" or "state" in part:
             return True
         if kind != "text" or len(part) != 2 or "text" not in part:
             return False

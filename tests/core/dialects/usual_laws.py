@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from palaver.core import dialects
-from palaver.core.elements import Dialect
+from palaver.core.elements import Dialect, judge, quick_look
+from palaver.core.kinds import plain
 from palaver.core.recognition import Nobodys, Stretch, dialect_of, name_of, stretches
 
 ODD: list[Any] = [None, True, 0, 1.5, "", "x", "ai", "\ud800", [], {}, [1], ["x"], {"x": 1}, [{"type": "text"}]]
@@ -62,6 +63,8 @@ def assert_both_ways_agree(dialect: Dialect, elements: list[Any]) -> None:
     assert [dialect_of([element]) for element, shape in zip(elements, shapes, strict=False) if shape] == [
         dialect for shape in shapes if shape
     ]
+    assert all(shapes[: len(shapes) - shapes.count(None)]), "None is said only of the last ones"
+    assert all(quick_look(element) in (None, judge(plain(element))) for element in elements)
     assert readable.read(elements, 3, shapes) == readable.read(elements, 3)
     assert (recognised is None, (recognised and name_of(recognised))) == (judged is None, (judged and name_of(judged)))
     assert _elements(recognised or []) == _elements(judged or [])

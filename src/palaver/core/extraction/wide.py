@@ -97,7 +97,10 @@ class _Search:
             found: Any = get(value, key)
             if type(found) in _LEAVES or (type(found) is str and not _may_open(found)):
                 continue
-            if self._under(key, found, (path, depth, hops, holders), side):
+            if type(found) in _LIST and len(found) > 1 and key != "contents":  # As most are.
+                if self._take(found, (*path, key), side or SIDES.get(key)):
+                    return True
+            elif self._under(key, found, (path, depth, hops, holders), side):
                 return True
         for steps in wrappers:  # 4
             inner, key, inner_holders = get(value, steps[0]), steps[0], holders
