@@ -20,12 +20,12 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench web faults lock clean help
+.PHONY: demo test check bench web faults postgres lock clean help
 
 demo: $(VENV)/installed ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
 
-test: check $(CLIENTS)/installed ## All checks, then all tests, with coverage
+test: check $(CLIENTS)/installed postgres ## All checks, then all tests, with coverage
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
@@ -43,8 +43,11 @@ bench: $(VENV)/dev $(VENV)/installed ## Print the table of figures that README s
 web: ## Build the web page
 	@echo "There is no web page to build yet."
 
-faults: $(VENV)/dev $(VENV)/installed ## The fault tests in full (make test samples them)
+faults: $(VENV)/dev $(VENV)/installed postgres ## The fault tests in full (make test samples them)
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
+
+postgres: $(VENV)/dev ## Make sure that there is a PostgreSQL for the tests (as root on Debian: install it)
+	@$(BIN)/python -m tests.postgres install
 
 lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (ARGS=--upgrade for newer versions)
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt

@@ -1,9 +1,18 @@
 """What every test shares: async tests run on asyncio, and Hypothesis looks moderately hard."""
 
 import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+    from tests.postgres import Postgres
+
+os.environ["PALAVER_DB"] = "sqlite://"  # Whatever a test starts keeps nothing, and nothing of this user's is touched.
 
 settings.register_profile("palaver", max_examples=80, deadline=None, print_blob=True)
 settings.register_profile("palaver-ci", settings.get_profile("palaver"), derandomize=True)
@@ -13,3 +22,42 @@ settings.load_profile("palaver-ci" if os.environ.get("CI") else "palaver")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[Postgres]":
+    """A PostgreSQL server of this session's own, started for the first test that asks for it."""
+    # Here, so that only those who need it wait for psycopg.
+    from tests.postgres import Postgres, Unavailable
+
+    try:
+        server = Postgres()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: "Postgres") -> Iterator[str]:
+    """The address of an empty PostgreSQL database, which goes with the test."""
+    url = postgres.create()
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture(params=["memory", "file", "postgresql"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIterator[Database]":
+    """A new, empty database of each kind: whatever is asked of one is asked of all of them."""
+    from palaver.storage.database import MEMORY, open_database
+
+    match request.param:
+        case "memory":
+            url = MEMORY
+        case "file":
+            url = str(tmp_path / "palaver.db")
+        case _:
+            url = request.getfixturevalue("postgres_url")
+    opened = open_database(url)
+    yield opened
+    await opened.close()
