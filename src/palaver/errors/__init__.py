@@ -18,14 +18,19 @@ Which HTTP status a code means is decided in one place, server/status.py; nothin
     │   ├── InvalidSessionId        UnknownCall            NotFound               WorkflowNotFound
     │   ├── RunNotFound             MethodNotAllowed       NotAcceptable          UnsupportedMediaType
     │   ├── RequestTimeout          TooLarge               WrongHost              ForeignOrigin
-    │   ├── NotImplementedYet
+    │   ├── Unauthorized            MissingScope           RateLimited            NameTaken
+    │   ├── NotImplementedYet       NotCancellable         StillRunning           ConversationLocked
+    │   ├── HistoryConflict         StaleBase              IdempotencyMismatch
+    │   ├── ObjectNotFound          something stored that is not there, or is another project's
+    │   │   ├── ResponseNotFound    ConversationNotFound   ItemNotFound
+    │   │   └── ThreadNotFound      ApprovalNotFound
     │   ├── FaultyCall              several of the next kind, together
     │   └── CallFault               one thing that the workflow cannot take
     │       ├── MissingInput        UnknownInput           InvalidInput
     │       └── InvalidMessages     UnknownParameter       InvalidParameter
     ├── RunError                    why a run ended badly
     │   ├── WorkflowFailed          BadStream              TooManyEvents          TooMuchOutput
-    │   ├── RunTimeout              ShuttingDown           Overloaded
+    │   ├── RunTimeout              ShuttingDown           Overloaded             DiskFull
     │   └── UpstreamFailed          UpstreamTimeout
     └── DiscoveryError              a stranger's URL could not be understood
         └── NotDiscovered           DiscoveryRefused       UrlRefused
@@ -52,10 +57,15 @@ from palaver.errors.declarations import (
     TargetNotFound,
 )
 from palaver.errors.requests import (
+    ApprovalNotFound,
     CallFault,
     ConflictingFields,
+    ConversationLocked,
+    ConversationNotFound,
     FaultyCall,
     ForeignOrigin,
+    HistoryConflict,
+    IdempotencyMismatch,
     InvalidBody,
     InvalidInput,
     InvalidJson,
@@ -64,17 +74,28 @@ from palaver.errors.requests import (
     InvalidSessionId,
     InvalidType,
     InvalidValue,
+    ItemNotFound,
     MethodNotAllowed,
     MisplacedField,
     MissingInput,
+    MissingScope,
+    NameTaken,
     NotAcceptable,
+    NotCancellable,
     NotFound,
     NotImplementedYet,
+    ObjectNotFound,
+    RateLimited,
     RequestError,
     RequestTimeout,
+    ResponseNotFound,
     RunNotFound,
+    StaleBase,
+    StillRunning,
+    ThreadNotFound,
     TooDeep,
     TooLarge,
+    Unauthorized,
     UnknownCall,
     UnknownInput,
     UnknownParameter,
@@ -87,6 +108,7 @@ from palaver.errors.runs import (
     BadStream,
     DiscoveryError,
     DiscoveryRefused,
+    DiskFull,
     NotDiscovered,
     Overloaded,
     RunError,
@@ -101,18 +123,24 @@ from palaver.errors.runs import (
 )
 
 __all__ = [
+    "ApprovalNotFound",
     "BadStream",
     "CallFault",
     "ChatWithoutMessages",
     "ConflictingFields",
     "ContradictoryFlags",
+    "ConversationLocked",
+    "ConversationNotFound",
     "DeclarationError",
     "DiscoveryError",
     "DiscoveryRefused",
+    "DiskFull",
     "DuplicateName",
     "Failure",
     "FaultyCall",
     "ForeignOrigin",
+    "HistoryConflict",
+    "IdempotencyMismatch",
     "InvalidBody",
     "InvalidFlag",
     "InvalidInput",
@@ -124,32 +152,43 @@ __all__ = [
     "InvalidSessionId",
     "InvalidType",
     "InvalidValue",
+    "ItemNotFound",
     "LoadError",
     "LoadFailed",
     "MethodNotAllowed",
     "MisplacedField",
     "MissingInput",
+    "MissingScope",
+    "NameTaken",
     "NotAWorkflow",
     "NotAcceptable",
+    "NotCancellable",
     "NotDiscovered",
     "NotFound",
     "NotImplementedYet",
     "NothingFound",
+    "ObjectNotFound",
     "Overloaded",
     "PalaverError",
+    "RateLimited",
     "RequestError",
     "RequestTimeout",
     "ReservedName",
+    "ResponseNotFound",
     "RunError",
     "RunNotFound",
     "RunTimeout",
     "SettingsError",
     "ShuttingDown",
+    "StaleBase",
+    "StillRunning",
     "TargetNotFound",
+    "ThreadNotFound",
     "TooDeep",
     "TooLarge",
     "TooManyEvents",
     "TooMuchOutput",
+    "Unauthorized",
     "UnknownCall",
     "UnknownInput",
     "UnknownParameter",

@@ -1,7 +1,7 @@
 """What is wrong with a request."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from palaver.errors.base import PalaverError
 
@@ -111,9 +111,10 @@ class MethodNotAllowed(RequestError):
 
     code = "method_not_allowed"
 
-    def __init__(self, method: str, path: str, *, allowed: Collection[str]) -> None:
+    def __init__(self, method: str, path: str, *, allowed: Collection[str], reason: str = "") -> None:
         self.allowed = sorted(allowed)
-        super().__init__(f"{method} is not allowed on {path}. Use {' or '.join(self.allowed)}.")
+        use = f"Use {' or '.join(self.allowed)}."
+        super().__init__(f"{method} is not allowed on {path}. {reason or use}")
 
 
 class NotAcceptable(RequestError):
@@ -208,3 +209,124 @@ class FaultyCall(RequestError):
         self.faults = tuple(faults[: self.MOST])
         super().__init__(faults[0].message, pointer=faults[0].pointer)
         self.code = faults[0].code
+
+
+class ObjectNotFound(NotFound):
+    """An object that is not there, or is another project's: nobody is told which."""
+
+    word: ClassVar[str] = "object"
+
+    def __init__(self, name: str, *, pointer: str | None = None) -> None:
+        super().__init__(f"There is no {self.word} {name[:80]!r}.", pointer=pointer)
+
+
+class ResponseNotFound(ObjectNotFound):
+    """No stored response has this id."""
+
+    code = "response_not_found"
+    word = "stored response"
+
+
+class ConversationNotFound(ObjectNotFound):
+    """No conversation has this id."""
+
+    code = "conversation_not_found"
+    word = "conversation"
+
+
+class ItemNotFound(ObjectNotFound):
+    """No stored item has this id."""
+
+    code = "item_not_found"
+    word = "stored item"
+
+
+class ThreadNotFound(ObjectNotFound):
+    """No thread has this id."""
+
+    code = "thread_not_found"
+    word = "thread"
+
+
+class ApprovalNotFound(ObjectNotFound):
+    """Nothing of this id waits for an approval."""
+
+    code = "approval_not_found"
+    word = "pending approval"
+
+
+class NotCancellable(RequestError):
+    """It has ended, and not by being cancelled."""
+
+    code = "not_cancellable"
+
+
+class StillRunning(RequestError):
+    """A run must end first."""
+
+    code = "still_running"
+
+
+class ConversationLocked(RequestError):
+    """Another turn runs in this conversation."""
+
+    code = "conversation_locked"
+
+
+class HistoryConflict(RequestError):
+    """The history that was sent contradicts the stored one."""
+
+    code = "history_conflict"
+
+
+class Unauthorized(RequestError):
+    """No credential, or one that is not, or no longer, good. Nobody is told which."""
+
+    code = "unauthorized"
+
+    def __init__(self, message: str = "A valid key is needed: send authorization: Bearer plv_….") -> None:
+        super().__init__(message)
+
+
+class MissingScope(RequestError):
+    """The credential is good, but not for this."""
+
+    code = "missing_scope"
+
+    def __init__(self, scope: str, *, reason: str = "") -> None:
+        self.scope = scope
+        super().__init__(reason or f"This needs a key with the scope {scope}.", details={"scope": scope})
+
+
+class RateLimited(RequestError):
+    """More than a key, or an address, may ask for. `retry_after` is in whole seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class NameTaken(RequestError):
+    """Another one has this name."""
+
+    code = "name_taken"
+
+
+class StaleBase(RequestError):
+    """Made from a state that is no longer the current one. `by` tells what named it: the body's `base`, or an ETag."""
+
+    code = "stale_base"
+
+    def __init__(
+        self, message: str, *, by: Literal["base", "etag"] = "base", details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, details=details)
+        self.by = by
+
+
+class IdempotencyMismatch(RequestError):
+    """An Idempotency-Key that was used with another body."""
+
+    code = "idempotency_mismatch"

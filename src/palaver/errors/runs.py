@@ -46,9 +46,15 @@ class ShuttingDown(RunError):
 
 
 class Overloaded(RunError):
-    """The process has no room for another stream."""
+    """The process has no room for another stream, or its database cannot be reached."""
 
     code = "overloaded"
+
+
+class DiskFull(RunError):
+    """Nothing more can be written."""
+
+    code = "disk_full"
 
 
 class UpstreamFailed(RunError):

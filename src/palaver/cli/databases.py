@@ -1,0 +1,64 @@
+"""The option --db, and the database that it means: the same for every command that touches stored things."""
+
+import os
+import re
+import shlex
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from palaver.server.settings import read_settings
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+
+_PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def db_option(command: F) -> F:
+    """A command with the option: `def command(db: str | None)`."""
+    told = "A file, sqlite:///path or postgresql://host/name (palaver.db in your data folder)."
+    return click.option("--db", metavar="URL", help=told)(command)
+
+
+def url_of(db: str | None) -> str:
+    """The database that is meant: by the option, else by PALAVER_DB, else by palaver.toml, else this user's own."""
+    settings, _ = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
+    if settings.db:
+        return settings.db
+    from palaver.storage.places import default_path
+
+    return str(default_path())
+
+
+def opened(db: str | None) -> "Database":
+    """That database, brought up to date; whoever opens it closes it. A SettingsError says what cannot be."""
+    from palaver.storage.database import open_database  # Late: --help must not wait for SQLAlchemy.
+
+    return open_database(url_of(db))
+
+
+@asynccontextmanager
+async def using(db: str | None) -> AsyncGenerator["Database"]:
+    """The same, for as long as the block takes."""
+    database = opened(db)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def file_of(url: str) -> Path | None:
+    """The file that a database is in; None: a server has it."""
+    from palaver.storage.database import path_of
+
+    return None if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")) else path_of(url)
+
+
+def command_of_server(*words: str) -> str:
+    """A line for a shell, as PostgreSQL's programs take it; passwords of URLs are left out."""
+    return " ".join(shlex.quote(_PASSWORD.sub(r"\1\2", word).replace("+psycopg://", "://")) for word in words)

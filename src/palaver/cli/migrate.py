@@ -1,0 +1,100 @@
+"""palaver migrate: bring a database to the form that this Palaver knows."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, file_of, opened, url_of
+from palaver.errors import SettingsError
+from palaver.outbound import printable
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done, or what would be."""
+
+    database: str
+    before: str | None = msgspec.field(name="from")
+    """The form it had; null: there was none."""
+    to: str
+    changed: bool
+    copy: str | None = None
+    """Where it is kept as it was before."""
+
+
+@click.command()
+@db_option
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def command(db: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring the database to the form that this version of Palaver knows; a server does so by itself when it starts.
+
+    A file is copied before it is changed, and the copy is kept beside it. Of a database on a server, make a copy first.
+
+    \b
+    Examples:
+      palaver migrate
+      palaver migrate --dry-run
+      palaver migrate --db postgresql://palaver@db.example.org/palaver
+    """
+    url = url_of(db)
+    path = file_of(url)
+    told = _of_server(url, dry_run) if path is None else _of_file(path, dry_run)
+    click.echo(msgspec.json.encode(told).decode() if as_json else printable(_line(told, dry_run), 2000))
+
+
+def _of_file(path: Path, dry_run: bool) -> _Told:
+    from palaver.storage import locking, migrating
+    from palaver.storage.places import lock_path
+
+    state = migrating.state_of_file(path) if path.exists() else migrating.State(None, is_empty=True)
+    state.check(str(path))
+    copy = None
+    if not state.is_current and not dry_run:
+        if locking.is_held(lock_path(path)):
+            raise SettingsError(f"A server is at work on {path}: stop it first.")
+        if path.exists():
+            copy = migrating.upgraded(path)
+        else:
+            _make(str(path))
+    kept = None if copy is None else str(copy)
+    return _Told(
+        database=str(path),
+        before=state.version,
+        to=migrating.HEAD,
+        changed=not state.is_current and not dry_run,
+        copy=kept,
+    )
+
+
+def _of_server(url: str, dry_run: bool) -> _Told:
+    from palaver.storage import migrating
+    from palaver.storage.database import redacted
+    from palaver.storage.postgres import engine_at
+
+    place = redacted(url)
+    engine = engine_at(url)
+    try:
+        state = migrating.state_of_server(engine, place)
+        state.check(place)
+    finally:
+        engine.dispose()
+    if not state.is_current and not dry_run:
+        _make(url)
+    return _Told(database=place, before=state.version, to=migrating.HEAD, changed=not state.is_current and not dry_run)
+
+
+def _make(url: str) -> None:
+    """Opening is what brings one up to date."""
+    import asyncio
+
+    asyncio.run(opened(url).close())
+
+
+def _line(told: _Told, dry_run: bool) -> str:
+    if told.before == told.to:
+        return f"{told.database} is up to date (form {told.to})."
+    if told.before is None:
+        return f"{told.database} {'would be' if dry_run else 'was'} made, in form {told.to}."
+    done = f"{told.database} {'would be' if dry_run else 'was'} brought from form {told.before} to form {told.to}."
+    return done + (f" As it was before, it is kept as {told.copy}." if told.copy else "")

@@ -1,0 +1,45 @@
+"""palaver restore: a backup takes the place of a database."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from palaver.cli.databases import command_of_server, db_option, file_of, url_of
+from palaver.errors import SettingsError
+from palaver.outbound import printable
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@db_option
+@click.option("--force", is_flag=True, help="Do it although there is a database, which is set aside.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
+    """Bring back the backup in FILE, which `palaver backup` made. Nothing is overwritten.
+
+    Before anything is touched, the backup is looked at: its hashes, its form, its database. A database that is there is
+    kept beside the new one, under a name that says when. It is refused while a server is at work.
+
+    \b
+    Examples:
+      palaver restore palaver-2026-11-15.zip
+      palaver restore palaver-2026-11-15.zip --force --db /srv/palaver/palaver.db
+    """
+    from palaver.storage import archives
+
+    url = url_of(db)
+    path = file_of(url)
+    if path is None:
+        line = command_of_server("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
+        raise SettingsError(f"PostgreSQL has a program for that: {line}")
+    manifest = archives.read(file)
+    aside = [str(kept) for kept in archives.restore(file, path, replace=force, now=datetime.now(UTC))]
+    if as_json:
+        told = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": aside}
+        click.echo(msgspec.json.encode(told).decode())
+        return
+    made = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC, form {manifest.schema}"
+    kept = f" What was there before is kept as {' and '.join(aside)}." if aside else ""
+    click.echo(printable(f"{path} is as it was at {made}.{kept}", 2000))

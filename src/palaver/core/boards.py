@@ -1,0 +1,92 @@
+"""Boards: a saved grid. Its columns are workflows with parameters, its rows inputs; each cell is a thread or a run."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.variants import DEFAULT, read_reference
+from palaver.errors import InvalidValue, TooLarge
+
+Mode = Literal["chat", "single"]
+"""Each cell a thread of its own, or one run."""
+
+MOST_COLUMNS: Final = 8
+MOST_ROWS: Final[dict[Mode, int]] = {"chat": 50, "single": 1_000}
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a board, as JSON, without its cells."""
+LARGEST_LAYOUT: Final = 16 * 1024
+
+_Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$(?!\n)")]
+_Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=200)]
+
+
+class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers: a workflow, a variant of it, and over that what nobody has saved yet."""
+
+    id: _Id
+    workflow: _Line
+    variant: _Line = DEFAULT
+    parameters: dict[str, Any] = {}
+
+
+class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked: the inputs of all cells of the row."""
+
+    id: _Id
+    name: _Line = ""
+    inputs: dict[str, Any] = {}
+
+
+class FromTestset(msgspec.Struct, frozen=True):
+    """Where the rows came from."""
+
+    id: Annotated[str, msgspec.Meta(max_length=64)]
+    revision: int
+
+
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person makes of a board."""
+
+    name: _Line = ""
+    mode: Mode = "chat"
+    columns: tuple[BoardColumn, ...] = ()
+    rows: tuple[BoardRow, ...] = ()
+    testset: FromTestset | None = None
+    layout: dict[str, Any] = {}
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands where a row and a column meet: its thread in chat mode, its last run in single mode."""
+
+    row: str
+    column: str
+    thread: str | None = None
+    run: str | None = None
+
+
+def check(grid: Grid) -> Grid:
+    """The grid, if it is one that we keep."""
+    if len(grid.columns) > MOST_COLUMNS:
+        raise TooLarge(f"A board has at most {MOST_COLUMNS} columns.", pointer="/columns")
+    most = MOST_ROWS[grid.mode]
+    if len(grid.rows) > most:
+        raise TooLarge(f"A board in {grid.mode} mode has at most {most} rows.", pointer="/rows")
+    if len(jsons.encode(grid.layout)) > LARGEST_LAYOUT:
+        raise TooLarge(f"The layout is larger than {LARGEST_LAYOUT} bytes.", pointer="/layout")
+    if len(jsons.encode(grid)) > LARGEST:
+        raise TooLarge(f"The board is larger than {LARGEST} bytes.")
+    _check_ids("columns", [column.id for column in grid.columns])
+    _check_ids("rows", [row.id for row in grid.rows])
+    for place, column in enumerate(grid.columns):
+        read_reference(column.variant, pointer=f"/columns/{place}/variant")
+    return grid
+
+
+def _check_ids(kind: str, ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for place, one in enumerate(ids):
+        if one in seen:
+            raise InvalidValue(f"Two {kind} have the id {one!r}.", pointer=f"/{kind}/{place}/id")
+        seen.add(one)

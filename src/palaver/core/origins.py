@@ -1,0 +1,41 @@
+"""Where a run came from and where it belongs. Set by the server from the credential and the route, never by a body."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from palaver.core.messages import Message
+
+DEFAULT_PROJECT = "default"
+"""The one that is always there."""
+
+RunStatus = Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"]
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose run it is, how it was asked for, and what its answer joins."""
+
+    project: str = DEFAULT_PROJECT
+    key: str | None = None
+    """The id of the key that asked."""
+    protocol: str = ""
+    """The name of the protocol, and its own frozen note of how to answer: for whoever answers again, later."""
+    reading: Any = None
+    stored: bool = False
+    """May it be asked for again in the protocol that it was asked in?"""
+    background: bool = False
+    thread: str | None = None
+    """The conversation that its answer joins, below the message that it answers."""
+    answers: str | None = None
+    previous: str | None = None
+    """The run whose conversation it goes on with."""
+    board: str | None = None
+    variant: str | None = None
+    waited: bool = False
+    """Was it kept before it began? It waited in the background."""
+    said: tuple[Message, ...] | None = None
+    """What of the call's messages is kept with the run; None: all. The rest is kept elsewhere."""
+
+
+NOWHERE = Origin()
+"""Of a run that nobody asked for over a network."""

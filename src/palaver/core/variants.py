@@ -1,0 +1,132 @@
+"""Variants: named sets of parameters. How they are referred to, written to a file, and told apart."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core import jsons
+from palaver.core.structs import fitted
+from palaver.errors import InvalidParameter, InvalidValue, TooLarge
+
+DEFAULT = "default"
+"""The variant that the code itself makes. Nobody else can."""
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$(?!\n)"
+"""What a variant may be called; `$` alone would let a newline follow."""
+LARGEST = 256 * 1024
+"""Bytes of a variant's parameters, as JSON."""
+
+_REFERENCE = re.compile(
+    r"(?:(?P<workflow>[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?"
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})"
+    r"(?::(?P<version>[1-9][0-9]{0,8}))?"
+)
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """`short`, the newest version; `short:3`, that one; `tutor@short:3`, of that workflow."""
+
+    name: str
+    version: int | None = None
+    workflow: str | None = None
+
+    def __str__(self) -> str:
+        workflow = f"{self.workflow}@" if self.workflow is not None else ""
+        return f"{workflow}{self.name}{f':{self.version}' if self.version is not None else ''}"
+
+
+def read_reference(text: str, *, pointer: str | None = None) -> Reference:
+    """What a text refers to."""
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        raise InvalidParameter(
+            f"{text[:160]!r} does not name a variant: use name, name:3 or workflow@name:3.", pointer=pointer
+        )
+    version = found["version"]
+    return Reference(found["name"], int(version) if version else None, found["workflow"])
+
+
+# Differences
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One place where two values differ. A side that has nothing there has no key."""
+
+    path: str
+    before: Any | UnsetType = msgspec.field(default=UNSET, name="from")
+    after: Any | UnsetType = msgspec.field(default=UNSET, name="to")
+
+
+def changes(before: Any, after: Any, path: str = "") -> list[Change]:
+    """Where two JSON values differ, by JSON pointer; of lists, item by item."""
+    match before, after:
+        case dict(), dict():
+            sides = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+            return _inside(path, sides[0], sides[1])
+        case list(), list():
+            old, new = cast("list[Any]", before), cast("list[Any]", after)
+            return _inside(path, _numbered(old), _numbered(new))
+        case _:
+            return [] if is_same(before, after) else [Change(path, before, after)]
+
+
+def _inside(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    found: list[Change] = []
+    for key in (*before, *(key for key in after if key not in before)):
+        below = f"{path}/{jsons.escaped(key)}"
+        old, new = before.get(key, UNSET), after.get(key, UNSET)
+        found += [Change(below, old, new)] if UNSET in (old, new) else changes(old, new, below)
+    return found
+
+
+def _numbered(items: list[Any]) -> dict[str, Any]:
+    return {str(place): item for place, item in enumerate(items)}
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Are they the same JSON, whatever the order of keys? `1`, `1.0` and `true`, which Python calls equal, are not."""
+    return _ordered(one) == _ordered(other)
+
+
+def _ordered(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
+
+
+# Files
+
+
+class VariantFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant in a file of its own, to be kept beside the code."""
+
+    description: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=4_000)] = ""
+    name: Annotated[str, msgspec.Meta(pattern=NAME)]
+    palaver: Literal["variant/1"]
+    parameters: dict[str, Any]
+    workflow: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$(?!\n)")]
+
+
+def read_file(raw: bytes, bounds: jsons.Bounds = jsons.BOUNDS) -> VariantFile:
+    """The variant in a file, or the RequestError that says what is wrong with it."""
+    file = fitted(jsons.received(raw, bounds), VariantFile)
+    if file.name == DEFAULT:
+        raise InvalidValue(f"The variant {DEFAULT!r} is made by the code itself.", pointer="/name")
+    check_size(file.parameters)
+    return file
+
+
+def check_size(parameters: Mapping[str, Any]) -> None:
+    """Raise for parameters that are too large for a variant."""
+    if len(jsons.encode(parameters)) > LARGEST:
+        raise TooLarge(f"The parameters are larger than {LARGEST} bytes.", pointer="/parameters")
+
+
+def written(file: VariantFile) -> bytes:
+    """The file: sorted keys, two spaces, a final newline; the same variant always gives the same bytes."""
+    return msgspec.json.format(_ordered(file), indent=2) + b"\n"
+
+
+def line(file: VariantFile) -> bytes:
+    """The same on one line."""
+    return _ordered(file) + b"\n"

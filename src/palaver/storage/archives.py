@@ -1,0 +1,241 @@
+"""Backups of databases in files: one zip of both, and a manifest that tells what is in it.
+
+A backup can be made while a server writes: what is taken is the database as it was at one moment. What is brought back
+is looked at first, as a whole, and lies in a file of its own until it takes the old one's place; that one is set aside.
+"""
+
+import hashlib
+import os
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Literal
+
+import msgspec
+
+from palaver.errors import SettingsError
+from palaver.storage import migrating
+from palaver.storage.locking import Lock
+from palaver.storage.places import jobs_path, lock_path
+
+MANIFEST = "manifest.json"
+Name = Literal["palaver.db", "jobs.db"]
+"""What the databases are called in a backup, wherever they came from."""
+DATABASE: Name = "palaver.db"
+JOBS: Name = "jobs.db"
+_CHUNK = 1024 * 1024
+_MOST_MANIFEST = 64 * 1024
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One database in a backup."""
+
+    name: Name
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a backup."""
+
+    palaver: Literal["backup/1"] = "backup/1"
+    version: str
+    """The Palaver that made it."""
+    schema: str
+    """The form of the database."""
+    made_at: datetime
+    parts: Sequence[Part] = msgspec.field(name="files")
+
+
+# Making one
+
+
+def make(database: Path, target: Path, *, version: str, now: datetime) -> Manifest:
+    """Write a backup of the database to a file that is not there yet, for nobody else to read."""
+    if not database.exists():
+        raise SettingsError(f"There is no database at {database}: nothing to back up.")
+    state = migrating.state_of_file(database)
+    state.check(str(database))
+    if state.version is None:
+        raise SettingsError(f"The database {database} is empty: nothing to back up.")
+    if target.exists():
+        raise SettingsError(f"{target} is there already: give another name.")
+    try:
+        with _part(target) as part:
+            manifest = _written(part, database, Manifest(version=version, schema=state.version, made_at=now, parts=()))
+            part.replace(target)
+    except (OSError, sqlite3.Error) as error:
+        raise SettingsError(f"The backup could not be made: {error}.") from None
+    return manifest
+
+
+def _written(part: Path, database: Path, manifest: Manifest) -> Manifest:
+    found: list[tuple[Name, Path]] = [(DATABASE, database), (JOBS, jobs_path(database))]
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        parts = [_added(archive, name, path, manifest.made_at) for name, path in found if path.exists()]
+        manifest = msgspec.structs.replace(manifest, parts=parts)
+        told = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+        with archive.open(_entry(MANIFEST, manifest.made_at), "w") as entry:
+            entry.write(told)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    return manifest
+
+
+def _added(archive: zipfile.ZipFile, name: Name, path: Path, now: datetime) -> Part:
+    with _part(Path(archive.filename or "")) as copy:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")  # All in one file, also for whoever unpacks it by hand.
+        with copy.open("rb") as source, archive.open(_entry(name, now), "w", force_zip64=True) as entry:
+            size, sha256 = _copied(source, entry)
+    return Part(name=name, bytes=size, sha256=sha256)
+
+
+def _entry(name: str, now: datetime) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, now.timetuple()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o600 << 16
+    return entry
+
+
+# Bringing it back
+
+
+def read(source: Path) -> Manifest:
+    """What is in a backup, by its own account."""
+    with _opened(source) as archive:
+        return _manifest(archive, source)
+
+
+def restore(source: Path, database: Path, *, replace: bool, now: datetime) -> list[Path]:
+    """Put a backup in the place of a database, once it is known to be good; where what was there before is kept now."""
+    database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = Lock(lock_path(database))
+    if not lock.acquire():
+        raise SettingsError(f"A server is at work on {database}: stop it first.")
+    try:
+        if not replace and _holds_something(database):
+            told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+            raise SettingsError(told)
+        with _part(database) as first, _part(jobs_path(database)) as second:
+            manifest = _unpacked(source, {DATABASE: first, JOBS: second})
+            _check(source, first, manifest)
+            has_jobs = any(part.name == JOBS for part in manifest.parts)
+            aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
+            moved = [_put(first, database, aside), _put(second if has_jobs else None, jobs_path(database), aside)]
+    except (OSError, sqlite3.Error) as error:
+        raise SettingsError(f"The backup could not be brought back: {error}.") from None
+    finally:
+        lock.release()
+    return [path for path in moved if path is not None]
+
+
+def _unpacked(source: Path, places: dict[str, Path]) -> Manifest:
+    with _opened(source) as archive:
+        manifest = _manifest(archive, source)
+        for part in manifest.parts:
+            with archive.open(part.name) as entry, places[part.name].open("wb") as target:
+                size, sha256 = _copied(entry, target, most=part.bytes)
+                os.fsync(target.fileno())
+            if (size, sha256) != (part.bytes, part.sha256):
+                raise _damaged(source, f"{part.name} is not what its manifest says")
+    return manifest
+
+
+def _check(source: Path, unpacked: Path, manifest: Manifest) -> None:
+    state = migrating.state_of_file(unpacked)
+    state.check(f"The database in {source}")
+    if state.version != manifest.schema:
+        raise _damaged(source, f"its database has form {state.version}, not {manifest.schema}")
+    with closing(sqlite3.connect(unpacked)) as file:
+        faults = file.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if faults != "ok":
+        raise _damaged(source, faults)
+
+
+def _holds_something(database: Path) -> bool:
+    if not database.exists():
+        return False
+    with suppress(SettingsError):
+        return not migrating.state_of_file(database).is_empty
+    return True  # Whatever it is, it is somebody's.
+
+
+def _put(file: Path | None, place: Path, aside: str) -> Path | None:
+    """Put a file in a place, or nothing; what was there, and what lay beside it, goes aside under one name."""
+    kept = None
+    if place.exists():
+        kept = place.with_name(f"{place.name}.{aside}")
+        with suppress(sqlite3.Error), closing(sqlite3.connect(place)) as old:
+            old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for end in _BESIDE:
+            with suppress(FileNotFoundError):
+                place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
+        try:
+            # Under both names for a moment: there is a database in its place at any time.
+            kept.hardlink_to(place)
+        except OSError:
+            place.rename(kept)  # Not every file system has two names for one file.
+        if file is None:
+            place.unlink(missing_ok=True)
+    if file is not None:
+        file.replace(place)
+    return kept
+
+
+def _manifest(archive: zipfile.ZipFile, source: Path) -> Manifest:
+    try:
+        with archive.open(MANIFEST) as entry:
+            manifest = msgspec.json.decode(entry.read(_MOST_MANIFEST), type=Manifest)
+        names = [part.name for part in manifest.parts]
+    except (KeyError, msgspec.MsgspecError):
+        raise _damaged(source, "it has no manifest of ours") from None
+    if sorted([*names, MANIFEST]) != sorted(archive.namelist()) or DATABASE not in names:
+        raise _damaged(source, "it does not hold what its manifest says")
+    return manifest
+
+
+@contextmanager
+def _opened(source: Path) -> Generator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise SettingsError(f"There is no file {source}.") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise _damaged(source, str(error)) from None
+
+
+def _damaged(source: Path, why: str) -> SettingsError:
+    return SettingsError(f"{source} is not a backup that can be used: {why}.")
+
+
+# Files
+
+
+@contextmanager
+def _part(beside: Path) -> Generator[Path]:
+    """A new file of ours beside another one; if it is still there in the end, it goes."""
+    file, name = tempfile.mkstemp(".part", f"{beside.name}.", beside.parent)  # Which is readable for us alone.
+    os.close(file)
+    try:
+        yield Path(name)
+    finally:
+        for end in ("", *_BESIDE):
+            Path(name + end).unlink(missing_ok=True)
+
+
+def _copied(source: IO[bytes], target: IO[bytes], most: int | None = None) -> tuple[int, str]:
+    """How much was copied, and its SHA-256; a little more than `most` is as good as all."""
+    size, sha256 = 0, hashlib.sha256()
+    while (most is None or size <= most) and (data := source.read(_CHUNK)):
+        size += len(data)
+        sha256.update(data)
+        target.write(data)
+    return size, sha256.hexdigest()

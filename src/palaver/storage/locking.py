@@ -1,0 +1,92 @@
+"""A file that one process holds locked, so that others can tell that it is at work.
+
+The system lets go of the lock when the process ends, however it ends. The file itself stays: whoever removed it could
+remove one that somebody else has just locked.
+"""
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from palaver.errors import SettingsError
+
+Kind = Literal["alone", "shared"]
+"""Held by one process and nobody else, or by any number of those who share it."""
+
+
+class Lock:
+    """A lock on a file: `with Lock(path):`, or `acquire` and `release`. Who does not get it is told at once."""
+
+    def __init__(self, path: Path, kind: Kind = "alone") -> None:
+        self.path = path
+        self.kind: Kind = kind
+        self._file: int | None = None
+
+    def acquire(self) -> bool:
+        """Take it, if nobody else holds it: now it is held."""
+        if self._file is not None:
+            return True
+        file = _opened(self.path)
+        if _took(file, self.kind):
+            self._file = file
+            return True
+        os.close(file)
+        return False
+
+    def release(self) -> None:
+        """Let go of it; letting go twice is not an error."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        if not self.acquire():
+            raise SettingsError(f"Another process is at work there: it holds {self.path}.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def is_held(path: Path) -> bool:
+    """Does anybody hold a lock on it, alone or with others?"""
+    if not path.exists():
+        return False
+    lock = Lock(path)
+    if not lock.acquire():
+        return True
+    lock.release()
+    return False
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be opened: {error.strerror}.") from None
+
+
+if sys.platform == "win32":  # pragma: no cover - on a system that our tests do not run on
+    import msvcrt
+
+    def _took(file: int, kind: Kind) -> bool:  # noqa: ARG001 - there is only one kind here: sharing is not to be had
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _took(file: int, kind: Kind) -> bool:
+        # Of the two locks that POSIX has, the one that belongs to the open file: the other is lost as soon as anybody
+        # in this process opens and closes the same path, and two holders in one process would not see each other.
+        try:
+            fcntl.flock(file, (fcntl.LOCK_EX if kind == "alone" else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,131 @@
+"""Pages: a long list, a piece at a time.
+
+A cursor says after which row the next piece begins. It is bound to the project and the filter of the list that gave it,
+and to nothing else: what was added or removed meanwhile neither repeats a row nor hides one. Nobody needs to trust it:
+the project is always the caller's own, and what the cursor brings is compared with, never run.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, cast
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Integer, Select, literal, tuple_
+from sqlalchemy.engine import Row
+
+from palaver.errors import InvalidValue
+from palaver.storage.types import Moment
+
+T = TypeVar("T")
+U = TypeVar("U")
+Order = Literal["newest", "oldest"]
+"""Which end comes first: that of the greatest values of the columns, or of the smallest."""
+
+_CHECK = 12
+"""Bytes of the checksum in front of a cursor."""
+_LONGEST = 1_000
+"""Characters of a cursor; ours are far shorter."""
+_INTEGERS = range(-(1 << 63), 1 << 63)
+_read_key = msgspec.json.Decoder(list[int | str]).decode
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A page of rows; `next` is the cursor of the one after it, null on the last."""
+
+    data: list[T]
+    next: str | None = None
+
+    def of(self, shown: Callable[[T], U]) -> "Page[U]":
+        """The same page, each row as it is shown."""
+        return Page([shown(row) for row in self.data], self.next)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Which piece of a list is wanted."""
+
+    limit: int = 50
+    after: str | None = None
+    """A cursor; None: from the start."""
+
+
+START = Window()
+
+
+def page(
+    db: Connection,
+    query: Select[Any],
+    read: Callable[[Row[Any]], T],
+    *,
+    project: str,
+    by: Sequence[ColumnElement[Any]],
+    window: Window = START,
+    filters: Mapping[str, Any] | None = None,
+    order: Order = "newest",
+) -> Page[T]:
+    """One page of what `query` selects.
+
+    `by` are columns that are never null, the last of which tells all rows apart; an index should begin with the project
+    and go on with them. `filters` is what else the list was asked for: a cursor fits those it was made with.
+    """
+    bound = (project, dict(filters or {}), order, [f"{column.key}" for column in by])
+    # The columns of the order come last in the row: a query may select them under names of its own, or not at all.
+    query = query.add_columns(*(column.label(f"by_{place}") for place, column in enumerate(by)))
+    query = query.order_by(*((column.desc() if order == "newest" else column.asc()) for column in by))
+    if window.after is not None:
+        values = _opened(window.after, bound, by)
+        here = tuple_(*by)
+        there = tuple_(*(literal(value, column.type) for value, column in zip(values, by, strict=True)))
+        query = query.where(here < there if order == "newest" else here > there)
+    rows = db.execute(query.limit(window.limit + 1)).all()
+    shown = rows[: window.limit]
+    more = len(rows) > window.limit
+    return Page([read(row) for row in shown], _closed(shown[-1][-len(by) :], bound, by) if more else None)
+
+
+# Cursors
+
+
+def _closed(values: Sequence[Any], bound: object, by: Sequence[ColumnElement[Any]]) -> str:
+    key = msgspec.json.encode([_plain(value, column) for value, column in zip(values, by, strict=True)])
+    return base64.urlsafe_b64encode(_check(key, bound) + key).rstrip(b"=").decode()
+
+
+def _opened(cursor: str, bound: object, by: Sequence[ColumnElement[Any]]) -> list[Any]:
+    if len(cursor) > _LONGEST or not cursor.isascii():
+        raise _damaged()
+    try:
+        whole = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        check, key = whole[:_CHECK], whole[_CHECK:]
+        values = _read_key(key)
+    except (ValueError, msgspec.MsgspecError):
+        raise _damaged() from None
+    if check != _check(key, bound) or len(values) != len(by):
+        raise _damaged()
+    return [_typed(value, column) for value, column in zip(values, by, strict=True)]
+
+
+def _check(key: bytes, bound: object) -> bytes:
+    text = msgspec.json.encode(bound, order="sorted")
+    return hashlib.blake2b(key, digest_size=_CHECK, key=hashlib.sha256(text).digest()).digest()
+
+
+def _plain(value: Any, column: ColumnElement[Any]) -> int | str:
+    kind = column.type
+    return cast("int", kind.process_bind_param(value, cast("Any", None))) if isinstance(kind, Moment) else value
+
+
+def _typed(value: int | str, column: ColumnElement[Any]) -> Any:
+    """The value, if the column can be compared with it: a checksum can be made by anybody who knows how."""
+    kind = column.type
+    wanted = int if isinstance(kind, Moment | Integer) else str
+    if type(value) is not wanted or (type(value) is int and value not in _INTEGERS) or "\0" in str(value):
+        raise _damaged()
+    try:
+        return kind.process_result_value(cast("int", value), cast("Any", None)) if isinstance(kind, Moment) else value
+    except OverflowError:
+        raise _damaged() from None
+
+
+def _damaged() -> InvalidValue:
+    return InvalidValue("This cursor is damaged, or of another list: start again without it.", pointer="?after")

@@ -1,0 +1,45 @@
+"""Where things are kept on this machine, and whether others can read them there."""
+
+import os
+import stat
+from pathlib import Path
+
+MEMORY = "sqlite://"
+"""The URL of a database that is gone with the process."""
+NAME = "palaver.db"
+"""The file of a database, if nobody says otherwise."""
+
+
+def default_path() -> Path:
+    """The database of this user: a file in the folder that the system keeps for a program's data."""
+    from platformdirs import user_data_path
+
+    return user_data_path("palaver", appauthor=False) / NAME
+
+
+def jobs_path(database: Path) -> Path:
+    """The second database, that of durable jobs: it lies beside a file of SQLite's."""
+    return database.with_name(f"{database.stem}.jobs{database.suffix}")
+
+
+def lock_path(database: Path) -> Path:
+    """The file that a server holds locked for as long as it serves from that database."""
+    return database.with_name(f"{database.name}.lock")
+
+
+def exposed(database: Path) -> list[str]:
+    """A line with its remedy for each file of a database, and for its folder, that others of this machine can read."""
+    if os.name != "posix":  # pragma: no cover - elsewhere modes mean little
+        return []
+    files = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm")), jobs_path(database)]
+    found = [(path, 0o600) for path in files if _open_to_others(path)]
+    if database.parent == default_path().parent and _open_to_others(database.parent):
+        found.append((database.parent, 0o700))  # A folder that somebody else chose is theirs to close.
+    return [f"Others can read {path}: chmod {mode:o} {path} makes it yours alone." for path, mode in found]
+
+
+def _open_to_others(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except FileNotFoundError:
+        return False

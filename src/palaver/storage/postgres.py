@@ -1,0 +1,109 @@
+"""PostgreSQL: a pool of connections, each used by a thread of ours for as long as one question takes."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError
+
+from palaver.errors import Overloaded, SettingsError
+from palaver.storage import migrating
+from palaver.storage.database import redacted
+from palaver.storage.failing import is_collision, meaning
+from palaver.storage.listening import CONNECT_SECONDS, Line, Listener
+from palaver.storage.notices import Heard
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CONNECTIONS = 8
+_TRIES = 5
+"""How often two transactions may stand in each other's way."""
+
+
+class Postgres:
+    """A database on a server."""
+
+    kind: Literal["postgresql"] = "postgresql"
+    place = None
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._closed = False
+        self._listener: Listener | None = None
+        self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="palaver-database")
+
+    @classmethod
+    def at(cls, url: str) -> "Postgres":
+        """The one at that URL, which must be there."""
+        engine = engine_at(url)
+        migrating.bring_server_up_to_date(engine, redacted(url))
+        return cls(engine)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a function that only looks gives."""
+        return await self.write(work, *args, **kwargs)
+
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a function that changes something gives, once it is durable."""
+        if self._closed:
+            raise Overloaded("The database is closed: the server is shutting down.")
+        ask = partial(self._ask, work, args, kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+
+    @property
+    def hears(self) -> bool:
+        """Do notices of other processes reach this one?"""
+        return self._listener is not None and self._listener.hears
+
+    async def listen(self, heard: Heard) -> None:
+        """Call that, in this loop, with every notice from now on."""
+        if self._listener is None:
+            self._listener = Listener(self._line)
+        await self._listener.listen(heard)
+
+    async def close(self) -> None:
+        """Finish what was asked, and let go of the connections."""
+        if not self._closed:
+            self._closed = True
+            if self._listener is not None:
+                await asyncio.to_thread(self._listener.close)
+            await asyncio.to_thread(self._threads.shutdown)
+            self._engine.dispose()
+
+    def _line(self) -> Line:
+        """A connection of its own for whoever listens: it is not to be had by anybody else."""
+        places, named = self._engine.dialect.create_connect_args(self._engine.url)
+        own = {"connect_timeout": CONNECT_SECONDS, "application_name": "palaver listening"}
+        return psycopg.connect(*places, **{**named, **own}, autocommit=True)
+
+    def _ask(self, work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                with self._engine.begin() as connection:
+                    return work(connection, *args, **kwargs)
+            except Exception as error:
+                if left and is_collision(error):
+                    continue
+                raise meaning(error) or error from None
+        raise AssertionError
+
+
+def engine_at(url: str) -> Engine:
+    """A pool of connections to the server at a URL."""
+    try:
+        place = make_url(url).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError):
+        raise SettingsError(f"No database at {redacted(url)!r}: give postgresql://user@host/name.") from None
+    return create_engine(
+        place,
+        pool_size=_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=CONNECT_SECONDS,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "palaver"},
+    )

@@ -1,0 +1,77 @@
+"""Projects: names that keep what belongs to different people apart. Erasing one erases all that is in it."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Table, delete, exists, insert, select, tuple_
+from sqlalchemy.exc import IntegrityError
+
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.tables import keys, metadata, projects, runs, sessions
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """One project."""
+
+    name: str
+    created_at: datetime
+
+
+def add(db: Connection, project: Project) -> bool:
+    """Keep a new one; False if the name is taken."""
+    try:
+        with db.begin_nested():
+            db.execute(insert(projects).values(msgspec.structs.asdict(project)))
+    except IntegrityError:
+        return False
+    return True
+
+
+def get(db: Connection, name: str) -> Project | None:
+    """The one of that name."""
+    row = db.execute(select(projects).where(projects.c.name == name)).mappings().one_or_none()
+    return None if row is None else Project(**row)
+
+
+def listed(db: Connection, window: Window = START) -> Page[Project]:
+    """A page of all of them, by name."""
+
+    def read(row: Row[Any]) -> Project:
+        return Project(name=row.name, created_at=row.created_at)
+
+    query = select(projects)
+    return page(db, query, read, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest")
+
+
+def is_running(db: Connection, name: str) -> bool:
+    """Has any run of it not ended?"""
+    alive = select(runs.c.id).where(runs.c.project == name, runs.c.ended_at.is_(None))
+    return bool(db.scalar(select(exists(alive))))
+
+
+def close(db: Connection, name: str) -> list[str]:
+    """Take away all keys and sessions of it, so that nobody comes in while it is erased; the ids of those keys."""
+    assert name != DEFAULT_PROJECT
+    db.execute(delete(sessions).where(sessions.c.project == name))
+    return list(db.scalars(delete(keys).where(keys.c.project == name).returning(keys.c.id)))
+
+
+def erase_some(db: Connection, name: str, *, most: int = 100) -> bool:
+    """Erase some of what belongs to it, and at last the project itself; is anything left?
+
+    In pieces, so that others can write in between. What hangs on something else goes before it.
+    """
+    assert name != DEFAULT_PROJECT
+    for table in reversed(metadata.sorted_tables):
+        if "project" in table.c and _erase_rows(db, table, name, most):
+            return True
+    db.execute(delete(projects).where(projects.c.name == name))
+    return False
+
+
+def _erase_rows(db: Connection, table: Table, name: str, most: int) -> int:
+    key: list[Any] = list(table.primary_key.columns)
+    some = select(*key).where(table.c.project == name).limit(most)
+    return db.execute(delete(table).where(tuple_(*key).in_(some))).rowcount

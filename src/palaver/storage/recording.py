@@ -1,0 +1,208 @@
+"""What a recorder writes in one go: runs that are new, what runs said since, and how runs ended."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.core import jsons
+from palaver.core.brokenoff import rest
+from palaver.core.calls import Call, Reply
+from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunStarted, Terminal
+from palaver.core.extraction import preview, preview_of
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.origins import Origin, RunStatus
+from palaver.core.records import Batch, EndedRun, NewRun
+from palaver.storage import events, notices, runs
+from palaver.storage.runs import Ending, Whole
+
+
+def record(
+    db: Connection,
+    new: Sequence[NewRun],
+    batches: Sequence[Batch],
+    ended: Sequence[EndedRun],
+    now: datetime,
+    followed: Collection[str] = (),
+) -> None:
+    """Write all of it. Of the runs that are followed in other processes, those are told, with one notice for all."""
+    endings = {one.started.run_id: _ending(one, now) for one in ended}
+    rows = [_row(one, endings.pop(one.started.run_id, None)) for one in new]
+    if rows:
+        runs.add(db, rows)
+    if batches:
+        events.append(db, batches)
+    if endings:
+        runs.end(db, list(endings.values()))
+    for one in ended:
+        if one.origin.thread is not None:
+            _join(db, one, now)
+    notices.tell(db, "grew", followed)
+
+
+def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
+    call, origin, started = one.call, one.origin, one.started
+    has_content = call.record == "full" or origin.stored or origin.thread is not None
+    said = call.messages if origin.said is None else origin.said
+    row: dict[str, Any] = {
+        "project": origin.project,
+        "id": started.run_id,
+        "workflow": one.workflow,
+        "variant": origin.variant,
+        "status": one.status,
+        "finish": None,
+        "error": None,
+        "protocol": origin.protocol,
+        "background": origin.background,
+        "stored": origin.stored,
+        "thread": origin.thread,
+        "answers": origin.answers,
+        "previous": origin.previous,
+        "board": origin.board,
+        "session": started.session,
+        "user": call.user,
+        "key": origin.key,
+        "trace_id": started.trace_id,
+        "seq": -1,
+        "usage": None,
+        "call": _written(call, said) if has_content else None,
+        "reading": None if origin.reading is None else jsons.encode(origin.reading),
+        "reply": None,
+        "preview_in": _previewed_input(said, call.inputs) if has_content else None,
+        "preview_out": None,
+        "process": one.process,
+        "idempotent": one.idempotent,
+        "attempts": 0,
+        "cancel_asked_at": None,
+        "created_at": started.at,
+        "started_at": started.at if one.status == "running" else None,
+        "first_output_at": None,
+        "ended_at": None,
+    }
+    return row if ending is None else row | msgspec.structs.asdict(ending)
+
+
+def _written(call: Call, said: tuple[Message, ...]) -> bytes | None:
+    """The call without its secrets, which are for the run alone; nothing of one that is no JSON."""
+    kept = msgspec.structs.replace(call, secrets={}, messages=said)
+    try:
+        return jsons.encode(kept)
+    except jsons.NotJson:  # An author who calls a workflow from Python may give it anything.
+        return None
+
+
+def _previewed_input(said: Sequence[Message], inputs: Mapping[str, Any]) -> Any:
+    return preview_of(said, "input") if said else preview(dict(inputs), "input")
+
+
+def _ending(one: EndedRun, now: datetime) -> Ending:
+    last = one.events[-1]
+    assert isinstance(last, TERMINAL)
+    reply = fold(one.events)
+    kept = reply if one.has_content else None
+    return Ending(
+        project=one.origin.project,
+        id=one.started.run_id,
+        status=status_of(last),
+        finish=reply.finish,
+        error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
+        seq=last.seq,
+        usage=reply.usage,
+        reply=kept,
+        preview_out=None if kept is None else _previewed_output(kept),
+        ended_at=last.at or now,
+    )
+
+
+def status_of(last: Terminal) -> RunStatus:
+    """How a run ended, in a word."""
+    if isinstance(last, RunFailed):
+        return "failed"
+    if isinstance(last, RunCancelled):
+        return "cancelled"
+    return "interrupted" if last.finish == "interrupted" else "finished"
+
+
+def _previewed_output(reply: Reply) -> Any:
+    if reply.messages:
+        return preview_of(reply.messages, "output")
+    return None if reply.value is msgspec.UNSET else preview(reply.value, "output")
+
+
+def _join(db: Connection, one: EndedRun, now: datetime) -> None:
+    from palaver.storage import threads
+
+    origin, last, reply = one.origin, one.events[-1], fold(one.events)
+    assert origin.thread is not None
+    assert isinstance(last, TERMINAL)
+    status = status_of(last)
+    threads.join(
+        db,
+        origin.project,
+        origin.thread,
+        run=one.started.run_id,
+        answers=origin.answers,
+        messages=reply.messages,
+        status="done" if status == "finished" else "failed" if status == "failed" else "partial",
+        error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
+        usage=reply.usage,
+        keep_head_on_failure=origin.protocol == "responses",
+        at=last.at or now,
+    )
+
+
+def interrupt(db: Connection, project: str, run: str, now: datetime) -> bool:
+    """End a run whose process died, with what was logged of it; False if it has ended, or somebody was quicker."""
+    if not runs.take(db, project, run):
+        return False
+    found = runs.whole(db, project, run)
+    assert found is not None
+    said = events.after(db, project, run)
+    if said:
+        _finish(db, found, said, rest(said, now), now)
+    else:
+        started = _started(found)
+        _finish(db, found, [], [started, *rest([started], now)], now)
+    return True
+
+
+def cancel_waiting(db: Connection, project: str, run: str, now: datetime) -> bool:
+    """End a run that waits in the background; False if it has begun."""
+    if not runs.take(db, project, run):
+        return False
+    found = runs.whole(db, project, run)
+    if found is None or found.row.status != "queued":
+        return False
+    _finish(db, found, [], [_started(found), RunCancelled(1, at=now)], now)
+    return True
+
+
+def refuse(db: Connection, project: str, run: str, why: tuple[str, str], now: datetime) -> None:
+    """End a run that waited and could not begin: its code and message are told."""
+    if runs.take(db, project, run):
+        found = runs.whole(db, project, run)
+        assert found is not None
+        _finish(db, found, [], [_started(found), RunFailed(1, *why, at=now)], now)
+
+
+def _started(found: Whole) -> RunStarted:
+    row = found.row
+    return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
+
+
+def _finish(db: Connection, found: Whole, said: list[Event], last: list[Event], now: datetime) -> None:
+    row, whole = found.row, [*said, *last]
+    has_content = found.call is not None
+    if has_content:
+        events.append(db, [Batch(row.project, row.id, last)])
+    origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers)
+    started = whole[0]
+    assert isinstance(started, RunStarted)
+    one = EndedRun(started=started, origin=origin, events=whole, has_content=has_content)
+    runs.end(db, [_ending(one, now)])
+    if row.thread is not None:
+        _join(db, one, now)
+    notices.tell(db, "grew", [row.id])

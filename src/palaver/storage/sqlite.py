@@ -1,0 +1,211 @@
+"""SQLite: one thread that writes, others that read beside it.
+
+What is to be written at the same time is written in one transaction: a commit costs more than what it commits. Should
+one of its parts fail, all are turned back and each is done again by itself, so that nobody fails for another.
+"""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event
+
+from palaver.errors import Overloaded, SettingsError
+from palaver.storage import migrating
+from palaver.storage.failing import meaning
+from palaver.storage.notices import Heard
+from palaver.storage.tables import metadata
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_GROUP = 256
+"""Of so many jobs at most is a transaction made."""
+_READERS = 4
+BUSY_SECONDS = 5
+"""How long a lock of another process is waited for."""
+
+
+class _Job(NamedTuple):
+    work: Callable[[Connection], Any]
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+
+
+class Sqlite:
+    """A database in a file, or in memory."""
+
+    kind: Literal["sqlite"] = "sqlite"
+    hears = False
+
+    def __init__(self, path: Path | None, engine: Engine) -> None:
+        self.place = path
+        self._engine = engine
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed = False
+        self._readers = (
+            ThreadPoolExecutor(_READERS, thread_name_prefix="palaver-read") if path is not None else None
+        )  # What is in memory belongs to one connection, hence to one thread.
+        self._writer = threading.Thread(target=self._write_on, name="palaver-write", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    def at(cls, path: Path) -> "Sqlite":
+        """The one in that file, which is made if need be, for nobody else to read."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise SettingsError(f"The database {path} cannot be opened: {error.strerror}.") from None
+        migrating.bring_up_to_date(path)
+        place = URL.create("sqlite", database=str(path))
+        engine = create_engine(place, pool_size=_READERS + 1, max_overflow=0)
+        event.listen(engine, "connect", _prepare_file)
+        event.listen(engine, "begin", _begin)
+        return cls(path, engine)
+
+    @classmethod
+    def in_memory(cls) -> "Sqlite":
+        """One that is gone with this process."""
+        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+        event.listen(engine, "connect", _prepare_memory)
+        event.listen(engine, "begin", _begin)
+        return cls(None, engine)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a function that only looks gives."""
+        if self._readers is None:
+            return await self.write(work, *args, **kwargs)
+        if self._closed:
+            raise _gone()
+        look = partial(self._look, partial(_called, work, args, kwargs))
+        return await asyncio.get_running_loop().run_in_executor(self._readers, look)
+
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a function that changes something gives, once it is durable."""
+        if self._closed:
+            raise _gone()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(partial(_called, work, args, kwargs), future, loop))
+        return await future
+
+    async def listen(self, heard: Heard) -> None:
+        """Nobody tells: whoever waits for another process has to look by itself."""
+
+    async def close(self) -> None:
+        """Write what is waiting, and let go of the file."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        self._writer.join()
+        if self._readers is not None:
+            self._readers.shutdown()
+        self._engine.dispose()
+
+    def _look(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(reads=True)
+                return work(connection)
+        except Exception as error:
+            raise meaning(error) or error from None
+
+    # The writer's thread
+
+    def _write_on(self) -> None:
+        last = False
+        while not last:
+            group = [self._jobs.get()]
+            while len(group) < _GROUP and not self._jobs.empty():
+                group.append(self._jobs.get())
+            last = None in group
+            self._write([job for job in group if job is not None])
+            group.clear()  # What was written need not stay in memory until there is more to write.
+
+    def _write(self, group: list[_Job]) -> None:
+        try:
+            with self._engine.begin() as connection:
+                results: _Results = [(job, job.work(connection), None) for job in group]
+        except Exception as error:
+            if len(group) > 1:
+                for job in group:
+                    self._write([job])
+                return
+            results = [(group[0], None, meaning(error) or error)]
+        if results:
+            _settle(results)
+
+
+def _called(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:
+    return work(connection, *args, **kwargs)
+
+
+def _gone() -> Overloaded:
+    return Overloaded("The database is closed: the server is shutting down.")
+
+
+_Results = list[tuple[_Job, Any, BaseException | None]]
+
+
+def _settle(results: _Results) -> None:
+    """Tell those who wait: one call into each loop for all of them."""
+    for loop in {job.loop for job, _, _ in results}:
+        own = [result for result in results if result[0].loop is loop]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_tell, own)
+
+
+def _tell(results: _Results) -> None:
+    for job, value, error in results:
+        if job.future.done():
+            continue  # Whoever asked was cancelled meanwhile.
+        if error is None:
+            job.future.set_result(value)
+        else:
+            job.future.set_exception(error)
+
+
+# Connections
+
+
+def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None  # Transactions are ours to begin.
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = FAST")
+
+
+_empty: list[bytes] = []
+"""What a new database in memory looks like: made once, as each would cost as much as a hundred runs."""
+
+
+def _prepare_memory(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    if not _empty:
+        made = create_engine("sqlite://", poolclass=StaticPool)
+        metadata.create_all(made)
+        with made.connect() as first:
+            _empty.append(first.connection.dbapi_connection.serialize())  # type: ignore[union-attr]
+        made.dispose()
+    connection.deserialize(_empty[0])
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin(connection: Connection) -> None:
+    reads = connection.get_execution_options().get("reads", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

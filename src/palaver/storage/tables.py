@@ -1,0 +1,350 @@
+"""Every table of the house. Each key begins with the project: what is not asked for in a project is not found."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from palaver.storage.types import Json, Moment
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _project() -> Column[str]:
+    return Column("project", String(32), nullable=False)
+
+
+# Who may
+
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("created_at", Moment, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    _project(),
+    Column("id", String(8), nullable=False, unique=True),
+    Column("name", String(200), nullable=False),
+    Column("hash", LargeBinary(32), nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment),
+    Column("last_used_at", Moment),
+    Column("revoked_at", Moment),
+    Column("made_by", String(8)),
+    PrimaryKeyConstraint("project", "id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", LargeBinary(32), primary_key=True),
+    _project(),
+    Column("key", String(8), nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    _project(),
+    Column("owner", String(16), nullable=False),  # The id of the key, or nothing.
+    Column("route", String(200), nullable=False),
+    Column("key", String(128), nullable=False),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("run", String(64)),
+    Column("status", Integer),
+    Column("headers", Json),
+    Column("body", LargeBinary),
+    Column("created_at", Moment, nullable=False, index=True),
+    PrimaryKeyConstraint("project", "owner", "route", "key"),
+)
+
+# What is served
+
+
+workflows = Table(
+    "workflows",
+    metadata,
+    _project(),
+    Column("name", String(64), nullable=False),
+    Column("description", Json, nullable=False),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("seen_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "name"),
+)
+
+connections = Table(
+    "connections",
+    metadata,
+    _project(),
+    Column("name", String(64), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("options", Json, nullable=False),
+    Column("evidence", Json),
+    Column("created_at", Moment, nullable=False),
+    Column("checked_at", Moment),
+    PrimaryKeyConstraint("project", "name"),
+)
+
+variants = Table(
+    "variants",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("workflow", String(64), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("description", Text, nullable=False),
+    Column("head", Integer, nullable=False),
+    Column("archived", Boolean, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "id"),
+    UniqueConstraint("project", "workflow", "name"),
+)
+
+variant_versions = Table(
+    "variant_versions",
+    metadata,
+    _project(),
+    Column("variant", String(64), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("parameters", Json, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("key", String(8)),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "variant", "number"),
+    ForeignKeyConstraint(["project", "variant"], ["variants.project", "variants.id"], ondelete="CASCADE"),
+)
+
+# What was said
+
+
+threads = Table(
+    "threads",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("title", String(200), nullable=False),
+    Column("title_by", String(8), nullable=False),
+    Column("title_folded", Text, nullable=False),  # What a search looks at: without upper case.
+    Column("workflow", String(64)),
+    Column("variant", String(80)),
+    Column("head", String(80)),
+    Column("run", String(64)),  # The one that is answering in it.
+    Column("run_head", String(80)),  # Where the head stood when that one began.
+    Column("pinned", Boolean, nullable=False),
+    Column("origin", String(16), nullable=False),
+    Column("board", String(64)),
+    Column("messages", Integer, nullable=False),  # On all branches.
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("preview_in", Json),
+    Column("preview_out", Json),
+    Column("parameters", Json, nullable=False),
+    Column("inputs", Json, nullable=False),
+    Column("metadata", Json, nullable=False),
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_threads_latest", "project", "updated_at", "id"),
+    Index("ix_threads_of_workflow", "project", "workflow", "updated_at", "id"),
+    Index("ix_threads_of_origin", "project", "origin", "updated_at", "id"),
+    Index("ix_threads_pinned", "project", "pinned", "updated_at", "id"),
+    Index("ix_threads_taken", "run", sqlite_where=text("run IS NOT NULL"), postgresql_where=text("run IS NOT NULL")),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    _project(),
+    Column("thread", String(64), nullable=False),
+    Column("id", String(80), nullable=False),
+    Column("parent", String(80)),
+    Column("place", Integer, nullable=False),  # In order of making, in its thread.
+    Column("role", String(16), nullable=False),
+    Column("origin", String(16), nullable=False),
+    Column("run", String(64)),
+    Column("status", String(16), nullable=False),
+    Column("last_child", String(80)),  # The child that was last on the current branch.
+    Column("created_at", Moment, nullable=False),
+    Column("line", String(80), nullable=False),  # Its words, for a tree.
+    Column("error", Json),
+    Column("usage", Json),
+    Column("folded", Text, nullable=False),  # Its words without upper case: what a search looks at.
+    Column("message", Json, nullable=False),  # Large, hence last: what stands before it is read without it.
+    PrimaryKeyConstraint("project", "thread", "id"),
+    UniqueConstraint("project", "thread", "place"),
+    ForeignKeyConstraint(["project", "thread"], ["threads.project", "threads.id"], ondelete="CASCADE"),
+    Index("ix_nodes_named", "project", "id"),
+    Index("ix_nodes_below", "project", "thread", "parent", "place"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("workflow", String(64), nullable=False),
+    Column("variant", String(80)),
+    Column("status", String(16), nullable=False),
+    Column("finish", String(16)),
+    Column("error", Json),
+    Column("protocol", String(32), nullable=False),
+    Column("background", Boolean, nullable=False),
+    Column("stored", Boolean, nullable=False),
+    Column("thread", String(64)),
+    Column("answers", String(80)),
+    Column("previous", String(64)),
+    Column("board", String(64)),
+    Column("session", String(128), nullable=False),
+    Column("user", String(128)),
+    Column("key", String(8)),
+    Column("trace_id", String(32)),
+    Column("seq", Integer, nullable=False),
+    Column("usage", Json),
+    Column("call", Json),
+    Column("reading", Json),
+    Column("reply", Json),
+    Column("preview_in", Json),
+    Column("preview_out", Json),
+    Column("process", String(64)),
+    Column("idempotent", Boolean, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("cancel_asked_at", Moment),
+    Column("read_at", Moment),  # When somebody last read it in another process than its own.
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("first_output_at", Moment),
+    Column("ended_at", Moment),
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_runs_of_session", "project", "session", "id"),
+    Index("ix_runs_of_workflow", "project", "workflow", "id"),
+    Index("ix_runs_of_thread", "project", "thread", "id"),
+)
+Index(
+    "ix_runs_alive",
+    runs.c.status,
+    runs.c.process,
+    sqlite_where=runs.c.ended_at.is_(None),
+    postgresql_where=runs.c.ended_at.is_(None),
+)
+
+events = Table(
+    "events",
+    metadata,
+    _project(),
+    Column("run", String(64), nullable=False),
+    Column("first", Integer, nullable=False),  # The seq of the first of them.
+    Column("count", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),  # A JSON array; as they were, so that a replay gives the same bytes.
+    PrimaryKeyConstraint("project", "run", "first"),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    _project(),
+    Column("run", String(64), nullable=False),
+    Column("message", String(80), nullable=False),
+    Column("key", String(8), nullable=False),
+    Column("user", String(128), nullable=False),
+    Column("rating", String(4), nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "run", "message", "key", "user"),
+    Index("ix_feedback_latest", "project", "created_at", "run"),
+)
+
+boards = Table(
+    "boards",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("mode", String(8), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("body", Json, nullable=False),  # Last, so that a list need not read past it.
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_boards_latest", "project", "updated_at", "id"),
+)
+
+board_cells = Table(
+    "board_cells",
+    metadata,
+    _project(),
+    Column("board", String(64), nullable=False),
+    Column("row", String(64), nullable=False),
+    Column("column", String(64), nullable=False),
+    Column("thread", String(64)),
+    Column("run", String(64)),
+    PrimaryKeyConstraint("project", "board", "row", "column"),
+    ForeignKeyConstraint(["project", "board"], ["boards.project", "boards.id"], ondelete="CASCADE"),
+)
+
+files = Table(
+    "files",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("media_type", String(200), nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("used", Boolean, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_files_of_content", "project", "sha256", "bytes"),
+    Index("ix_files_unused", "created_at", sqlite_where=text("used = 0"), postgresql_where=text("NOT used")),
+)
+
+file_pieces = Table(
+    "file_pieces",
+    metadata,
+    _project(),
+    Column("sha256", String(64), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("project", "sha256", "place"),
+)
+
+# Who is at work
+
+
+processes = Table(
+    "processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),  # server, or worker
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", String(32), nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("seen_at", Moment, nullable=False, index=True),
+)

@@ -1,0 +1,167 @@
+"""References to variants, what differs between two, and the file of one."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import variants
+from palaver.core.variants import Change, Reference, VariantFile, changes, read_reference
+from palaver.errors import InvalidParameter, RequestError
+
+KEYS = st.text(st.characters(exclude_categories=["C"]), max_size=4)
+"""No control characters: a body that has them in a key is refused."""
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 53), 1 << 53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(KEYS, below, max_size=4),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(KEYS, JSON, max_size=5)
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("short", Reference("short")),
+        ("short:3", Reference("short", 3)),
+        ("tutor@short:3", Reference("short", 3, "tutor")),
+        ("_tutor.v2@short", Reference("short", None, "_tutor.v2")),
+    ],
+)
+def test_a_reference_names_a_variant_a_version_and_a_workflow(text: str, reference: Reference) -> None:
+    assert read_reference(text) == reference
+    assert str(reference) == text
+
+
+@given(st.builds(Reference, NAMES, st.none() | st.integers(1, 999_999_999), st.none() | NAMES))
+def test_a_reference_is_read_as_it_is_written(reference: Reference) -> None:
+    assert read_reference(str(reference)) == reference
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":3", "short:", "short:0", "short:03", "short:-1", "short:x", "a b", "@short", "-a", "a\n", "a" * 65]
+)
+def test_what_refers_to_nothing(text: str) -> None:
+    with pytest.raises(
+        InvalidParameter, match="does not name a variant: use name, name:3 or workflow@name:3"
+    ) as caught:
+        read_reference(text, pointer="/variant")
+    assert caught.value.pointer == "/variant"
+
+
+def test_the_differences_of_two_values() -> None:
+    before = {"same": 1, "text": "a", "gone": None, "deep": {"a/b": [1, 2, 3], "x": 1}, "kind": {}, "one": 1}
+    after = {"same": 1, "text": "b", "deep": {"a/b": [1, 5], "x": 1, "~": 0}, "kind": [], "one": True, "new": None}
+
+    assert changes(before, after) == [
+        Change("/text", "a", "b"),
+        Change("/gone", None),
+        Change("/deep/a~1b/1", 2, 5),
+        Change("/deep/a~1b/2", 3),
+        Change("/deep/~0", after=0),
+        Change("/kind", {}, []),
+        Change("/one", 1, True),
+        Change("/new", after=None),
+    ]
+    assert msgspec.json.encode(changes(before, after)[1]) == b'{"path":"/gone","from":null}'
+    assert msgspec.json.encode(changes(before, after)[4]) == b'{"path":"/deep/~0","to":0}'
+
+
+@given(OBJECTS)
+def test_nothing_differs_from_itself_in_any_order(value: dict[str, Any]) -> None:
+    other = dict(reversed(value.items()))
+
+    assert changes(value, other) == []
+    assert variants.is_same(value, other)
+
+
+@given(OBJECTS, OBJECTS)
+def test_values_that_differ_differ_somewhere(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert (changes(before, after) == []) == variants.is_same(before, after)
+
+
+@given(OBJECTS, OBJECTS)
+def test_the_differences_make_one_value_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert variants.is_same(applied(before, changes(before, after)), after)
+
+
+def applied(value: Any, found: list[Change]) -> Any:
+    """The value with the changes made, the last first so that lists get shorter from their end."""
+    whole = {"": msgspec.json.decode(msgspec.json.encode(value))}
+    added = [change for change in found if change.after is not msgspec.UNSET]
+    removed = [change for change in reversed(found) if change.after is msgspec.UNSET]
+    for change in (*added, *removed):
+        *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in change.path.split("/")]
+        place: Any = whole
+        for step in steps:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        if isinstance(place, list):
+            if change.after is msgspec.UNSET:
+                del place[int(last)]
+            elif int(last) == len(place):
+                place.append(change.after)
+            else:
+                place[int(last)] = change.after
+        elif change.after is msgspec.UNSET:
+            del place[last]
+        else:
+            place[last] = change.after
+    return whole[""]
+
+
+# Files
+
+
+FILE = VariantFile(
+    workflow="tutor", name="short", parameters={"style": "short", "a": {"z": 1, "b": 2}}, palaver="variant/1"
+)
+
+
+def test_a_file_is_sorted_and_ends_with_a_newline() -> None:
+    assert variants.written(FILE).decode() == (
+        '{\n  "description": "",\n  "name": "short",\n  "palaver": "variant/1",\n  "parameters": {\n'
+        '    "a": {\n      "b": 2,\n      "z": 1\n    },\n    "style": "short"\n  },\n  "workflow": "tutor"\n}\n'
+    )
+    assert variants.line(FILE) == (
+        b'{"description":"","name":"short","palaver":"variant/1",'
+        b'"parameters":{"a":{"b":2,"z":1},"style":"short"},"workflow":"tutor"}\n'
+    )
+
+
+@given(OBJECTS, st.text("aä \n🚀"))
+def test_a_file_is_read_as_it_was_written(parameters: dict[str, Any], description: str) -> None:
+    file = VariantFile(
+        workflow="tutor", name="short", description=description, parameters=parameters, palaver="variant/1"
+    )
+    text, line = variants.read_file(variants.written(file)), variants.read_file(variants.line(file))
+
+    assert variants.is_same(text, file)
+    assert variants.is_same(line, file)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "pointer"),
+    [
+        ({"name": "default"}, "invalid_value", "/name"),
+        ({"name": "a\n"}, "invalid_value", "/name"),
+        ({"workflow": "../x"}, "invalid_value", "/workflow"),
+        ({"workflow": ".."}, "invalid_value", "/workflow"),
+        ({"palaver": "thread/1"}, "invalid_value", "/palaver"),
+        ({"parameters": []}, "invalid_type", "/parameters"),
+        ({"parameters": {"x": "x" * 262_144}}, "too_large", "/parameters"),
+        ({"description": "\0"}, "invalid_value", "/description"),
+    ],
+)
+def test_what_is_no_variant_s_file(changed: dict[str, Any], code: str, pointer: str) -> None:
+    file = msgspec.to_builtins(FILE) | changed
+
+    with pytest.raises(RequestError) as caught:
+        variants.read_file(msgspec.json.encode(file))
+    assert (caught.value.code, caught.value.pointer) == (code, pointer)

@@ -1,0 +1,248 @@
+"""kill -9 at any step of a migration: the database opens in the old form or in the new one, never between.
+
+One process loads the libraries and forks a child for each round. The child counts its steps, which are the lines of our
+own code and the moments before and after each statement, and kills itself at one of them; or it is killed from outside
+after a while, which may be inside of a statement.
+"""
+
+import random
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine, make_url, text
+
+from palaver.storage import migrating
+from palaver.storage.migrating import HEAD, State
+from tests.faults.rounds import rounds
+from tests.postgres import Postgres
+from tests.storage import second_form
+
+CHANGER = """
+import os, signal, sys, time
+from pathlib import Path
+import alembic.command, alembic.config, msgspec
+from palaver.storage import migrating, postgres
+
+def is_ours(code):
+    return code.co_filename.endswith("storage/migrating.py")
+
+def is_statement(code):
+    return "/sqlalchemy/" in code.co_filename and code.co_name.startswith("do_")
+
+def change(url, at):
+    steps = 0
+    def trace(frame, event, _):
+        nonlocal steps
+        if not is_ours(frame.f_code) and not is_statement(frame.f_code):
+            return None
+        if event != "line" or is_ours(frame.f_code):
+            steps += 1
+        if steps == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    sys.settrace(trace)
+    if url.startswith("postgresql"):
+        engine = postgres.engine_at(url)
+        migrating.bring_server_up_to_date(engine, "here")
+        engine.dispose()
+    else:
+        migrating.upgraded(Path(url))
+    sys.settrace(None)
+    return steps
+
+print("ready", flush=True)
+for line in sys.stdin:
+    asked = msgspec.json.decode(line)
+    migrating.HEAD, migrating.VERSIONS = asked["head"], asked["versions"]
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, str(change(asked["url"], asked["at"])).encode())
+        os._exit(0)
+    os.close(writing)
+    if asked["after"] is not None:
+        time.sleep(asked["after"])
+        os.kill(child, signal.SIGKILL)
+    began = time.monotonic()
+    with open(reading, "rb") as pipe:
+        steps = pipe.read()
+    _, status = os.waitpid(child, 0)
+    told = {"killed": os.WIFSIGNALED(status), "steps": int(steps or 0), "seconds": time.monotonic() - began}
+    print(msgspec.json.encode(told).decode(), flush=True)
+"""
+
+
+class Round(msgspec.Struct):
+    """How a round ended."""
+
+    killed: bool
+    steps: int
+    """How many there were, when it came to its end."""
+    seconds: float
+
+
+class Changer:
+    """Brings databases to the newer form, and is killed meanwhile as asked."""
+
+    def __init__(self, versions: list[str]) -> None:
+        self._versions = versions
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", CHANGER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._read() == "ready\n"
+
+    def change(self, url: str, *, head: str, at: int | None = None, after: float | None = None) -> Round:
+        asked = {"url": url, "head": head, "versions": self._versions, "at": at, "after": after}
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(asked).decode() + "\n")
+        self._process.stdin.flush()
+        return msgspec.json.decode(self._read(), type=Round)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+@pytest.fixture
+def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changer]:
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    versions = second_form.write(folder)
+    changer = Changer(versions)
+    monkeypatch.setattr(migrating, "VERSIONS", versions)
+    yield changer
+    changer.close()
+
+
+def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> list[dict[str, Any]]:
+    """When to kill: at each step (in `make test` at some of them, and the last), and at random times."""
+    at = [*chance.sample(range(1, steps), min(steps - 1, rounds(sample, steps))), steps]
+    after = [chance.uniform(0, seconds * 1.1) for _ in range(rounds(sample // 2, 100))]
+    return [*({"at": step} for step in at), *({"after": wait} for wait in after)]
+
+
+# A file
+
+
+def form_of(path: Path) -> tuple[State, set[Any], list[Any]]:
+    """All that tells in which form a file is."""
+    state = migrating.state_of_file(path)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        schema = set(file.execute("SELECT name, sql FROM sqlite_master"))
+        rows = file.execute("SELECT * FROM projects ORDER BY name").fetchall() if state.version else []
+    return state, schema, rows
+
+
+@pytest.mark.parametrize("before", ["nothing", "an old form"])
+def test_a_file_is_in_the_old_form_or_in_the_new(
+    changer: Changer, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(11)
+    old = tmp_path / "old.db"
+    old.touch()
+    head = HEAD
+    if before == "an old form":
+        changer.change(str(old), head=HEAD)
+        with closing(sqlite3.connect(old)) as file:
+            file.executemany("INSERT INTO projects VALUES (?, ?)", [(f"team-{n}", n) for n in range(2_000)])
+            file.commit()
+        head = second_form.HEAD
+    monkeypatch.setattr(migrating, "HEAD", head)
+    new = tmp_path / "new.db"
+    shutil.copy(old, new)
+    undisturbed = changer.change(str(new), head=head)
+    forms = [form_of(old), form_of(new)]
+    assert [form[0].version for form in forms] == [None if head == HEAD else HEAD, head]
+
+    seen: list[int] = []
+    for number, moment in enumerate(moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
+        path = tmp_path / str(number) / "palaver.db"
+        path.parent.mkdir()
+        shutil.copy(old, path)
+
+        ended = changer.change(str(path), head=head, **moment)
+
+        assert ended.killed or "after" in moment
+        form = form_of(path)
+        assert form in forms, moment
+        seen.append(forms.index(form))
+        migrating.upgraded(path)
+        assert form_of(path) == forms[1], moment
+        for copy in path.parent.glob("*.backup"):
+            assert (form_of(copy), stat.S_IMODE(copy.stat().st_mode)) == (forms[0], 0o600), moment
+        assert list(path.parent.glob("*.part")) == []
+        shutil.rmtree(path.parent)
+
+    assert set(seen) == {0, 1}  # Else the rounds would prove nothing.
+
+
+# A server
+
+
+COLUMNS = """
+SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = 'public'
+"""
+
+
+def form_on_server(engine: Engine) -> tuple[State, set[Any], list[Any]]:
+    """All that tells in which form a database of a server is."""
+    state = migrating.state_of_server(engine, "here")
+    with engine.connect() as connection:
+        schema = {tuple(row) for row in connection.execute(text(COLUMNS))}
+        schema |= set(connection.scalars(text("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'")))
+        query = text("SELECT * FROM projects ORDER BY name")
+        rows = [tuple(row) for row in connection.execute(query)] if state.version else []
+    return state, schema, rows
+
+
+def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
+    changer: Changer, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(12)
+    monkeypatch.setattr(migrating, "HEAD", second_form.HEAD)
+
+    def old_one() -> tuple[str, Engine]:
+        url = postgres.create()
+        changer.change(url, head=HEAD)
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO projects SELECT 'team-' || n, n FROM generate_series(1, 2000) AS n"))
+        return url, engine
+
+    url, engine = old_one()
+    forms = [form_on_server(engine)]
+    undisturbed = changer.change(url, head=second_form.HEAD)
+    forms.append(form_on_server(engine))
+    assert [form[0].version for form in forms] == [HEAD, second_form.HEAD]
+
+    seen: list[int] = []
+    for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
+        if not seen or seen[-1] == 1:
+            postgres.drop(url)
+            url, engine = old_one()
+
+        ended = changer.change(url, head=second_form.HEAD, **moment)
+
+        assert ended.killed or "after" in moment
+        form = form_on_server(engine)
+        assert form in forms, moment
+        seen.append(forms.index(form))
+    migrating.bring_server_up_to_date(engine, "here")
+    assert form_on_server(engine) == forms[1]
+    postgres.drop(url)
+
+    assert set(seen) == {0, 1}

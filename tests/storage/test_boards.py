@@ -1,0 +1,120 @@
+"""Boards and their cells, on every database."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid
+from palaver.errors import NotFound, StaleBase
+from palaver.storage import boards
+from palaver.storage.boards import Board, Listed
+from palaver.storage.database import Database
+from palaver.storage.pages import Page
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1)
+GRID = Grid(
+    name="prompt v3",
+    mode="chat",
+    columns=(BoardColumn(id="c1", workflow="tutor", variant="short:3"), BoardColumn(id="c2", workflow="tutor")),
+    rows=(BoardRow(id="r1", inputs={"subject": "ä\0"}), BoardRow(id="r2")),
+    testset=FromTestset("ts_1", 4),
+    layout={"widths": {"c1": 420}},
+)
+BOARD = Board(id="brd_1", grid=GRID, created_at=NOON, updated_at=NOON)
+A, B = Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1")
+
+
+def allow(_: object) -> None:
+    pass
+
+
+async def test_a_board_is_kept_as_it_is(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+
+    assert await database.read(boards.get, "default", "brd_1") == BOARD
+    assert await database.read(boards.listed, "default") == Page(
+        [Listed(id="brd_1", name="prompt v3", mode="chat", created_at=NOON, updated_at=NOON)]
+    )
+
+
+async def test_cells_are_filled_and_keep_what_they_have_of_the_other_kind(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.fill, "default", "brd_1", [A, B])
+    await database.write(boards.fill, "default", "brd_1", [Cell(row="r1", column="c1", run="run_2")])
+    await database.write(boards.fill, "default", "brd_1", [])
+
+    both = Cell(row="r1", column="c1", thread="conv_1", run="run_2")
+    assert await database.read(boards.cells, "default", "brd_1") == (both, B)
+
+
+@pytest.mark.parametrize("cell", [Cell(row="r9", column="c1"), Cell(row="r1", column="r1")])
+async def test_a_cell_that_is_not_there_cannot_be_filled(database: Database, cell: Cell) -> None:
+    await database.write(boards.create, "default", BOARD)
+
+    with pytest.raises(NotFound, match=f"'brd_1' has no cell '{cell.row}.{cell.column}'"):
+        await database.write(boards.fill, "default", "brd_1", [A, cell])
+    assert await database.read(boards.cells, "default", "brd_1") == ()
+
+
+async def test_a_grid_takes_the_place_of_another(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.fill, "default", "brd_1", [A, B])
+    smaller = Grid(name="new", mode="single", columns=GRID.columns[:1], rows=GRID.rows)
+
+    put = await database.write(boards.replace, "default", "brd_1", smaller, keep=None, at=LATER, check=allow)
+
+    assert put == Board(id="brd_1", grid=smaller, cells=(A,), version=2, created_at=NOON, updated_at=LATER)
+    assert await database.read(boards.get, "default", "brd_1") == put
+
+
+async def test_cells_that_are_not_to_be_kept_go(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.fill, "default", "brd_1", [A, B])
+    put = await database.write(boards.replace, "default", "brd_1", GRID, keep={("r2", "c2")}, at=LATER, check=allow)
+
+    assert put.cells == (B,)
+
+
+async def test_of_two_that_save_at_once_from_the_same_one_is_refused(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+
+    def first_only(board: Board) -> None:
+        if board.version != 1:
+            raise StaleBase("no", by="etag")
+
+    tries = [
+        database.write(boards.replace, "default", "brd_1", GRID, keep=None, at=LATER, check=first_only)
+        for _ in range(5)
+    ]
+    answers = await asyncio.gather(*tries, return_exceptions=True)
+
+    assert sorted(type(answer).__name__ for answer in answers) == ["Board", *["StaleBase"] * 4]
+
+
+async def test_a_board_goes_with_its_cells(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.fill, "default", "brd_1", [A])
+    await database.write(boards.remove, "default", "brd_1", check=allow)
+
+    assert await database.read(boards.cells, "default", "brd_1") == ()
+    with pytest.raises(NotFound, match="no board 'brd_1'"):
+        await database.read(boards.get, "default", "brd_1")
+
+
+async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5
+    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.fill, "default", "brd_1", [A])
+
+    for attempt in (
+        database.read(boards.get, "team", "brd_1"),
+        database.write(boards.fill, "team", "brd_1", [B]),
+        database.write(boards.replace, "team", "brd_1", GRID, keep=None, at=LATER, check=allow),
+        database.write(boards.remove, "team", "brd_1", check=allow),
+    ):
+        with pytest.raises(NotFound):
+            await attempt
+    assert await database.read(boards.cells, "team", "brd_1") == ()
+    assert await database.read(boards.listed, "team") == Page([])
+    assert (await database.read(boards.get, "default", "brd_1")).cells == (A,)

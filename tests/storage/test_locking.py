@@ -1,0 +1,65 @@
+"""A lock tells others that somebody is at work, for as long as that process lives."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palaver.errors import SettingsError
+from palaver.storage.locking import Lock, is_held
+
+HOLDER = """
+import sys
+from pathlib import Path
+from palaver.storage.locking import Lock
+held = Lock(Path(sys.argv[1]))
+print(held.acquire(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_one_holds_it_and_others_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+    assert is_held(path) is False
+    assert not path.exists()
+
+    with Lock(path) as lock:
+        assert (lock.acquire(), Lock(path).acquire(), is_held(path)) == (True, False, True)
+        with pytest.raises(SettingsError) as refused, Lock(path):
+            pass
+        assert oct(stat.S_IMODE(path.stat().st_mode)) == "0o600"
+
+    assert refused.value.message == f"Another process is at work there: it holds {path}."
+    lock.release()
+    assert (path.exists(), is_held(path)) == (True, False)
+
+
+def test_those_who_share_it_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+
+    with Lock(path, "shared"), Lock(path, "shared"):
+        assert (is_held(path), Lock(path).acquire()) == (True, False)
+    with Lock(path):
+        assert Lock(path, "shared").acquire() is False
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        while_alive = is_held(path), Lock(path).acquire()
+        process.kill()
+
+    assert (said, *while_alive) == ("True\n", True, False)
+    assert is_held(path) is False
+
+
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Lock(tmp_path / "no such folder" / "x.lock").acquire()
+
+    assert refused.value.message.endswith("x.lock cannot be opened: No such file or directory.")
