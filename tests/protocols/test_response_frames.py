@@ -1,6 +1,6 @@
 """Responses, streamed: the table of frames, row by row, in both profiles (contract: responses, 3.2 and 4)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -114,7 +114,7 @@ def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
             {"type": "message", "id": ITEM, "status": "completed", "role": "assistant", "content": [part]}],
         "parallel_tool_calls": True, "presence_penalty": 0.0, "frequency_penalty": 0.0, "previous_response_id": None,
         "conversation": None, "prompt_cache_key": None, "reasoning": None, "safety_identifier": None,
-        "service_tier": "default", "store": False, "temperature": 1.0, "text": {"format": {"type": "text"}},
+        "service_tier": "default", "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}},
         "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0, "truncation": "disabled",
         "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7,
                   "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -127,6 +127,22 @@ def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
     assert told[1] == of("in_progress", sequence_number=1, response=begun)
     assert told[-2] == of("completed", sequence_number=len(told) - 2, response=whole)
     assert told[-1] == "[DONE]"
+
+
+def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> None:
+    events = lawful("Hi", end=RunFinished(at=AT))
+    reading = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
+    told = frames([replace(STARTED, seq=0, at=AT), *events[1:]], reading)
+    opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in told[:3]]
+
+    assert opening == [
+        ("response.created", 0, "queued"),
+        ("response.queued", 1, "queued"),
+        ("response.in_progress", 2, "in_progress"),
+    ]
+    assert [one["sequence_number"] for one in told[:-1]] == list(range(len(told) - 1))
+    assert {one["response"]["created_at"] for one in told[:-1] if "response" in one} == {NOW - 9}
+    assert {one["response"]["background"] for one in told[:-1] if "response" in one} == {True}
 
 
 def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk() -> None:

@@ -235,13 +235,80 @@ def test_a_workflow_that_is_no_chat_needs_no_input_and_gets_none() -> None:
         ({"input": "x", "conversation": {}}, "invalid_value", "conversation"),
         ({"input": "x", "store": False, "background": True}, "conflicting_fields", "background"),
         ({"input": "x", "previous_response_id": "a", "conversation": "b"}, "mutually_exclusive", "conversation"),
-        ({"input": "x", "background": True}, "not_implemented", "background"),
-        ({"input": "x", "previous_response_id": "resp_1"}, "not_implemented", "previous_response_id"),
-        ({"input": "x", "conversation": {"id": "conv_1"}}, "not_implemented", "conversation"),
+        ({"input": "x", "conversation": ""}, "invalid_value", "conversation"),
+        ({"input": "x", "conversation": "x" * 65}, "string_too_long", "conversation"),
+        ({"input": "x", "conversation": {"id": 5}}, "invalid_type", "conversation.id"),
+        ({"input": "x", "conversation": {"id": "x" * 65}}, "string_too_long", "conversation.id"),
+        ({"background": True}, "missing_required_parameter", "input"),
+        ({"input": 42, "previous_response_id": "resp_1"}, "invalid_type", "input"),
     ],
 )
 def test_a_field_that_is_wrong_is_named(body: Any, code: str, param: str | None) -> None:
     assert refused(body) == (code, param)
+
+
+# What is stored
+
+
+def test_a_response_is_stored_unless_told_otherwise() -> None:
+    _, plain = decoded({"input": "x"})
+    _, said = decoded({"input": "x", "store": True, "background": False})
+    _, kept_out = decoded({"input": "x", "store": False})
+
+    assert said is plain, "who says the defaults costs no more than who says nothing"
+    assert (plain.stored, plain.background, plain.echo) == (True, False, {})
+    assert (kept_out.stored, kept_out.background, kept_out.echo) == (False, False, {"store": False})
+
+
+def test_a_call_in_the_background_says_so() -> None:
+    asked, reading = decoded({"input": "x", "background": True, "store": True})
+
+    assert (reading.stored, reading.background, reading.echo) == (True, True, {"background": True})
+    assert asked.options == {}
+
+
+@pytest.mark.parametrize("given", ["conv_1", {"id": "conv_1"}])
+def test_a_call_may_go_on_with_a_conversation(given: Any) -> None:
+    asked, reading = decoded({"input": "x", "conversation": given})
+
+    assert (asked.conversation, asked.previous, asked.session) == ("conv_1", None, None)
+    assert (reading.echo, asked.options) == ({"conversation": {"id": "conv_1"}}, {})
+
+
+def test_a_call_may_go_on_from_a_response_and_say_nothing_new() -> None:
+    asked, reading = decoded({"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}})
+
+    assert (asked.conversation, asked.previous, asked.session) == (None, "resp_1", None)
+    assert asked.messages == (Message.system("Be brief."),)
+    assert reading.echo == {"previous_response_id": "resp_1", "instructions": "Be brief."}
+
+
+def test_earlier_names_of_a_session_are_heard_before_the_conversation() -> None:
+    body = {"input": "x", "conversation": "conv_1", "context": {"conversation_id": "mine"}}
+
+    assert call(body).session == "mine"
+
+
+def test_both_ways_of_going_on_exclude_each_other_and_both_are_named() -> None:
+    with pytest.raises(PalaverError, match="previous_response_id and conversation exclude each other"):
+        call({"input": "x", "previous_response_id": "resp_1", "conversation": "conv_1"})
+
+
+def test_instructions_are_for_this_call_alone() -> None:
+    assert call({"input": "x", "instructions": "Be brief."}).preface == 1
+    assert call({"input": [], "instructions": "Be brief."}).preface == 1
+    assert call({"input": "x", "instructions": None}).preface == 0
+    assert call({"input": [{"role": "system", "content": "Be brief."}]}).preface == 0
+    assert call({"input": "x", "instructions": "Be brief."}, workflow="headline").preface == 0
+
+
+def test_items_that_are_referred_to_are_left_to_be_found() -> None:
+    items = [{"role": "user", "content": "And?"}, {"type": "item_reference", "id": "msg_1"}]
+    asked, reading = decoded({"input": items, "instructions": "Be brief."})
+
+    assert asked.messages == (Message.system("Be brief."),)
+    assert (reading.references, reading.unresolved, reading.places) == (["msg_1"], tuple(items), ("instructions",))
+    assert decoded({"input": "x"})[1].references == []
 
 
 # Items
@@ -275,7 +342,8 @@ def test_a_field_that_is_wrong_is_named(body: Any, code: str, param: str | None)
         ({"type": "function_call_output", "call_id": "x" * 65, "output": ""}, "string_too_long", "input[0].call_id"),
         ({"type": "mcp_approval_response", "approve": True}, "invalid_type", "input[0].approval_request_id"),
         ({"type": "mcp_approval_response", "approval_request_id": "a"}, "invalid_type", "input[0].approve"),
-        ({"type": "item_reference", "id": "msg_1"}, "not_implemented", "input[0]"),
+        ({"type": "item_reference"}, "invalid_type", "input[0].id"),
+        ({"type": "item_reference", "id": "x" * 65}, "string_too_long", "input[0].id"),
     ],
 )
 def test_an_item_that_is_wrong_is_named_by_its_path(item: Any, code: str, param: str) -> None:

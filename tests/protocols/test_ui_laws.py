@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import ui_message
@@ -15,6 +15,8 @@ from palaver.core.events import (
     RunFinished,
     RunStarted,
     Terminal,
+    ToolReturned,
+    ToolStarted,
 )
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
@@ -35,7 +37,7 @@ clients = st.builds(
     Client,
     version=st.sampled_from([5, 6, 7]),
     message=st.none() | st.just("m7"),
-    shown=st.sampled_from([{}, {"h1": True}, {"h1": False, "h2": True}]),
+    shown=st.sampled_from([{}, {"h1": True}, {"h1": False, "h2": True}, {"c1": True, "c2": False}]),
     waiting=st.just(OLD),
     tools=st.sampled_from([frozenset[str](), frozenset({"now"})]),
 )
@@ -43,6 +45,7 @@ asked = st.builds(
     lambda call_id: Data(name="approval-request", value={"id": f"ask {call_id}", "call_id": call_id}),
     st.sampled_from(["c1", "c2", "h1", "nobody", None]),
 )
+AGAIN = Data(name="approval-request", value={"id": "ask", "call_id": "h1"})
 answers = st.sampled_from([ToolResult(call_id="h1", output=1), ToolResult(call_id="h2", output="no", is_error=True)])
 at_once = [ToolCall(call_id=f"p{number}", name="now") for number in range(3)]
 answered = st.permutations([*(ToolResult(call_id=call.call_id) for call in at_once), "Wait.", Text(text="Done.")])
@@ -89,6 +92,7 @@ class StrictClient:
         """and all of them, with their inputs and their results."""
         self.pieces: dict[str, str] = {}
         self.shown = dict.fromkeys(client.shown, False)
+        self.answered = client.shown.keys() - client.waiting.keys()
         self.data: list[UiPart] = []
         self.version = client.version
 
@@ -140,7 +144,7 @@ class StrictClient:
         call_id = part["toolCallId"]
         match kind:
             case "tool-input-start":
-                assert call_id not in self.calls
+                assert call_id not in self.calls.keys() | self.answered, "no id is two calls'"
                 self.calls[call_id] = {}
                 self.pieces[call_id] = ""
                 self.step.add(call_id)
@@ -173,6 +177,9 @@ def said_by(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> 
 
 
 @given(producers, clients)
+@example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], Client(waiting=OLD))
+@example([AGAIN, ToolCall(call_id="h1", name="now")], Client(waiting=OLD))
+@example([ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output=1)], Client(shown={"c1": True}))
 def test_every_stream_is_in_order_and_says_what_the_fold_says(values: Sequence[Any], client: Client) -> None:
     _check(events_of(values), client)
 
@@ -200,13 +207,22 @@ def _check(events: Sequence[Event], client: Client) -> None:
     messages = fold(events).messages
     calls = {call.call_id: call for message in messages for call in message.tool_calls}
     results = {one.call_id: one for message in messages for one in message.tool_results}
-    assert {call_id: call["input"] for call_id, call in reader.calls.items() if call_id in calls} == {
-        call_id: call.parsed for call_id, call in calls.items()
+    told = dict(zip((event.call_id for event in events if isinstance(event, ToolStarted)), reader.pieces, strict=True))
+    assert {name: reader.calls[name]["input"] for name in reader.pieces} == {
+        told[call_id]: call.parsed for call_id, call in calls.items()
     }
-    assert reader.pieces == {call_id: call.arguments for call_id, call in calls.items()}
-    assert {call_id: call["result"] for call_id, call in reader.calls.items() if "result" in call} == {
-        call_id: (_words(one), one.is_error) for call_id, one in results.items()
+    assert reader.pieces == {told[call_id]: call.arguments for call_id, call in calls.items()}
+    answers = {
+        call_id if _of_history(call_id, events) else told[call_id]: (_words(one), one.is_error)
+        for call_id, one in results.items()
     }
+    assert {name: call["result"] for name, call in reader.calls.items() if "result" in call} == answers
+
+
+def _of_history(call_id: str, events: Sequence[Event]) -> bool:
+    """Does the run answer a call that it had not made itself by then?"""
+    kinds = [type(event) for event in events if getattr(event, "call_id", None) == call_id]
+    return kinds[0] is ToolReturned
 
 
 def _words(result: ToolResult) -> Any:

@@ -316,6 +316,31 @@ def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any)
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
 
+@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
+def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
+    again = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
+
+    parts = continued(GONE, again, client=Client(shown=shown, waiting={"h1": OLD}))
+
+    assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
+
+
+def test_so_is_its_result_and_what_is_asked_about_it() -> None:
+    client = Client(shown={"c1": True, "c1.2": True})
+
+    assert said(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
+    assert said(CALL, Data(name="approval-request", value=ASKED), client=client) == [
+        *call("c1.3"),
+        {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1.3"},
+    ]
+
+
+def test_a_call_that_waits_may_be_told_again() -> None:
+    client = Client(shown={"c1": True}, waiting={"c1": CALL})
+
+    assert said(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
+
+
 # The end
 
 

@@ -34,6 +34,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     workflow: str
     messages: tuple[Message, ...] = ()
+    preface: int = 0
+    """How many of the first messages are for this call alone: what is said next does not follow them."""
     inputs: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}
     session: str | None = None
@@ -41,7 +43,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     """Whom the caller speaks for; a label too."""
     conversation: str | None = None
+    """The stored conversation that it goes on with."""
     previous: str | None = None
+    """The stored response that it goes on from."""
+    refers: bool = False
+    """Does what it says refer to stored items, which have to be looked up first?"""
+    stored: bool = False
+    """May its answer be asked for again?"""
+    background: bool = False
+    """Does it run on by itself, whoever reads?"""
     client_tools: frozenset[str] = frozenset()
     """Names of the tools that the caller will run itself."""
     options: Mapping[str, Any] = {}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -79,4 +80,20 @@ class Adapter(Protocol):
 
     def failure(self, error: PalaverError, reading: Any | None, *, status: int) -> Answer:
         """The answer when no run was started; without a reading, when the request could not even be read."""
+        ...
+
+
+class Later(Protocol):
+    """What a protocol has besides in which calls may ask for the background."""
+
+    def waiting(self, reading: Any, at: datetime) -> Any:
+        """How to answer a call that was kept at that time, to begin later."""
+        ...
+
+    def queued(self, started: RunStarted, reading: Any) -> Answer:
+        """The whole answer, before the run begins."""
+        ...
+
+    def queued_frames(self, started: RunStarted, reading: Any) -> tuple[bytes, Frames]:
+        """What a stream says before the run begins, and the encoder of the rest."""
         ...

@@ -10,10 +10,22 @@ from typing import Any
 
 from palaver.core import jsons
 from palaver.core.events import RunCancelled, RunFailed, RunStarted
-from palaver.errors import ConflictingFields, FaultyCall, InvalidValue, NotImplementedYet, PalaverError, RequestError
+from palaver.errors import (
+    ConflictingFields,
+    FaultyCall,
+    InvalidValue,
+    NotImplementedYet,
+    PalaverError,
+    RequestError,
+    ResponseNotFound,
+)
 from palaver.protocols.base import Answer, Headers
 
-_SPELLED = {"workflow_not_found": "model_not_found", "invalid_body": "invalid_type"}
+_SPELLED = {
+    "workflow_not_found": "model_not_found",
+    "invalid_body": "invalid_type",
+    "unauthorized": "invalid_api_key",
+}
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found", 429: "too_many_requests"}
 _STEP = re.compile(r"/([^/]*)")
 
@@ -40,6 +52,12 @@ class UnsupportedValue(InvalidValue):
     """A lawful value that we cannot honour."""
 
     spelled = "unsupported_value"
+
+
+class PreviousResponseNotFound(ResponseNotFound):
+    """The response that a call goes on from is not there, or was not stored."""
+
+    spelled = "previous_response_not_found"
 
 
 def param(pointer: str) -> str:

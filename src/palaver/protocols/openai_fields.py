@@ -132,7 +132,7 @@ def shared(fields: Fields, workflow: Description) -> Shared:
         parameters=fields.object("parameters") or {},
         session=session or _label(context.string("conversation_id")),
         user=_label(context.string("user_id") or fields.string("safety_identifier") or fields.string("user")),
-        metadata=_metadata(fields),
+        metadata=metadata(fields),
     )
 
 
@@ -151,6 +151,20 @@ def client_tools(fields: Fields) -> frozenset[str]:
             case _:
                 raise InvalidType(f"tools[{index}] must be an object with a type.", pointer=f"/tools/{index}")
     return frozenset(names)
+
+
+def metadata(fields: Fields) -> dict[str, str]:
+    """What the caller wants kept: at most 16 pairs of short strings."""
+    given = fields.object("metadata") or {}
+    if len(given) > _PAIRS:
+        raise InvalidValue(f"metadata has more than {_PAIRS} pairs.", pointer="/metadata")
+    for key, value in given.items():
+        pointer = f"/metadata/{jsons.escaped(key)}"
+        if not isinstance(value, str):
+            raise InvalidType(f"metadata.{key[:_KEY]} must be a string, not {called(value)}.", pointer=pointer)
+        if len(key) > _KEY or len(value) > _VALUE:
+            raise StringTooLong(f"A key of metadata may have {_KEY} characters, a value {_VALUE}.", pointer=pointer)
+    return given
 
 
 def called(value: object) -> str:
@@ -185,16 +199,3 @@ def _label(value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return value if len(value) <= _LONGEST_LABEL else bounded(value)
-
-
-def _metadata(fields: Fields) -> dict[str, str]:
-    metadata = fields.object("metadata") or {}
-    if len(metadata) > _PAIRS:
-        raise InvalidValue(f"metadata has more than {_PAIRS} pairs.", pointer="/metadata")
-    for key, value in metadata.items():
-        pointer = f"/metadata/{jsons.escaped(key)}"
-        if not isinstance(value, str):
-            raise InvalidType(f"metadata.{key[:_KEY]} must be a string, not {called(value)}.", pointer=pointer)
-        if len(key) > _KEY or len(value) > _VALUE:
-            raise StringTooLong(f"A key of metadata may have {_KEY} characters, a value {_VALUE}.", pointer=pointer)
-    return metadata

@@ -1,7 +1,7 @@
 """The stream of a response: events in, server-sent events out (contract: responses, 4).
 
-Frames are a pure function of the request and the events: encoding a log twice gives the same bytes. A delta is the hot
-path; what stands around its text is made once per item.
+Frames are a pure function of the request and the events: encoding a log twice gives the same bytes, which is how a
+stream is resumed. A delta is the hot path; what stands around its text is made once per item.
 """
 
 from collections.abc import Mapping
@@ -76,6 +76,11 @@ class Writer:
         self._before = b""  # What stands between the number of a text's delta and its text.
         self._has_arguments = False
         self._response: ResponseObject
+
+    @property
+    def number(self) -> int:
+        """The number of the next frame."""
+        return self._number
 
     def frames(self, event: Event) -> bytes:
         """The frames of one event; empty where it has none."""
@@ -235,9 +240,18 @@ class Writer:
     def _begin(self, started: RunStarted) -> bytes:
         self._output.begin(started)
         self._response = ResponseObject(started, self._reading)
-        snapshot = self._response.begun()
+        snapshot = self._response.running()
+        if self._reading.background:
+            opening = self.queued(started)
+        else:
+            opening = self._frame("response.created", b',"response":', snapshot)
+        return opening + self._frame("response.in_progress", b',"response":', snapshot)
+
+    def queued(self, started: RunStarted) -> bytes:
+        """The first two frames of a response in the background, which know nothing of its run but the id."""
+        snapshot = ResponseObject(started, self._reading).running("queued")
         created = self._frame("response.created", b',"response":', snapshot)
-        return created + self._frame("response.in_progress", b',"response":', snapshot)
+        return created + self._frame("response.queued", b',"response":', snapshot)
 
     def _end(self, terminal: Terminal) -> bytes:
         frames: list[bytes] = []
@@ -287,6 +301,26 @@ class Writer:
 
     def _done(self, index: int, item: bytes) -> bytes:
         return self._frame("response.output_item.done", b',"output_index":%d,"item":' % index, item)
+
+
+class Rest:
+    """The same stream for a client that has its frames up to a number: all are made, and those it has are dropped."""
+
+    def __init__(self, reading: Reading, after: int) -> None:
+        self._writer = Writer(reading)
+        self._after = after
+
+    def frames(self, event: Event) -> bytes:
+        """The frames of one event that the client does not have."""
+        before = self._writer.number
+        made = self._writer.frames(event)
+        count = self._writer.number - before
+        known = min(self._after + 1 - before, count)
+        if known <= 0:
+            return made
+        rest = made.split(b"\n\n", known)[-1]  # Inside a frame there is no empty line.
+        # What has no number of its own, but for the end, came with the last frame.
+        return sse.DONE if rest and known == count else rest
 
 
 def _begun(kind: str, item: str, **fields: Any) -> bytes:

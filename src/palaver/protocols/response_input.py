@@ -1,12 +1,13 @@
 """The items of a Responses request, checked strictly before the dialect reads them (contract: responses, 2.2).
 
-Everything wrong is named with its path, as in `input[2].content[0]`; nothing is guessed or falls away silently.
+Everything wrong is named with its path, as in `input[2].content[0]`; nothing is guessed or falls away silently. A
+reference stands for an item that was stored: whoever can look it up puts the item in its place.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from palaver.errors import InvalidType, InvalidValue, NotImplementedYet
+from palaver.errors import InvalidType, InvalidValue, ItemNotFound
 from palaver.protocols.openai_errors import StringTooLong
 from palaver.protocols.openai_fields import called
 
@@ -15,16 +16,33 @@ _LONGEST_ID = 64
 _Object = Mapping[str, Any]
 
 
-def check_items(items: Sequence[Any]) -> None:
-    """Raise for the first item that cannot be taken."""
+def check_items(items: Sequence[Any], field: str = "input") -> bool:
+    """Raise for the first item that cannot be taken; are there references? `field` is where they stand in the body."""
+    refers = False
     for index, item in enumerate(items):
-        pointer = f"/input/{index}"
+        pointer = f"/{field}/{index}"
         if not isinstance(item, dict):
-            raise InvalidType(f"input[{index}] must be an object, not {called(item)}.", pointer=pointer)
-        _check_item(cast("_Object", item), pointer)
+            raise InvalidType(f"{field}[{index}] must be an object, not {called(item)}.", pointer=pointer)
+        refers |= _check_item(cast("_Object", item), pointer) == "item_reference"
+    return refers
 
 
-def _check_item(item: _Object, pointer: str) -> None:
+def references(items: Sequence[_Object]) -> Mapping[int, str]:
+    """The ids of the stored items that are referred to, by place."""
+    return {index: item["id"] for index, item in enumerate(items) if item.get("type") == "item_reference"}
+
+
+def dereferenced(items: Sequence[_Object], found: Mapping[str, _Object]) -> list[_Object]:
+    """The items, with those that were found in the places of their references."""
+    named = references(items)
+    for index, name in named.items():
+        if name not in found:
+            raise ItemNotFound(name, pointer=f"/input/{index}/id")
+    return [found[named[index]] if index in named else item for index, item in enumerate(items)]
+
+
+def _check_item(item: _Object, pointer: str) -> str:
+    """Raise for an item that cannot be taken; its kind."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
         raise InvalidValue("An item needs a type or a role.", pointer=pointer)
@@ -39,13 +57,14 @@ def _check_item(item: _Object, pointer: str) -> None:
             if item.get("output") is None:
                 raise InvalidType("output must be there and not null.", pointer=f"{pointer}/output")
         case "item_reference":
-            raise NotImplementedYet("item_reference is not served yet: send the item itself.", pointer=pointer)
+            _check_text(item, "id", pointer)
         case "mcp_approval_response":
             _check_text(item, "approval_request_id", pointer)
             if not isinstance(item.get("approve"), bool):
                 raise InvalidType("approve must be true or false.", pointer=f"{pointer}/approve")
         case _:
             pass  # The rest is kept as it is.
+    return kind
 
 
 def _check_message(item: _Object, pointer: str) -> None:

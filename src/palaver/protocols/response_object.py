@@ -7,7 +7,7 @@ defaults, so these are encoded once and for all.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from palaver.core import jsons
 from palaver.core.calls import Finish
@@ -29,7 +29,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "reasoning": None,
     "safety_identifier": None,
     "service_tier": "default",
-    "store": False,
+    "store": True,
     "temperature": 1.0,
     "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
@@ -38,11 +38,18 @@ _DEFAULTS: Mapping[str, Any] = {
     "top_p": 1.0,
     "truncation": "disabled",
 }
+Running = Literal["queued", "in_progress"]
+"""How a response is doing that has not ended."""
 _INCOMPLETE: Mapping[Finish, str] = {
     "length": "max_output_tokens",
     "content-filter": "content_filter",
     "interrupted": "interrupted",
 }
+
+
+def response_id(run_id: str) -> str:
+    """What a run is called here: one thing, two spellings."""
+    return "resp_" + run_id.removeprefix("run_")
 
 
 class End(NamedTuple):
@@ -72,12 +79,12 @@ class ResponseObject:
     __slots__ = ("_after", "_before", "_metadata", "_profile", "_trace", "id")
 
     def __init__(self, started: RunStarted, reading: Reading) -> None:
-        self.id = "resp_" + started.run_id.removeprefix("run_")
+        self.id = response_id(started.run_id)
         self._profile: Profile = reading.profile
         self._metadata = dict(reading.metadata)
         self._trace = f"tr-{started.trace_id}" if reading.trace and started.trace_id else None
         self._before = b"".join(
-            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _seconds(started.at))
+            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created(started, reading))
         )
         self._after = _unchanging(reading.profile, reading.model, reading.echo)
 
@@ -86,9 +93,9 @@ class ResponseObject:
         """The trace's id, if it was asked for."""
         return self._trace
 
-    def begun(self) -> bytes:
-        """Before anything was said."""
-        return self._snapshot(b"in_progress", [], End(""), None, None, {}, self._metadata)
+    def running(self, status: Running = "in_progress", output: Sequence[bytes] = ()) -> bytes:
+        """Before the end, with the items that are done."""
+        return self._snapshot(status.encode(), output, End(""), None, None, {}, self._metadata)
 
     def complete(
         self, terminal: Terminal, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
@@ -144,7 +151,7 @@ def plain(started: RunStarted, reading: Reading, item: bytes, at: datetime) -> b
     head = (
         _ID,
         started.run_id.removeprefix("run_").encode(),
-        b'","object":"response","created_at":%d' % _seconds(started.at),
+        b'","object":"response","created_at":%d' % _created(started, reading),
     )
     tail = (_NOTHING_ELSE[reading.profile], _unchanging(reading.profile, reading.model, reading.echo), b"}")
     return b"".join((*head, _DONE, item, b'],"completed_at":%d' % _seconds(at), *tail))
@@ -188,6 +195,11 @@ def _unchanging(profile: Profile, model: str, echo: Mapping[str, Any]) -> bytes:
 @lru_cache(256)  # Most requests ask for nothing special, of one of a few models.
 def _unasked(profile: Profile, model: str) -> bytes:
     return b',"model":' + jsons.encode(model) + _encoded(profile, _DEFAULTS)
+
+
+def _created(started: RunStarted, reading: Reading) -> int:
+    """A response in the background is there before its run starts."""
+    return _seconds(reading.queued_at or started.at)
 
 
 def _seconds(at: datetime | None) -> int:

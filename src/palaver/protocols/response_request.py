@@ -1,24 +1,28 @@
 """What a Responses request says: the call, and the note of how to answer it (contract: responses, 2).
 
 A field costs something only where it is sent: each has one reader in a table, and the rest of the body is ignored.
+What a request refers to (the previous response, a conversation, stored items) the server looks up: it is only named.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from palaver.core.calls import Call
 from palaver.core.descriptions import Description
 from palaver.core.dialects import responses as dialect
+from palaver.core.ids import LONGEST
 from palaver.core.messages import Message
 from palaver.core.parts import Text
-from palaver.errors import ConflictingFields, InvalidValue, NotImplementedYet, WorkflowNotFound
+from palaver.errors import ConflictingFields, InvalidValue, WorkflowNotFound
 from palaver.protocols.base import Find, Request
-from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive
+from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive, param
 from palaver.protocols.openai_fields import Fields, client_tools, shared
-from palaver.protocols.response_input import check_items
+from palaver.protocols.response_input import check_items, references
 
 Profile = Literal["open", "invocations"]
 """`open` is for OpenAI's SDKs and validators, `invocations` for MLflow's clients and the Databricks provider."""
@@ -45,6 +49,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Is the trace's id to be told?"""
     places: tuple[str, ...] = ()
     """Where each message of the call stands in the body: `instructions`, `input[2]` …"""
+    stored: bool = True
+    """Is the response to be kept, to be read again, resumed, cancelled and gone on from?"""
+    background: bool = False
+    """Does it run on by itself, whoever reads it?"""
+    queued_at: datetime | None = None
+    """When a response in the background was created, which the server says: it may start much later."""
+    unresolved: tuple[Mapping[str, Any], ...] = ()
+    """The items of the input while some of them are references; response_history.resolved makes messages of them."""
+
+    @property
+    def references(self) -> Sequence[str]:
+        """The ids of the stored items that the input refers to: to be looked up before the call can be made."""
+        return list(references(self.unresolved).values())
 
     def param(self, pointer: str) -> str:
         """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) in the words of the body."""
@@ -57,7 +74,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             case "inputs":
                 return f"custom_inputs.{rest}" if rest else "custom_inputs"
             case _:
-                return pointer.removeprefix("/").replace("/", ".")
+                return param(pointer)
 
 
 def read(request: Request, find: Find) -> tuple[Call, Reading]:
@@ -75,20 +92,27 @@ def read(request: Request, find: Find) -> tuple[Call, Reading]:
     if asked:
         _check_stored(asked)
     said = None if _SHARED.isdisjoint(body) else shared(fields, workflow)
-    messages, places = _messages(fields, workflow) if workflow.is_chat else ((), ())
+    goes_on = "previous_response_id" in asked or "conversation" in asked
+    messages, places, unresolved = _messages(fields, goes_on=goes_on) if workflow.is_chat else _NO_MESSAGES
     returns_trace = asked.pop("databricks_options", False)
     trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
     name, parent = workflow.name, request.trace_parent
-    if not asked and said is None and not trace:  # Most requests: nothing but an input.
-        call = Call(workflow=name, messages=messages, trace_parent=parent)
+    if not asked and said is None and not trace and not unresolved:  # Most requests: nothing but an input.
+        call = Call(workflow=name, messages=messages, stored=True, trace_parent=parent)
         return call, _plain(profile, model or name, name, places, stream=stream, is_chat=workflow.is_chat)
     call = Call(
         workflow=name,
         messages=messages,
+        preface=1 if "instructions" in asked and workflow.is_chat else 0,
         inputs=said.inputs if said else _NOTHING,
         parameters=said.parameters if said else _NOTHING,
         session=said.session if said else None,
         user=said.user if said else None,
+        conversation=asked["conversation"]["id"] if "conversation" in asked else None,
+        previous=asked.get("previous_response_id"),
+        refers=bool(unresolved),
+        stored=asked.get("store", True),
+        background=asked.get("background", False),
         client_tools=client_tools(fields) if "tools" in asked else frozenset(),
         options={name: value for name, value in asked.items() if name not in _NO_OPTIONS},
         tags=said.metadata if said else _NOTHING,
@@ -105,7 +129,23 @@ def read(request: Request, find: Find) -> tuple[Call, Reading]:
         encrypted="reasoning.encrypted_content" in asked.get("include", ()),
         trace=trace,
         places=places,
+        stored=asked.get("store", True),
+        background=asked.get("background", False),
+        unresolved=unresolved,
     )
+
+
+def read_items(items: Sequence[Mapping[str, Any]]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The messages of items that have been checked, and where each begins."""
+    indexed = dialect.read_indexed(items)
+    return tuple([message for message, _ in indexed]), tuple([f"input[{index}]" for _, index in indexed])
+
+
+def opened(reading: Reading) -> Reading:
+    """The same request in the profile `open`, in which stored responses are shown however they were begun."""
+    if reading.profile == "open":
+        return reading
+    return replace(reading, profile="open", echo=_all_completed(reading.echo))
 
 
 @lru_cache(256)
@@ -127,38 +167,43 @@ def _picked(named: str | None, model: str | None, find: Find, profile: Profile) 
         return find(None)  # Chat apps send `title-model` and the like.
 
 
-def _messages(fields: Fields, workflow: Description) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+_NO_MESSAGES: tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]] = (), (), ()
+
+
+def _messages(fields: Fields, *, goes_on: bool) -> tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]]:
+    """The messages and their places; where the input holds references its items, too, and none of their messages."""
     given = fields.body.get("input")
     instructions = fields.string("instructions") if "instructions" in fields.body else None
-    if given is None:
-        raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
+    messages, places, unresolved = _NO_MESSAGES
     if isinstance(given, str):
-        messages, places = ([Message(role="user", parts=(Text(text=given),))] if given else []), ["input"]
+        messages, places = ((Message(role="user", parts=(Text(text=given),)),) if given else ()), ("input",)
     elif isinstance(given, list):
         items = cast("list[Any]", given)
-        check_items(items)
-        indexed = dialect.read_indexed(items)
-        messages, places = [message for message, _ in indexed], [f"input[{index}]" for _, index in indexed]
-    else:
+        if check_items(items):
+            unresolved = tuple(items)
+        else:
+            messages, places = read_items(items)
+    elif given is not None:
         raise fields.wrong("input", "a string or a list of items", given)
+    elif not goes_on:
+        raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
     if instructions is not None:
-        messages, places = [Message.system(instructions), *messages], ["instructions", *places]
-    return tuple(messages), tuple(places)
+        messages, places = (Message.system(instructions), *messages), ("instructions", *places)
+    return messages, places, unresolved
 
 
 def _check_stored(asked: dict[str, Any]) -> None:
-    """Refuse what needs a store, which comes later; contradictions first, for those will stay wrong."""
-    store, background = asked.pop("store", True), asked.pop("background", False)
-    previous, conversation = asked.pop("previous_response_id", None), asked.pop("conversation", None)
-    if background and not store:
+    """Raise for contradictions, and forget what only says the default: most requests ask for nothing special."""
+    if asked.get("store") is True:
+        del asked["store"]
+    if asked.get("background") is False:
+        del asked["background"]
+    if "background" in asked and "store" in asked:
         raise ConflictingFields("background needs store: leave store out, or set it to true.", pointer="/background")
-    if previous is not None and conversation is not None:
+    if "previous_response_id" in asked and "conversation" in asked:
         raise MutuallyExclusive(
             "previous_response_id and conversation exclude each other: send one of them.", pointer="/conversation"
         )
-    for name, value in (("background", background), ("previous_response_id", previous), ("conversation", conversation)):
-        if value:
-            raise NotImplementedYet(f"{name} is not served yet: send the whole history as input.", pointer=f"/{name}")
 
 
 # Fields, each with its reader
@@ -201,14 +246,15 @@ def _included(fields: Fields, name: str) -> list[str]:
     return value
 
 
-def _conversation(fields: Fields, name: str) -> str:
-    value = fields.body[name]
-    if isinstance(value, str):
-        return value
-    named = Fields(fields.object(name) or {}, f"/{name}").string("id")
-    if named is None:
+def _conversation(fields: Fields, name: str) -> dict[str, str]:
+    """As the response object repeats it."""
+    if isinstance(fields.body[name], str):
+        named = fields.string(name, longest=LONGEST)
+    else:
+        named = fields.below(name).string("id", longest=LONGEST)
+    if not named:
         raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
-    return named
+    return {"id": named}
 
 
 def _returns_trace(fields: Fields, name: str) -> bool:
@@ -220,7 +266,7 @@ _READERS: Mapping[str, _Reader] = {
     "store": _boolean,
     "background": _boolean,
     "parallel_tool_calls": _boolean,
-    "previous_response_id": _string(64),
+    "previous_response_id": _string(LONGEST),
     "conversation": _conversation,
     "temperature": _number(0, 2),
     "top_p": _number(0, 1),
@@ -244,14 +290,19 @@ _READERS: Mapping[str, _Reader] = {
     "databricks_options": _returns_trace,
 }
 _SHARED = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
-_NO_OPTIONS = frozenset({"instructions", "safety_identifier", "user"})
+_STORED = frozenset({"store", "background", "previous_response_id", "conversation"})
+_NO_OPTIONS = _STORED | {"instructions", "safety_identifier", "user"}
 _ECHOED = frozenset(_READERS) - {"include", "stream_options", "user"}
 
 
 def _echoed(asked: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
     """What the response object repeats. Nulls inside are for validators; the Databricks provider cannot take them."""
     echoed = {name: value for name, value in asked.items() if name in _ECHOED}
-    return {name: _completed(name, value) for name, value in echoed.items()} if profile == "open" else echoed
+    return _all_completed(echoed) if profile == "open" else echoed
+
+
+def _all_completed(echo: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: _completed(name, value) for name, value in echo.items()}
 
 
 def _completed(name: str, value: Any) -> Any:

@@ -1,10 +1,14 @@
 """POST /v1/responses, /responses and /invocations: OpenAI's Responses, also as MLflow's agents speak it.
 
 One protocol in two profiles; the route alone decides (contract: responses, 1). What a request says stands in
-response_request, the stream in response_frames, and what both kinds of answer share in response_output.
+response_request, the stream in response_frames, and what both kinds of answer share in response_output. What was stored
+is asked for by other routes, which are response_store's.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
 
 from palaver.core import jsons
 from palaver.core.calls import Call
@@ -24,12 +28,12 @@ from palaver.errors import PalaverError
 from palaver.protocols import openai_errors, response_request, sse
 from palaver.protocols import response_items as items
 from palaver.protocols.base import Answer, Find, Frames, Headers, Request
-from palaver.protocols.response_frames import Writer
+from palaver.protocols.response_frames import Rest, Writer
 from palaver.protocols.response_object import ResponseObject, plain
 from palaver.protocols.response_output import Output
 from palaver.protocols.response_request import Reading
 
-_JSON = ("content-type", "application/json")
+JSON = ("content-type", "application/json")
 _STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
     ("cache-control", "no-cache, no-transform"),
@@ -44,9 +48,18 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
 
 def head(started: RunStarted, reading: Reading) -> Answer | None:
     """The head of a stream; None for a JSON answer."""
-    if not reading.stream:
-        return None
-    return Answer(status=200, headers=(*_STREAM, *_ids(started)), keep_alive=sse.KEEP_ALIVE)
+    return streamed(started) if reading.stream else None
+
+
+def streamed(started: RunStarted) -> Answer:
+    """The head of any stream of that run."""
+    return Answer(status=200, headers=(*_STREAM, *ids(started)), keep_alive=sse.KEEP_ALIVE)
+
+
+def ids(started: RunStarted) -> Headers:
+    """The headers that name a run, and its trace where it has one."""
+    named = ("x-palaver-run-id", started.run_id)
+    return (named, ("x-palaver-trace-id", started.trace_id)) if started.trace_id else (named,)
 
 
 def frames(reading: Reading) -> Frames:
@@ -60,7 +73,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     assert isinstance(started, RunStarted)
     assert isinstance(last, TERMINAL)
     if isinstance(last, RunFailed):
-        return openai_errors.run_failure(last, started, status=status, headers=_ids(started))
+        return openai_errors.run_failure(last, started, status=status, headers=ids(started))
     only = _only_text(events, reading)
     if only is not None and _is_plain(last) and last.at is not None:
         body = plain(started, reading, jsons.encode(items.message(only.item, only.text)), last.at)
@@ -70,8 +83,27 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
             output.take(event)
         usage = output.usage(last)
         body = ResponseObject(started, reading).complete(last, output.items, usage, output.custom)
-    headers = (_JSON, ("x-palaver-run-id", started.run_id), ("x-palaver-trace-id", started.trace_id))
-    return Answer(status=status, headers=headers, body=body)
+    return Answer(status=status, headers=(JSON, *ids(started)), body=body)
+
+
+# In the background
+
+
+def waiting(reading: Reading, at: datetime) -> Reading:
+    """How to answer a call that was kept at that time: it says so for ever, whenever it begins."""
+    return replace(reading, queued_at=at)
+
+
+def queued(started: RunStarted, reading: Reading) -> Answer:
+    """The response before its run starts: the whole answer to a call in the background that is not streamed."""
+    return Answer(status=200, headers=(JSON, *ids(started)), body=ResponseObject(started, reading).running("queued"))
+
+
+def queued_frames(started: RunStarted, reading: Reading) -> tuple[bytes, Frames]:
+    """What a stream says before its run starts, and the encoder of the rest, which is given all events of the run."""
+    writer = Writer(reading)
+    opening = writer.queued(started)
+    return opening, Rest(reading, writer.number - 1).frames
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
@@ -93,7 +125,3 @@ def _only_text(events: Sequence[Event], reading: Reading) -> TextEnded | None:
     if len(events) > 5 and not all(type(event) is TextDelta for event in events[2:-2]):
         return None
     return last
-
-
-def _ids(started: RunStarted) -> Headers:
-    return (("x-palaver-run-id", started.run_id), ("x-palaver-trace-id", started.trace_id))

@@ -29,6 +29,10 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """All calls of the history that have no result."""
     tools: frozenset[str] = frozenset()
     """Names of the tools that it runs itself."""
+    about: str | None = None
+    """The message that it names: one that it has changed, or wants to be answered anew."""
+    regenerates: bool = False
+    """Does it want another answer to what was said before?"""
 
     @property
     def headers(self) -> Headers:
@@ -44,7 +48,15 @@ def version(headers: Mapping[str, str]) -> int:
     return known
 
 
-def client(version: int, elements: Any, messages: Iterable[Message], *, tools: frozenset[str] = frozenset()) -> Client:
+def client(
+    version: int,
+    elements: Any,
+    messages: Iterable[Message],
+    *,
+    tools: frozenset[str] = frozenset(),
+    about: str | None = None,
+    regenerates: bool = False,
+) -> Client:
     """The client that sent this history: its elements as they came, and the messages that they are.
 
     Where the last element is an assistant's, the client goes on in it, with the id that it has and the calls it shows.
@@ -63,7 +75,20 @@ def client(version: int, elements: Any, messages: Iterable[Message], *, tools: f
                         pass
         case _:
             pass
-    return Client(version=version, message=message, shown=shown, waiting=_unanswered(messages), tools=tools)
+    return Client(
+        version=version,
+        message=message,
+        shown=shown,
+        waiting=_unanswered(messages),
+        tools=tools,
+        about=about,
+        regenerates=regenerates,
+    )
+
+
+def restored(reading: Any) -> Client:
+    """The client that began a stream, as it was kept; any client, where the run was begun in another way."""
+    return Client() if reading is None else msgspec.convert(reading, Client)
 
 
 def _unanswered(messages: Iterable[Message]) -> dict[str, ToolCall]:

@@ -63,6 +63,7 @@ class Writer:
         self._taken: set[str] = set()
         self._calls: dict[str, ToolStarted] = {}  # Those that are open,
         self._asked: dict[str, list[Part]] = {}  # and what is asked about them before they have ended.
+        self._names: dict[str, str] = {}  # Of calls whose id the client knows as another call's.
         self._made: set[str] = set()  # Ids of calls: of this run,
         self._pending: set[str] = set()  # and of this step without a result.
         self._answered = False  # Is there a result in this step?
@@ -89,8 +90,8 @@ class Writer:
             case TextDelta() | ReasoningDelta():
                 return self._piece("text" if isinstance(event, TextDelta) else "reasoning", event)
             case ToolDelta():
-                call_id = self._calls[event.item].call_id
-                return [{"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": event.delta}]
+                told = self._told(self._calls[event.item].call_id)
+                return [{"type": "tool-input-delta", "toolCallId": told, "inputTextDelta": event.delta}]
             case RunStarted():
                 return self._start(event)
             case TextStarted():
@@ -201,14 +202,17 @@ class Writer:
 
     def _call(self, event: ToolStarted) -> Part:
         self._calls[event.item] = event
+        if self._is_known(event.call_id):
+            self._names[event.call_id] = self._another(event.call_id)
+        told = self._told(event.call_id)
         self._asked[event.call_id] = []
         self._made.add(event.call_id)
         self._pending.add(event.call_id)
         before = b'data: {"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":'
-        self._before[event.item] = before % _json(event.call_id)
+        self._before[event.item] = before % _json(told)
         return {
             "type": "tool-input-start",
-            "toolCallId": event.call_id,
+            "toolCallId": told,
             "toolName": event.name,
             **self._runner(event.name),
         }
@@ -219,8 +223,28 @@ class Writer:
         whole = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
         return [self._input(whole), *self._asked.pop(call.call_id)]
 
+    def _told(self, call_id: str) -> str:
+        """The id under which the client knows a call."""
+        return self._names.get(call_id, call_id)
+
+    def _is_known(self, call_id: str) -> bool:
+        """Does the message show another call by that id? Some models count their calls anew in every turn.
+
+        No run makes two of one id, so the other is of the history. One that waits may be told again: it is itself.
+        """
+        if call_id in self._made or call_id in self._names.values():
+            return True
+        return call_id in self._client.shown and call_id not in self._client.waiting
+
+    def _another(self, call_id: str) -> str:
+        taken = {*self._made, *self._names.values(), *self._client.shown, *self._client.waiting}
+        number = 2
+        while (name := bounded(f"{call_id}.{number}")) in taken:
+            number += 1
+        return name
+
     def _input(self, call: ToolCall) -> Part:
-        told: Part = {"toolCallId": call.call_id, "toolName": call.name, "input": call.parsed}
+        told: Part = {"toolCallId": self._told(call.call_id), "toolName": call.name, "input": call.parsed}
         if told["input"] is call.arguments:
             error = {"errorText": "The arguments are not valid JSON."}
             return {"type": "tool-input-error", **told, **error, **self._runner(call.name)}
@@ -244,12 +268,14 @@ class Writer:
         # Version 5 looks for the call among the dynamic ones, or among all others, as the result says.
         ran: Part = {"dynamic": True} if call_id in self._made or self._client.shown[call_id] else {}
         ran["providerExecuted"] = True
+        self._made.add(call_id)  # Wherever it was made: what comes by this id now is another one.
         self._pending.discard(call_id)
         self._answered = True
+        told = self._told(call_id)
         if not event.is_error:
-            return [*shown, {"type": "tool-output-available", "toolCallId": call_id, "output": event.output, **ran}]
+            return [*shown, {"type": "tool-output-available", "toolCallId": told, "output": event.output, **ran}]
         text = event.output if isinstance(event.output, str) else jsons.encode(event.output).decode()
-        return [*shown, {"type": "tool-output-error", "toolCallId": call_id, "errorText": text, **ran}]
+        return [*shown, {"type": "tool-output-error", "toolCallId": told, "errorText": text, **ran}]
 
     # Parts that come whole
 
@@ -262,7 +288,7 @@ class Writer:
             return [{"type": f"data-{name}", "data": value, "transient": True}]
         match part:
             case Data(name=name, value={"id": str(given), "call_id": str(call_id)}) if self._asks(name, call_id):
-                return self._ask({"type": "tool-approval-request", "approvalId": given, "toolCallId": call_id})
+                return self._ask(call_id, given)
             case Refusal(text=text):
                 said = self._whole_text(event.item, text, **_kept(refusal=True))
             case File(url=str() as url):
@@ -283,8 +309,8 @@ class Writer:
             return False
         return call_id in self._pending or (call_id not in self._made and call_id in self._client.waiting)
 
-    def _ask(self, request: Part) -> list[Part]:
-        call_id = request["toolCallId"]
+    def _ask(self, call_id: str, approval: str) -> list[Part]:
+        request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": self._told(call_id)}
         if call_id in self._asked:
             self._asked[call_id].append(request)  # Its input would wipe the question out.
             return []

@@ -40,7 +40,7 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
     session = fields.string("id")
     if session is not None and not _SESSION.fullmatch(session):
         raise InvalidSessionId("id must be 1 to 128 letters, digits or any of . _ : -", pointer="/id")
-    fields.string("trigger", of=_TRIGGERS)
+    trigger = fields.string("trigger", of=_TRIGGERS)
     elements = _elements(fields, workflow)
     messages = tuple(ui_message.read(elements)) if workflow.is_chat else ()
     tools = _tools(fields)
@@ -56,7 +56,15 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
         options={"tools": objects} if objects else {},
         trace_parent=request.trace_parent,
     )
-    return call, ui_client.client(version, elements, messages, tools=named)
+    about: Any = fields.body.get("messageId")
+    return call, ui_client.client(
+        version,
+        elements,
+        messages,
+        tools=named,
+        about=about if isinstance(about, str) else None,
+        regenerates=trigger == "regenerate-message",
+    )
 
 
 def head(started: RunStarted, reading: Reading) -> Answer | None:
