@@ -16,7 +16,7 @@ from palaver.engine.bounds import Bounds
 from palaver.engine.engine import Engine, new_run_id, utc_now
 from palaver.engine.run import Run
 from palaver.engine.store import Kept
-from palaver.errors import FaultyCall, InvalidValue, RunNotFound, ShuttingDown
+from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, ShuttingDown
 from palaver.workflows.declare import chat, workflow
 from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
@@ -162,6 +162,9 @@ class Notebook:
         self.notes: list[Any] = []
         self.run: Run | None = None
 
+    def check(self) -> None:
+        self.notes.append("checked")
+
     def opened(self, run: Kept) -> None:
         self.notes.append(("opened", run.id, len(run.log)))
 
@@ -171,6 +174,9 @@ class Notebook:
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
         await asyncio.sleep(0)
         self.notes.append(("closed", said(last), len(run.log)))
+
+    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+        self.notes.append(("lost", said(last), len(run.log)))
 
 
 async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else() -> None:
@@ -186,6 +192,7 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
     run = await over(new_engine(store=store).start(short, call(), attend=attend))
 
     assert store.notes == [
+        "checked",
         ("opened", run.id, 0),
         ("grew", 1),
         ("told", ["RunStarted"]),
@@ -206,14 +213,28 @@ async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.L
     async def short(messages: Any) -> str:
         return "Hi."
 
-    run = await ran(short, engine=new_engine(store=Broken()))
+    store = Broken()
+    run = await ran(short, engine=new_engine(store=store))
 
     assert said(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
     assert [event.seq for event in run.log] == [0, 1, 2, 3, 4]
     assert end_of(run) == RunFailed(
         code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
     )
+    assert ("lost", ["TextEnded", "RunFailed"], 3) in store.notes
     assert "disk full" in caplog.text
+
+
+async def test_nothing_is_started_while_nothing_can_be_kept() -> None:
+    class Away(Notebook):
+        def check(self) -> None:
+            raise Overloaded("The database cannot be reached: try again in a moment.")
+
+    engine = new_engine(store=Away())
+
+    with pytest.raises(Overloaded, match="cannot be reached"):
+        engine.start(answer, call())
+    assert engine.alive == 0
 
 
 async def test_a_run_that_cannot_be_opened_is_not_started() -> None:

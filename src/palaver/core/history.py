@@ -40,7 +40,7 @@ def believed(
     """
     if len(messages) <= bounds.messages and all(map(_is_plain, messages)):
         return messages if isinstance(messages, tuple) else tuple(messages), []
-    _check_bounds(messages, bounds)
+    check_bounds(messages, bounds)
     warnings: list[str] = []
     taken: dict[int, Message] = {}
     for index, message in enumerate(messages):
@@ -116,7 +116,8 @@ def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]
     calls.setdefault(index, {})[place] = call_id
 
 
-def _check_bounds(messages: Sequence[Message], bounds: Bounds) -> None:
+def check_bounds(messages: Sequence[Message], bounds: Bounds = BOUNDS) -> None:
+    """Raise for messages that hold too much, whoever is to be given them."""
     if len(messages) > bounds.messages:
         raise InvalidValue(
             f"There are {len(messages)} messages; at most {bounds.messages} are taken.", pointer="/messages"

@@ -52,6 +52,10 @@ class Registry:
         """What is served under that name."""
         return self.workflow(name).description
 
+    def names(self) -> list[str]:
+        """What they are called."""
+        return list(self._workflows)
+
     def descriptions(self) -> list[Description]:
         """All of them, by name."""
         return [self._workflows[name].description for name in sorted(self._workflows)]

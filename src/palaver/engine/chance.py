@@ -1,6 +1,9 @@
 """Chance: random hex digits from the operating system, drawn in lots, because each draw is a call into the kernel."""
 
 import os
+import time
+
+from palaver.core.ids import sortable
 
 _LOT = 2048
 
@@ -27,3 +30,8 @@ class Chance:
 
 
 draw = Chance().hex
+
+
+def new_id(prefix: str) -> str:
+    """`conv_` and the like, and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
+    return f"{prefix}_{sortable(time.time_ns() // 1_000_000, 0)[:10]}{draw(16)}"

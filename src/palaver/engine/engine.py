@@ -3,19 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import inf
+from typing import Protocol
 
 import msgspec
 
-from palaver.core.calls import Call
+from palaver.core.calls import Call, Record
 from palaver.core.events import RunFailed, RunStarted
 from palaver.core.history import BOUNDS as HISTORY
 from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
 from palaver.core.ids import sortable
+from palaver.core.origins import NOWHERE, Origin
 from palaver.engine.bounds import Bounds
 from palaver.engine.chance import draw
 from palaver.engine.log import Attend
@@ -29,6 +31,7 @@ from palaver.workflows.workflow import Producer, Workflow
 log = logging.getLogger("palaver.run")
 
 _NONE = Limits()
+_RECORDS: Sequence[Record] = ("off", "metadata", "full")
 _LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
 
 
@@ -47,6 +50,18 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class Admission(Protocol):
+    """Says how many runs somebody may have at once."""
+
+    def take(self, who: Origin) -> None:
+        """Count one more, or raise."""
+        ...
+
+    def leave(self, who: Origin) -> None:
+        """One that was counted has ended."""
+        ...
+
+
 class Engine:
     """Runs workflows, and keeps what passes through. One per process and loop."""
 
@@ -54,9 +69,11 @@ class Engine:
         self,
         *,
         store: Store | None = None,
+        admission: Admission | None = None,
         threads: Threads | None = None,
         bounds: Bounds | None = None,
         history: HistoryBounds = HISTORY,
+        record: Record = "full",
         now: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = new_run_id,
         debug: bool = False,
@@ -64,8 +81,10 @@ class Engine:
         self.threads = threads or Threads()
         self.draining = False
         self._house = House(store or Memory(), self.threads, now, debug, self._note_end)
+        self._admission = admission
         self._bounds = bounds or Bounds()
         self._history = history
+        self._record: Record = record
         self._new_id = new_id
         self._alive: dict[str, Run] = {}
         self._due = inf  # When the next run must have ended.
@@ -76,22 +95,36 @@ class Engine:
         """How many runs have not ended."""
         return len(self._alive)
 
-    def start(self, workflow: Workflow, call: Call, *, attend: Attend | None = None) -> Run:
+    def start(
+        self,
+        workflow: Workflow,
+        call: Call,
+        *,
+        attend: Attend | None = None,
+        origin: Origin = NOWHERE,
+        run_id: str | None = None,
+    ) -> Run:
         """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
-        run, producer = self.open(workflow, call, attend=attend)
+        run, producer = self.open(workflow, call, attend=attend, origin=origin, run_id=run_id)
         run.begin(producer)
         return run
 
-    def open(self, workflow: Workflow, call: Call, *, attend: Attend | None = None) -> tuple[Run, Producer]:
+    def open(
+        self,
+        workflow: Workflow,
+        call: Call,
+        *,
+        attend: Attend | None = None,
+        origin: Origin = NOWHERE,
+        run_id: str | None = None,
+    ) -> tuple[Run, Producer]:
         """A run that has not begun: the caller must `begin` it, or `drive` it in its own task, with that producer."""
-        if self.draining:
-            raise ShuttingDown("The server is shutting down: try again in a moment.")
-        messages, warnings = believed(call.messages, system=workflow.options.system, bounds=self._history)
-        if messages is not call.messages:
-            call = msgspec.structs.replace(call, messages=messages)
+        call, warnings = self._checked(workflow, call)
         producer = workflow.bind(call)
-        started = self._started(call)
-        run = Run(self._house, workflow, call, started, self._bounds_of(workflow), attend)
+        if self._admission is not None and not origin.background:
+            self._admission.take(origin)
+        started = self._started(call, run_id or self._new_id())
+        run = Run(self._house, workflow, call, origin, started, self._bounds_of(workflow), attend)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
         self._house.store.opened(run)
@@ -99,11 +132,33 @@ class Engine:
         self._watch(run)
         return run, producer
 
+    def prepare(self, workflow: Workflow, call: Call, run_id: str | None = None) -> tuple[Call, RunStarted]:
+        """A run that is to begin later: its call as it will be made, and its name. Raises as `open` would."""
+        call, _ = self._checked(workflow, call)
+        workflow.bind(call)
+        return call, self._started(call, run_id or self._new_id())
+
+    def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
+        """The call with the history that is believed, and what had to be left out of it."""
+        if self.draining:
+            raise ShuttingDown("The server is shutting down: try again in a moment.")
+        self._house.store.check()
+        messages, warnings = believed(call.messages, system=workflow.options.system, bounds=self._history)
+        if messages is not call.messages:
+            preface = 0 if workflow.options.system == "drop" else call.preface
+            call = msgspec.structs.replace(call, messages=messages, preface=preface)
+        least = min(self._record, workflow.options.record, call.record, key=_RECORDS.index)
+        return call if least == call.record else msgspec.structs.replace(call, record=least), warnings
+
     def get(self, run_id: str) -> Run:
         """A run that is alive."""
         if run_id in self._alive:
             return self._alive[run_id]
         raise RunNotFound(f"No run {run_id!r} is known here.")
+
+    def find(self, run_id: str) -> Run | None:
+        """The same; None where there is none."""
+        return self._alive.get(run_id)
 
     def of_session(self, workflow: str, session: str) -> list[Run]:
         """The runs of a session that have not ended."""
@@ -145,6 +200,8 @@ class Engine:
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
         del self._alive[run.id]
+        if self._admission is not None and not run.origin.background:
+            self._admission.leave(run.origin)
 
     def _bounds_of(self, workflow: Workflow) -> Bounds:
         limits, bounds = workflow.options.limits, self._bounds
@@ -156,7 +213,7 @@ class Engine:
             bytes=bounds.bytes if limits.bytes is None else limits.bytes,
         )
 
-    def _started(self, call: Call) -> RunStarted:
+    def _started(self, call: Call, run_id: str) -> RunStarted:
         random = draw(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
-        return RunStarted(0, self._new_id(), call.session or random[:32], self._house.now(), trace, random[32:])
+        return RunStarted(0, run_id, call.session or random[:32], self._house.now(), trace, random[32:])

@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.core.events import Event, RunFailed
-from palaver.errors import Failure, Overloaded, PalaverError, WorkflowFailed
+from palaver.errors import DiskFull, Failure, Overloaded, PalaverError, WorkflowFailed
 
 log = logging.getLogger("palaver.run")
 
@@ -46,10 +46,12 @@ def cleaned(end: RunFailed) -> RunFailed:
 
 def unkept(error: Exception, run: Failing, last: Sequence[Event]) -> Sequence[Event]:
     """The last events of a run whose end could not be made durable: nobody may take it for finished."""
-    log.error("The end of run %s could not be kept.", run.id, exc_info=error)
+    known = isinstance(error, PalaverError)
+    log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if known else error)
     *before, terminal = last
+    code = DiskFull.code if isinstance(error, DiskFull) else Overloaded.code
     end = RunFailed(
-        seq=terminal.seq, code=Overloaded.code, message="The run ended, but its end could not be kept: try again later."
+        seq=terminal.seq, code=code, message="The run ended, but its end could not be kept: try again later."
     )
     return [*before, msgspec.structs.replace(end, at=getattr(terminal, "at", None))]
 

@@ -5,10 +5,12 @@ follow the log and are never waited for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from palaver.core.calls import Call
 from palaver.core.events import Event, RunStarted
+from palaver.core.origins import Origin
 from palaver.engine.store import Store
 
 Attend = Callable[[Sequence[Event]], Awaitable[None] | None]
@@ -26,6 +28,9 @@ class Log:
 
     id: str
     name: str
+    call: Call
+    origin: Origin
+    started: RunStarted
 
     def __init__(self, store: Store, attend: Attend | None) -> None:
         self.log: list[Event] = []
@@ -39,12 +44,17 @@ class Log:
         self._untold: int | None = None
         self._turn: asyncio.Lock | None = None  # Made by the first who needs it.
 
+    @property
+    def is_attended(self) -> bool:
+        """Is there a reader that started it, and is told in its own task?"""
+        return self._attend is not None
+
     async def recorded(self) -> None:
         """Wait until its last event is recorded, whoever is still being told."""
         async for _ in self.follow(len(self.log) - 1):
             pass
 
-    async def follow(self, after: int = -1) -> AsyncIterator[Sequence[Event]]:
+    async def follow(self, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last. Any number may follow."""
         at = max(after + 1, 0)
         while True:

@@ -20,6 +20,7 @@ from palaver.core import jsons
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.grammar import Given, Grammar
+from palaver.core.origins import Origin
 from palaver.engine.bounds import Bounds
 from palaver.engine.failures import cleaned, failed, unkept
 from palaver.engine.log import LATER, Attend, Log
@@ -57,12 +58,20 @@ class Run(Log):
     """
 
     def __init__(
-        self, house: House, workflow: Workflow, call: Call, started: RunStarted, bounds: Bounds, attend: Attend | None
+        self,
+        house: House,
+        workflow: Workflow,
+        call: Call,
+        origin: Origin,
+        started: RunStarted,
+        bounds: Bounds,
+        attend: Attend | None,
     ) -> None:
         super().__init__(house.store, attend)
         description = workflow.description
         self.id = started.run_id
         self.call = call
+        self.origin = origin
         self.name = description.name
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
@@ -257,6 +266,7 @@ class Run(Log):
             await self._store.closed(self, last)  # Durable first; then readers see it.
         except Exception as error:  # A store that is gone must not leave readers waiting.
             last = unkept(error, self, last)
+            self._store.lost(self, last)
         if self._untold is not None:
             await asyncio.wait([self._spawn(self._flush())], timeout=_PATIENCE)
         self.finished = True

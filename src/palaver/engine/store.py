@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from palaver.core.events import Event
+from palaver.core.calls import Call
+from palaver.core.events import Event, RunStarted
+from palaver.core.origins import Origin
 
 
 class Kept(Protocol):
@@ -12,6 +14,26 @@ class Kept(Protocol):
     @property
     def id(self) -> str:
         """The run's id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The workflow's."""
+        ...
+
+    @property
+    def call(self) -> Call:
+        """What it was asked."""
+        ...
+
+    @property
+    def origin(self) -> Origin:
+        """Whose it is."""
+        ...
+
+    @property
+    def started(self) -> RunStarted:
+        """Its first event."""
         ...
 
     @property
@@ -28,6 +50,10 @@ class Store(Protocol):
         """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks."""
         ...
 
+    def check(self) -> None:
+        """Raise while nothing can be kept: a run that would be lost is not begun."""
+        ...
+
     def opened(self, run: Kept) -> None:
         """A run has started."""
         ...
@@ -36,14 +62,24 @@ class Store(Protocol):
         """Make `last`, which ends with the terminal event, durable; only then do readers see it."""
         ...
 
+    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+        """That failed, and readers were told this instead: keep it when it can be kept."""
+        ...
+
 
 class Memory:
     """Keeps nothing beyond the engine's own memory."""
 
     grew = None
 
+    def check(self) -> None:
+        """Nothing can be lost."""
+
     def opened(self, run: Kept) -> None:
         """Nothing to prepare."""
 
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
         """Nothing to wait for."""
+
+    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+        """Nothing was."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypedDict, Unpack, cast, overload
 
+from palaver.core.calls import Record
 from palaver.core.descriptions import check_flags, check_name
 from palaver.core.history import SystemPolicy
 from palaver.errors import InvalidOption, NotAWorkflow
 from palaver.workflows.callables import definition, name_of
 from palaver.workflows.frameworks import framework_of
-from palaver.workflows.options import Limits, OnDisconnect, Options, read_options
+from palaver.workflows.options import Limits, OnDisconnect, Options, TurnPolicy, read_options
 from palaver.workflows.signature import takes_messages
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
@@ -32,6 +33,9 @@ class _Given(TypedDict, total=False):
     on_disconnect: OnDisconnect | None
     system: SystemPolicy
     limits: Limits | dict[str, Any] | None
+    turns: TurnPolicy
+    idempotent: bool
+    record: Record
 
 
 @overload
@@ -46,7 +50,9 @@ def chat(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declar
     The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
     message in any dialect, a list of them. Options: `name`, `description`, `flags`; `on_disconnect="cancel"|"finish"`,
     what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
-    client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run.
+    client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
+    what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
+    may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs.
 
     An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
@@ -106,6 +112,9 @@ def _options(given: _Given, name: str) -> Options:
         on_disconnect=given.get("on_disconnect"),
         system=given.get("system", "keep"),
         limits=given.get("limits"),
+        turns=given.get("turns", "reject"),
+        idempotent=given.get("idempotent", False),
+        record=given.get("record", "full"),
     )
 
 

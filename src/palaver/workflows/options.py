@@ -4,10 +4,12 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from palaver.core.calls import Record
 from palaver.core.history import SystemPolicy
 from palaver.errors import InvalidOption
 
 OnDisconnect = Literal["cancel", "finish"]
+TurnPolicy = Literal["reject", "queue", "interrupt"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,15 +28,31 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     system: SystemPolicy = "keep"
     """What becomes of system messages that a client sends."""
     limits: Limits = Limits()
+    turns: TurnPolicy = "reject"
+    """What becomes of a turn while another one runs in the same conversation."""
+    idempotent: bool = False
+    """May a run in the background start again when its process died?"""
+    record: Record = "full"
+    """What is kept of its runs: everything, that they were, or nothing."""
 
 
 def read_options(
-    name: str, *, on_disconnect: Any = None, system: Any = "keep", limits: Limits | dict[str, Any] | None = None
+    name: str,
+    *,
+    on_disconnect: Any = None,
+    system: Any = "keep",
+    limits: Limits | dict[str, Any] | None = None,
+    turns: Any = "reject",
+    idempotent: Any = False,
+    record: Any = "full",
 ) -> Options:
     """The options as declared, or InvalidOption naming the one that is wrong."""
     for option, value, words in (
         ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
         ("system", system, get_args(SystemPolicy)),
+        ("turns", turns, get_args(TurnPolicy)),
+        ("idempotent", idempotent, (True, False)),
+        ("record", record, get_args(Record)),
     ):
         if value not in words:
             listed = ", ".join(repr(word) for word in words)
@@ -43,4 +61,11 @@ def read_options(
         bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
-    return Options(on_disconnect=on_disconnect, system=system, limits=bounds)
+    return Options(
+        on_disconnect=on_disconnect,
+        system=system,
+        limits=bounds,
+        turns=turns,
+        idempotent=idempotent,
+        record=record,
+    )

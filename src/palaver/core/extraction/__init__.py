@@ -13,7 +13,7 @@ the value, nothing here raises.
 """
 
 from palaver.core.elements import Dialect
-from palaver.core.extraction.cells import full, preview
+from palaver.core.extraction.cells import full, preview, preview_of
 from palaver.core.extraction.places import Prefer
 from palaver.core.extraction.previews import CELL, Budget, Preview, Whole
 from palaver.core.extraction.reasons import Reason, reasons
@@ -35,6 +35,7 @@ __all__ = [
     "full",
     "is_chat_messages",
     "preview",
+    "preview_of",
     "read_conversation",
     "reasons",
 ]

@@ -67,8 +67,16 @@ def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) 
         return _fitting(honest(value), prefer, budget)
 
 
+def preview_of(messages: Sequence[Message], prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
+    """What a cell shows of messages that are known to be some, as if they stood under `messages` in our dialect."""
+    return _fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
+
+
 def _fitting(value: object, prefer: Prefer | None, budget: Budget) -> Preview:
-    held = _held(value, prefer)
+    return _fit(_held(value, prefer), prefer, budget)
+
+
+def _fit(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
     made = _preview(held, prefer, budget)
     while len(jsons.encode(made)) >= MOST_BYTES and (smaller := _smaller(budget)) != budget:
         budget, made = smaller, _preview(held, prefer, smaller)

@@ -1,0 +1,160 @@
+"""Runs in the background: kept before anybody is told of them, begun by whichever process is free first.
+
+Every process that serves their workflow looks for them. One that dies gives back those that may begin anew, by way of
+whoever notices that it died (processes.py); the others end as interrupted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from palaver.core.calls import Call
+from palaver.core.events import RunStarted
+from palaver.core.origins import Origin
+from palaver.core.records import NewRun
+from palaver.engine.engine import Engine
+from palaver.engine.run import Run
+from palaver.errors import Overloaded, PalaverError, ShuttingDown
+from palaver.storage import backlog, recording
+from palaver.storage.backlog import Waiting
+from palaver.storage.database import Database
+from palaver.workflows.workflow import Workflow
+
+log = logging.getLogger("palaver.run")
+
+LOOK = 1.0
+"""Seconds after which a process looks again, if nobody tells it that something waits."""
+
+
+class Backlog:
+    """What waits, and this process's share of the work."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        database: Database,
+        *,
+        process: str,
+        find: Callable[[str], Workflow],
+        names: Callable[[], Collection[str]],
+        most: int,
+        now: Callable[[], datetime],
+        look: float = LOOK,
+    ) -> None:
+        self._engine = engine
+        self._database = database
+        self._process = process
+        self._find = find
+        self._names = names
+        self._most = most
+        self._now = now
+        self._look = look
+        self._going: set[asyncio.Task[None]] = set()
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ending = False
+
+    async def put(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
+        """Keep a run that is to begin later: it is durable when this returns."""
+        prepared, started = self._engine.prepare(workflow, call, run_id)
+        run = NewRun(
+            started=started,
+            workflow=workflow.description.name,
+            call=prepared,
+            origin=origin,
+            process=None,
+            status="queued",
+            idempotent=workflow.options.idempotent,
+        )
+        await self._database.write(backlog.put, run, self._now())
+        self.wake()
+        return started
+
+    def begin(self) -> None:
+        """Look for what waits, from now on."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work_on())
+
+    def wake(self) -> None:
+        """Something waits."""
+        self._more.set()
+
+    async def end(self) -> None:
+        """Begin no more, and leave to others what was taken and has not begun; what is going is the engine's to end."""
+        if self._task is not None:
+            self._ending = True  # Not cancelled: what it is taking at this moment would be nobody's.
+            self.wake()
+            await asyncio.gather(self._task, *self._going, return_exceptions=True)
+            self._task = None
+
+    async def _work_on(self) -> None:
+        while not self._ending:
+            self._more.clear()
+            free = 0 if self._engine.draining else self._most - len(self._going)
+            try:
+                if free > 0:
+                    await self._take(free)
+            except PalaverError as error:
+                log.debug("What waits in the background could not be looked for: %s", error.message)
+            except Exception:
+                log.exception("Looking for what waits in the background failed")
+            try:
+                async with asyncio.timeout(self._look):
+                    await self._more.wait()
+            except TimeoutError:
+                pass
+        await asyncio.gather(*self._going, return_exceptions=True)
+
+    async def _take(self, free: int) -> None:
+        for waiting in await self._database.write(backlog.take, self._process, self._names(), free, self._now()):
+            task = asyncio.get_running_loop().create_task(self._run(waiting))
+            self._going.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._going.discard(task)
+        self.wake()
+
+    async def _run(self, waiting: Waiting) -> None:
+        row = waiting.whole.row
+        try:
+            run = self._start(waiting)
+        except (ShuttingDown, Overloaded):  # It is this process that cannot begin it: another one may.
+            await self._database.write(backlog.leave, row)
+            if not self._engine.draining:
+                await asyncio.sleep(self._look)
+        except Exception as error:  # Code that has changed since may not take the call any more.
+            log.warning("The run %s, which waited, could not begin: %s", row.id, error)
+            await self._database.write(recording.refuse, row.project, row.id, _told(error), self._now())
+        else:
+            await run.ended()
+
+    def _start(self, waiting: Waiting) -> Run:
+        if self._ending:
+            raise ShuttingDown("This process begins no more runs.")
+        row = waiting.whole.row
+        origin = Origin(
+            project=row.project,
+            key=row.key,
+            protocol=row.protocol,
+            stored=row.stored,
+            background=True,
+            thread=row.thread,
+            answers=row.answers,
+            previous=row.previous,
+            board=row.board,
+            variant=row.variant,
+            waited=True,
+        )
+        traced = f"00-{row.trace_id}-{'1'.zfill(16)}-01" if row.trace_id else None
+        call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)
+        return self._engine.start(self._find(row.workflow), call, origin=origin, run_id=row.id)
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    if isinstance(error, PalaverError):
+        return error.code, error.message
+    return "workflow_failed", "The workflow could not begin."

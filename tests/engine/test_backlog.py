@@ -1,0 +1,238 @@
+"""Runs in the background: kept before they begin, begun once, given back when their process died; on every database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.backlog import Backlog
+from palaver.engine.engine import Engine
+from palaver.engine.processes import Presence
+from palaver.engine.recorder import Recorder
+from palaver.engine.records import Records
+from palaver.errors import FaultyCall, ShuttingDown
+from palaver.storage import backlog as kept
+from palaver.storage import events, runs
+from palaver.storage.database import Database
+from palaver.workflows.declare import chat
+from palaver.workflows.workflow import Workflow
+from tests.engine.running import NOW, call, said
+
+THEIRS = Origin(project="theirs", protocol="responses", reading={"background": True}, stored=True, background=True)
+
+
+@chat
+async def short(messages: list[Message]) -> str:
+    return f"You said {messages[-1].text}"
+
+
+class House:
+    """One process: its engine, and its share of the work."""
+
+    def __init__(self, database: Database, name: str, *workflows: Workflow, most: int = 4) -> None:
+        known = {workflow.description.name: workflow for workflow in workflows}
+        self.database = database
+        self.recorder = Recorder(database, process=name, now=lambda: NOW, delay=0.01)
+        self.engine = Engine(store=self.recorder, now=lambda: NOW)
+        self.records = Records(self.engine, self.recorder, database, now=lambda: NOW)
+        self.presence = Presence(
+            name, database, self.engine, kind="server", version="1", now=lambda: NOW, monotonic=lambda: self.clock
+        )
+        self.clock = 0.0
+        self.backlog = Backlog(
+            self.engine,
+            database,
+            process=name,
+            find=lambda name: known[name],
+            names=lambda: list(known),
+            most=most,
+            now=lambda: NOW,
+            look=0.02,
+        )
+
+    async def ended(self, run: str) -> runs.Whole:
+        async with asyncio.timeout(10):
+            while True:
+                found = await self.database.read(runs.whole, "theirs", run)
+                if found is not None and found.row.ended_at is not None:
+                    return found
+                await asyncio.sleep(0.01)
+
+    async def notice_the_dead(self) -> None:
+        for _ in range(6):
+            self.clock += 5.0
+            await self.presence.beat()
+
+    async def close(self) -> None:
+        await self.backlog.end()
+        await self.engine.drain(0)
+        await self.presence.end()
+
+
+async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi."), session="s"), THEIRS)
+    waiting = await database.read(runs.whole, "theirs", started.run_id)
+    house.backlog.begin()
+    found = await house.ended(started.run_id)
+    await house.close()
+
+    assert waiting is not None
+    assert (waiting.row.status, waiting.row.process, waiting.row.started_at) == ("queued", None, None)
+    assert (found.row.status, found.row.process, found.row.session, found.row.trace_id) == (
+        "finished",
+        "p1",
+        "s",
+        started.trace_id,
+    )
+    assert found.reply is not None
+    assert [message.text for message in found.reply.messages] == ["You said Hi."]
+    assert said(await database.read(events.after, "theirs", started.run_id))[0] == "RunStarted"
+
+
+async def test_what_a_workflow_cannot_take_is_said_at_once(database: Database) -> None:
+    house = House(database, "p1", short)
+    with pytest.raises(FaultyCall):
+        await house.backlog.put(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
+    await house.engine.drain(0)
+    with pytest.raises(ShuttingDown):
+        await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+
+    assert await database.read(runs.alive_in, "theirs", "short", "s") == []
+
+
+async def test_many_processes_begin_each_run_once(database: Database) -> None:
+    begun: list[str] = []
+
+    @chat
+    async def counted(messages: list[Message]) -> str:
+        begun.append(messages[-1].text)
+        await asyncio.sleep(0)
+        return "Done."
+
+    houses = [House(database, f"p{number}", counted, most=2) for number in range(3)]
+    put = [await houses[0].backlog.put(counted, call(Message.user(str(number))), THEIRS) for number in range(20)]
+    for house in houses:
+        house.backlog.begin()
+    ended = [await houses[0].ended(started.run_id) for started in put]
+    for house in houses:
+        await house.close()
+
+    assert sorted(begun, key=int) == [str(number) for number in range(20)]
+    assert {found.row.status for found in ended} == {"finished"}
+
+
+async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Database) -> None:
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await asyncio.Event().wait()
+
+    here, there = House(database, "p1", endless), House(database, "p2", endless)
+    waiting = await here.backlog.put(endless, call(), THEIRS)
+    first = await here.records.cancel("theirs", waiting.run_id)
+    again = await here.records.cancel("theirs", waiting.run_id)
+    running = await here.backlog.put(endless, call(), THEIRS)
+    there.backlog.begin()
+    async with asyncio.timeout(10):
+        while (await here.records.row("theirs", running.run_id)).seq < 0 and not there.engine.alive:
+            await asyncio.sleep(0.01)
+    cancelling = asyncio.create_task(here.records.cancel("theirs", running.run_id))
+    async with asyncio.timeout(10):
+        while not cancelling.done():
+            await there.presence.heed()
+            await asyncio.sleep(0.01)
+    log = await database.read(events.after, "theirs", waiting.run_id)
+    await there.close()
+
+    assert (first.status, again) == ("cancelled", first)
+    assert said(log) == ["RunStarted", "RunCancelled"]
+    assert (await cancelling).status == "cancelled"
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declared(
+    database: Database, idempotent: bool
+) -> None:
+    attempts: list[int] = []
+
+    @chat(idempotent=idempotent)
+    async def fragile(messages: Any) -> AsyncIterator[str]:
+        attempts.append(1)
+        yield "Hel"
+        if len(attempts) == 1:
+            await asyncio.Event().wait()
+        yield "lo."
+
+    dying, other = House(database, "p1", fragile), House(database, "p2", fragile)
+    await dying.presence.begin(only_server=False)
+    started = await dying.backlog.put(fragile, call(), THEIRS)
+    dying.backlog.begin()
+    async with asyncio.timeout(10):
+        while len(await database.read(events.after, "theirs", started.run_id)) < 3:
+            await asyncio.sleep(0.01)
+    dying.backlog._task.cancel()  # type: ignore[union-attr]
+    for task in dying.presence._tasks:
+        task.cancel()
+    dying.recorder._states.clear()  # It is gone: nothing is written any more.
+    other.backlog.begin()
+    await other.presence.beat()
+    before = await database.read(runs.get, "theirs", started.run_id)
+    await other.notice_the_dead()
+    found = await other.ended(started.run_id)
+    log = await database.read(events.after, "theirs", started.run_id)
+    await other.close()
+    await dying.engine.drain(0)
+
+    assert before is not None
+    assert before.status == "running"
+    assert found.reply is not None
+    assert (found.row.status, [message.text for message in found.reply.messages], len(attempts)) == (
+        ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
+    )
+    assert [event.seq for event in log] == list(range(len(log)))
+
+
+async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Database) -> None:
+    @chat(idempotent=True)
+    async def deadly(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await asyncio.Event().wait()
+
+    other = House(database, "p9")
+    starter = House(database, "p0", deadly)
+    started = await starter.backlog.put(deadly, call(), THEIRS)
+    for number in range(3):
+        dying = House(database, f"p{number}", deadly)
+        taken = await database.write(kept.take, f"p{number}", ["deadly"], 1, NOW)
+        assert [one.whole.row.id for one in taken] == [started.run_id]
+        await dying.presence.begin(only_server=False)
+        for task in dying.presence._tasks:
+            task.cancel()
+        await other.notice_the_dead()
+    row = await database.read(runs.get, "theirs", started.run_id)
+
+    assert row is not None
+    assert (row.status, row.attempts) == ("interrupted", 3)
+
+
+async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+
+    @chat(name="short")
+    async def changed(messages: list[Message], subject: str) -> str:
+        return subject
+
+    after = House(database, "p2", changed)
+    after.backlog.begin()
+    found = await after.ended(started.run_id)
+    await after.close()
+
+    assert (found.row.status, found.row.error) == (
+        "failed",
+        {"code": "missing_input", "message": "Input 'subject' is required."},
+    )

@@ -1,0 +1,243 @@
+"""The recorder: what is in the database of a run while it goes on, and when it has ended; on every database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from palaver.core.events import Event, RunFailed, RunFinished
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.recorder import Recorder
+from palaver.engine.records import Records
+from palaver.errors import DiskFull, Overloaded, RunNotFound
+from palaver.storage import events, recording, runs
+from palaver.storage.database import Database
+from palaver.workflows.declare import chat
+from tests.engine.running import NOW, call, eventually, said
+
+pytestmark = pytest.mark.anyio
+THEIRS = Origin(project="theirs", key="abcd1234", protocol="responses", reading={"stream": True}, stored=True)
+
+
+def new_engine(database: Database, *, delay: float = 0.01) -> tuple[Engine, Recorder, Records]:
+    recorder = Recorder(database, process="p1", now=lambda: NOW, delay=delay)
+    engine = Engine(store=recorder, now=lambda: NOW)
+    return engine, recorder, Records(engine, recorder, database, now=lambda: NOW)
+
+
+@chat
+async def short(messages: Any) -> AsyncIterator[str]:
+    yield "Hel"
+    yield "lo."
+
+
+async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Database) -> None:
+    engine, _, _ = new_engine(database)
+    told: list[Any] = []
+
+    async def attend(batch: Sequence[Event]) -> None:
+        if isinstance(batch[-1], RunFinished):
+            told.append(await database.read(runs.whole, "theirs", run.id))
+
+    run = engine.start(short, call(Message.user("Hi.")), attend=attend, origin=THEIRS)
+    await run.ended()
+
+    (found,) = told
+    row = found.row
+    assert (row.status, row.finish, row.seq, row.workflow, row.session) == (
+        "finished",
+        "stop",
+        5,
+        "short",
+        run.started.session,
+    )
+    assert (row.project, row.key, row.protocol, row.stored, row.process) == (
+        "theirs",
+        "abcd1234",
+        "responses",
+        True,
+        "p1",
+    )
+    assert (row.created_at, row.started_at, row.ended_at) == (NOW, NOW, NOW)
+    assert found.reading == {"stream": True}
+    assert [message.text for message in found.reply.messages] == ["Hello."]
+    assert runs.call_of(found) == run.call
+    assert await database.read(events.after, "theirs", run.id) == run.log
+
+
+async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -> None:
+    engine, _, records = new_engine(database)
+    go_on = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await go_on.wait()
+        yield "lo."
+
+    run = engine.start(slow, call(), origin=THEIRS)
+    seen: list[Event] = []
+    async with asyncio.timeout(10):
+        while len(seen) < 3:
+            seen = await database.read(events.after, "theirs", run.id)
+    row = await records.row("theirs", run.id)
+    go_on.set()
+    await run.ended()
+
+    assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
+    assert (row.status, row.ended_at) == ("running", None)
+    assert await database.read(events.after, "theirs", run.id, 2) == run.log[3:]
+
+
+async def test_a_run_of_another_project_is_not_there(database: Database) -> None:
+    engine, _, records = new_engine(database)
+    run = engine.start(short, call(), origin=THEIRS)
+    with pytest.raises(RunNotFound) as mine:
+        await records.row("mine", run.id)
+    await run.ended()
+    with pytest.raises(RunNotFound) as ended:
+        await records.row("mine", run.id)
+
+    assert str(mine.value) == str(ended.value) == f"No run {run.id!r} is known here."
+
+
+async def test_a_run_is_followed_from_any_place_alive_or_ended(database: Database) -> None:
+    engine, _, records = new_engine(database)
+    run = engine.start(short, call(), origin=THEIRS)
+    alive = [event async for batch in records.follow("theirs", run.id) for event in batch]
+    await run.ended()
+    ended = [event async for batch in records.follow("theirs", run.id, 2) for event in batch]
+
+    assert alive == run.log
+    assert ended == run.log[3:]
+
+
+async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_database(database: Database) -> None:
+    engine, recorder, _ = new_engine(database)
+    _, _, elsewhere = new_engine(database)
+
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await asyncio.Event().wait()
+
+    run = engine.start(endless, call(), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+    cancelling = asyncio.create_task(elsewhere.cancel("theirs", run.id))
+    async with asyncio.timeout(10):
+        while (row := await elsewhere.row("theirs", run.id)).cancel_asked_at is None:  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.01)
+    run.cancel()  # As its process does when it is told.
+    seen = [event async for batch in elsewhere.follow("theirs", run.id) for event in batch]
+
+    assert row.cancel_asked_at == NOW
+    assert (await cancelling).status == "cancelled"
+    assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunCancelled"]
+    assert (await elsewhere.cancel("theirs", run.id)).status == "cancelled"
+
+
+async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(database: Database) -> None:
+    engine, recorder, records = new_engine(database)
+
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await asyncio.Event().wait()
+
+    run = engine.start(endless, call(), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+    recorder._states.clear()  # It died.
+    left = await database.read(runs.left_by, ["p1"])
+    ended = [await database.write(recording.interrupt, "theirs", run.id, NOW) for _ in range(2)]
+    found = await database.read(runs.whole, "theirs", run.id)
+    log = await database.read(events.after, "theirs", run.id)
+
+    assert [row.id for row in left] == [run.id]
+    assert ended == [True, False]
+    assert found is not None
+    assert (found.row.status, found.row.finish, found.row.seq) == ("interrupted", "interrupted", 4)
+    assert found.reply is not None
+    assert [message.text for message in found.reply.messages] == ["Hel"]
+    assert said(log) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"]
+    assert [event.seq for event in log] == [0, 1, 2, 3, 4]
+    with pytest.raises(RunNotFound):
+        await records.row("mine", run.id)
+    await engine.drain(0)
+
+
+async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
+    engine, _, _ = new_engine(database)
+    off = engine.start(short, call(record="off"))
+    bare = engine.start(short, call(Message.user("secret"), record="metadata"))
+    await off.ended()
+    await bare.ended()
+    found = await database.read(runs.whole, "default", bare.id)
+
+    assert await database.read(runs.get, "default", off.id) is None
+    assert found is not None
+    assert (found.row.status, found.row.seq, found.call, found.reply, found.row.preview_in) == (
+        "finished",
+        5,
+        None,
+        None,
+        None,
+    )
+    assert await database.read(events.after, "default", bare.id) == []
+
+
+class Failing:
+    """A database that fails as long as it is told to."""
+
+    kind = "sqlite"
+    place = None
+
+    def __init__(self, database: Database, error: Exception | None) -> None:
+        self._database = database
+        self.error = error
+
+    async def write(self, work: Any, *args: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return await self._database.write(work, *args)
+
+    async def read(self, work: Any, *args: Any) -> Any:
+        return await self._database.read(work, *args)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+@pytest.mark.parametrize("error", [Overloaded("gone"), DiskFull("full")])
+async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it_is_back(
+    database: Database, error: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palaver.engine.recorder.PATIENCE", 0.01)
+    failing = Failing(database, error)
+    engine, recorder, records = new_engine(failing)  # type: ignore[arg-type]
+    run = engine.start(short, call(), origin=THEIRS)
+    await run.ended()
+    with pytest.raises(type(error)):
+        engine.start(short, call(), origin=THEIRS)
+    failing.error = None
+    async with asyncio.timeout(10):
+        while await database.read(runs.get, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.01)
+    row = await records.row("theirs", run.id)
+    again = engine.start(short, call(), origin=THEIRS)
+    await again.ended()
+
+    assert run.log[-1] == RunFailed(
+        5, error.code, "The run ended, but its end could not be kept: try again later.", at=NOW
+    )
+    assert (row.status, row.error) == (
+        "failed",
+        {"code": error.code, "message": "The run ended, but its end could not be kept: try again later."},
+    )
+    assert await database.read(events.after, "theirs", run.id) == run.log
+    assert (await records.row("theirs", again.id)).status == "finished"
+    recorder.check()
