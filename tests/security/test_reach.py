@@ -27,7 +27,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) -> None:  # S1.1
-    refusal = re.escape("Keys do not exist yet; bind to 127.0.0.1.")
+    refusal = re.escape("make one with palaver key create, or bind to 127.0.0.1.")
     with pytest.raises(AssertionError, match=refusal), served(tmp_path, host="0.0.0.0"):
         pass
 

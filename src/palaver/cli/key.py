@@ -1,0 +1,186 @@
+"""palaver key: give keys out, list them, take them back."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, using
+from palaver.core import keys
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import NotFound, RequestError, SettingsError
+from palaver.outbound import printable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.keys import Key
+
+
+@click.group()
+def command() -> None:
+    """Give out keys, list them, revoke them.
+
+    From the first key on, every call needs one. Without any, only this machine can reach a server, and may do all.
+
+    \b
+    Examples:
+      palaver key create --name laptop
+      palaver key create --scope invoke --project team-a --expires 90d
+      palaver key list
+      palaver key revoke key_8h2k4m6p
+    """
+
+
+@command.command()
+@click.option("--name", default="unnamed", show_default=True, help="What to call it in lists.")
+@click.option(
+    "--scope",
+    "words",
+    multiple=True,
+    default=("invoke", "read"),
+    help="invoke: call workflows; read: look at what is kept; admin: everything. Repeat it. (invoke and read)",
+)
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Where what it makes belongs.")
+@click.option("--expires", metavar="WHEN", help="90d, 12h, or the last day: 2026-12-31. (never)")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@db_option
+def create(name: str, words: tuple[str, ...], project: str, expires: str | None, as_json: bool, db: str | None) -> None:
+    """Make a key and print it, this once: only a hash of it is kept.
+
+    \b
+    Examples:
+      palaver key create --name laptop
+      palaver key create --scope invoke --scope read --project team-a --expires 90d --name "nightly job"
+      export PALAVER_KEY=$(palaver key create --scope admin)
+    """
+    now = datetime.now(UTC)
+    try:
+        options = {
+            "name": keys.check_name(name),
+            "scopes": keys.read_scopes(words),
+            "project": keys.check_project(project),
+            "expires_at": keys.read_expiry(expires, now=now) if expires is not None else None,
+        }
+    except RequestError as error:
+        raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
+    key, secret = asyncio.run(_create(db, options, now))
+    click.echo(_json(_told(key) | {"secret": secret}) if as_json else secret)
+
+
+async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[Key, str]":
+    from palaver.storage import keys as kept  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage import projects
+    from palaver.storage.projects import Project
+
+    key, secret = kept.new(**options, now=now)
+
+    def make(connection: "Connection") -> None:
+        projects.add(connection, Project(name=key.project, created_at=now))
+        kept.add(connection, key)
+
+    async with using(db) as database:
+        await database.write(make)
+    return key, secret
+
+
+@command.command(name="list")
+@click.option("--project", help="Only those of this project.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@db_option
+def list_(project: str | None, as_json: bool, db: str | None) -> None:
+    """List the keys that were given out, revoked ones too; the keys themselves are not kept.
+
+    \b
+    Examples:
+      palaver key list
+      palaver key list --project team-a --json
+    """
+    found = asyncio.run(_listed(db, project))
+    if as_json:
+        click.echo(_json([_told(key) for key in found]))
+    else:
+        _print(found)
+
+
+async def _listed(db: str | None, project: str | None) -> "list[Key]":
+    from palaver.storage import keys as kept
+
+    async with using(db) as database:
+        return await database.read(kept.listed, project)
+
+
+@command.command()
+@click.argument("key", metavar="KEY")
+@click.option("--json", "as_json", is_flag=True, help="Print its row as JSON.")
+@db_option
+def revoke(key: str, as_json: bool, db: str | None) -> None:
+    """Revoke KEY, named as in the list, or given whole: its next call is refused and its open streams end.
+
+    \b
+    Example:
+      palaver key revoke key_8h2k4m6p
+    """
+    whole = keys.parse(key)
+    named = whole.id if whole else keys.parse_wire_id(key)
+    revoked = asyncio.run(_revoked(db, named)) if named else None
+    if revoked is None:
+        raise NotFound(f"There is no key {keys.wire_id(whole.id) if whole else key[:40]!r}: see palaver key list.")
+    told = f"Revoked {keys.wire_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
+    click.echo(_json(_told(revoked)) if as_json else told)
+
+
+async def _revoked(db: str | None, named: str) -> "Key | None":
+    from palaver.storage import keys as kept
+
+    def revoke(connection: "Connection") -> "Key | None":
+        found = kept.find(connection, [named])
+        return kept.revoke(connection, found[0].project, named, at=datetime.now(UTC)) if found else None
+
+    async with using(db) as database:
+        return await database.write(revoke)
+
+
+# How keys are shown
+
+
+def _told(key: "Key") -> dict[str, Any]:
+    fields = msgspec.structs.asdict(key)
+    del fields["hash"]
+    made_by = keys.wire_id(key.made_by) if key.made_by else None
+    return fields | {"id": keys.wire_id(key.id), "scopes": keys.told_scopes(key.scopes), "made_by": made_by}
+
+
+def _print(found: "Sequence[Key]") -> None:
+    if not found:
+        click.echo("No keys.")
+        return
+    rows = [("id", "project", "scopes", "state", "last used", "name")]
+    rows += [
+        (keys.wire_id(key.id), key.project, ",".join(keys.told_scopes(key.scopes)), _state(key), _day(key), key.name)
+        for key in found
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for *cells, name in rows:
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+        click.echo(f"{line}  {printable(name)}")
+
+
+def _state(key: "Key") -> str:
+    if key.revoked_at is not None:
+        return f"revoked {key.revoked_at:%Y-%m-%d}"
+    if key.expires_at is None:
+        return "good"
+    state = "good until" if key.is_good(datetime.now(UTC)) else "expired"
+    return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
+
+
+def _day(key: "Key") -> str:
+    return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

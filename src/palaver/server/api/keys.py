@@ -1,0 +1,195 @@
+"""Keys over REST, for an admin of the project.
+
+Making one does not go through `idempotency.once`: that would have to keep the secret, which is shown this once.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET, UnsetType
+from sqlalchemy import Connection
+
+from palaver.core import keys
+from palaver.core.keys import Scope
+from palaver.errors import InvalidValue, MissingScope, NotFound
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Time,
+    answer,
+    caller_of,
+    raw_body,
+    read_as,
+    takes,
+    told_time,
+    unless_stale,
+)
+from palaver.server.callers import Caller, Callers
+from palaver.server.settings import Settings
+from palaver.storage import keys as kept
+from palaver.storage.database import Database
+from palaver.storage.keys import Key
+from palaver.storage.pages import Page, Window
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True, description="RFC 3339, with its zone.")]
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A key, as it is listed."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    created_at: Time
+    expires_at: Time | None
+    last_used_at: Time | None
+    revoked_at: Time | None
+
+
+class NewKey(KeyRow, frozen=True, kw_only=True):
+    """A key that was just made: its secret is shown this once."""
+
+    secret: str
+
+
+class MakeKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that makes one."""
+
+    name: str
+    scopes: list[str]
+    expires_at: Moment | None = None
+
+
+class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that changes one: what is absent stays."""
+
+    name: str | UnsetType = UNSET
+    expires_at: Moment | UnsetType | None = UNSET
+    scopes: Any = UNSET
+
+
+def row(key: Key) -> KeyRow:
+    """A key as it is listed."""
+    return KeyRow(**_fields(key))
+
+
+def shown_once(key: Key, secret: str) -> NewKey:
+    """A key as its maker sees it, once."""
+    return NewKey(**_fields(key), secret=secret)
+
+
+def routes(database: Database, callers: Callers, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes of keys."""
+
+    @get("/api/keys", operation_id="list_keys", summary="The project's keys, newest first")
+    async def list_keys(request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
+        found = await database.read(kept.latest, caller_of(request).project, Window(limit, after))
+        return found.of(row)
+
+    @post("/api/keys", operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
+    async def make_key(request: Asked) -> Response[NewKey]:
+        given, caller = read_as(await raw_body(request, settings), MakeKey, settings), caller_of(request)
+        key, secret = kept.new(
+            project=caller.project,
+            name=keys.check_name(given.name, pointer="/name"),
+            scopes=_granted(given.scopes, caller),
+            now=callers.now(),
+            expires_at=_to_come(given.expires_at, callers.now()),
+            made_by=caller.key,
+        )
+        await database.write(kept.add, key)
+        callers.changed(key.id)
+        location = f"{settings.root_path}/api/keys/{keys.wire_id(key.id)}"
+        return answer(request, shown_once(key, secret), status=201, location=location)
+
+    @patch(
+        "/api/keys/{key_id:str}",
+        operation_id="change_key",
+        summary="Its name, its end",
+        operation_class=takes(ChangeKey),
+    )
+    async def change_key(request: Asked, key_id: FromPath[str]) -> Response[KeyRow]:
+        given = read_as(await raw_body(request, settings), ChangeKey, settings)
+        changes = _changes(given, callers.now())
+        changed = await database.write(
+            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.change, changes
+        )
+        callers.changed(changed.id)
+        return answer(request, row(changed))
+
+    @delete("/api/keys/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
+    async def revoke_key(request: Asked, key_id: FromPath[str]) -> None:
+        revoke = _revoked_at(callers.now())
+        changed = await database.write(
+            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, revoke
+        )
+        callers.changed(changed.id)
+
+    return [list_keys, make_key, change_key, revoke_key]
+
+
+def _if_fresh(
+    db: Connection,
+    check: Callable[[Key], None],
+    project: str,
+    key_id: str,
+    change: Callable[..., Key | None],
+    *args: Any,
+) -> Key:
+    """Change a key of the project, if it is there and the caller has seen it as it is."""
+    named = keys.parse_wire_id(key_id)
+    key = kept.get(db, project, named) if named else None
+    if key is None:
+        raise NotFound(f"There is no key {key_id[:40]!r}.")
+    check(key)
+    return change(db, project, key.id, *args) or key
+
+
+def _revoked_at(now: datetime) -> Callable[[Connection, str, str], Key | None]:
+    return lambda db, project, key: kept.revoke(db, project, key, at=now)
+
+
+def _granted(words: list[str], caller: Caller) -> frozenset[Scope]:
+    scopes = keys.read_scopes(words, pointer="/scopes")
+    for scope in keys.told_scopes(scopes - caller.scopes):
+        raise MissingScope(scope, reason=f"You cannot give the scope {scope}, which you do not have.")
+    return scopes
+
+
+def _changes(given: ChangeKey, now: datetime) -> dict[str, Any]:
+    if given.scopes is not UNSET:
+        raise InvalidValue("What a key may do never changes: make another, and revoke this one.", pointer="/scopes")
+    changes: dict[str, Any] = {}
+    if given.name is not UNSET:
+        changes["name"] = keys.check_name(given.name, pointer="/name")
+    if given.expires_at is not UNSET:
+        changes["expires_at"] = _to_come(given.expires_at, now)
+    return changes
+
+
+def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
+    if moment is not None and moment <= now:
+        raise InvalidValue("A key must expire in the future.", pointer="/expires_at")
+    return moment
+
+
+def _fields(key: Key) -> dict[str, Any]:
+    return {
+        "id": keys.wire_id(key.id),
+        "name": key.name,
+        "scopes": keys.told_scopes(key.scopes),
+        "created_at": told_time(key.created_at),
+        "expires_at": _told(key.expires_at),
+        "last_used_at": _told(key.last_used_at),
+        "revoked_at": _told(key.revoked_at),
+    }
+
+
+def _told(moment: datetime | None) -> str | None:
+    return told_time(moment) if moment else None

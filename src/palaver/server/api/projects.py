@@ -1,0 +1,137 @@
+"""Projects over REST, for an admin of the project `default`; nobody else learns which there are."""
+
+import asyncio
+import logging
+from typing import Annotated
+
+import msgspec
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.core.keys import ALL, check_project
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import InvalidValue, MissingScope, NameTaken, NotFound, PalaverError, StillRunning
+from palaver.server import recent
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Time,
+    answer,
+    caller_of,
+    raw_body,
+    read_as,
+    takes,
+    told_time,
+)
+from palaver.server.api.keys import NewKey, shown_once
+from palaver.server.callers import Caller, Callers
+from palaver.server.settings import Settings
+from palaver.storage import keys as kept_keys
+from palaver.storage import projects as kept
+from palaver.storage.database import Database
+from palaver.storage.keys import Key
+from palaver.storage.pages import Page, Window
+from palaver.storage.projects import Project
+
+Confirm = Annotated[str | None, QueryParameter(description="The project's name once more.")]
+log = logging.getLogger("palaver.server")
+
+
+class ProjectRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A project; the first one was never made."""
+
+    name: str
+    created_at: Time | None
+
+
+class NewProject(ProjectRow, frozen=True, kw_only=True):
+    """A project that was just made, with its first key."""
+
+    key: NewKey
+
+
+class MakeProject(msgspec.Struct, frozen=True):
+    """The body that makes one."""
+
+    name: str
+
+
+def routes(database: Database, callers: Callers, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes of projects."""
+    erasing: set[asyncio.Task[None]] = set()
+
+    @get("/api/projects", operation_id="list_projects", summary="All projects, by name")
+    async def list_projects(request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
+        _of_default(request)
+        found = await database.read(kept.listed, Window(limit, after))
+        first = await database.read(kept.get, DEFAULT_PROJECT) if after is None else None
+        rows = found.of(_row)
+        if after is None and first is None:  # Nobody made it: it is always there.
+            return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
+        return rows
+
+    @post("/api/projects", operation_id="make_project", summary="A new one", operation_class=takes(MakeProject))
+    async def make_project(request: Asked) -> Response[NewProject]:
+        caller = _of_default(request)
+        given = read_as(await raw_body(request, settings), MakeProject, settings)
+        name, now = check_project(given.name, pointer="/name"), callers.now()
+        project = Project(name=name, created_at=now)
+        key, secret = kept_keys.new(project=name, name="the first key", scopes=ALL, now=now, made_by=caller.key)
+        await database.write(_made, project, key)
+        callers.changed(key.id)
+        made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))
+        return answer(request, made, status=201, location=f"{settings.root_path}/api/projects/{name}")
+
+    @delete("/api/projects/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
+    async def erase_project(request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
+        _of_default(request)
+        for key in await database.write(_closed, name, confirm):
+            callers.changed(key)
+        task = asyncio.get_running_loop().create_task(_erased(database, name))
+        erasing.add(task)
+        task.add_done_callback(erasing.discard)
+
+    return [list_projects, make_project, erase_project]
+
+
+def _of_default(request: Asked) -> Caller:
+    caller = caller_of(request)
+    if caller.project != DEFAULT_PROJECT:
+        raise MissingScope("admin", reason=f"This needs an admin of the project {DEFAULT_PROJECT}.")
+    return caller
+
+
+def _made(db: Connection, project: Project, key: Key) -> None:
+    if project.name == DEFAULT_PROJECT or not kept.add(db, project):
+        raise NameTaken(f"There is a project {project.name!r} already.", pointer="/name")
+    kept_keys.add(db, key)
+
+
+def _closed(db: Connection, name: str, confirm: str | None) -> list[str]:
+    """Close the project, if it may be erased."""
+    if name == DEFAULT_PROJECT:
+        raise InvalidValue(f"The project {DEFAULT_PROJECT} cannot be erased.")
+    if kept.get(db, name) is None:
+        raise NotFound(f"There is no project {name[:40]!r}.")
+    if confirm != name:
+        raise InvalidValue(f"All of it will be erased: say so with ?confirm={name}.")
+    if kept.is_running(db, name):
+        raise StillRunning(f"The project {name!r} has runs that have not ended.")
+    return kept.close(db, name)
+
+
+async def _erased(database: Database, name: str) -> None:
+    # Other processes may take its keys for good a moment longer, and write.
+    await asyncio.sleep(recent.SECONDS + 1)
+    try:
+        while await database.write(kept.erase_some, name):
+            pass
+    except PalaverError as error:
+        log.warning("The project %s is erased in part only, ask for it again: %s", name, error.message)
+
+
+def _row(project: Project) -> ProjectRow:
+    return ProjectRow(name=project.name, created_at=told_time(project.created_at))

@@ -1,0 +1,433 @@
+"""Section 2 of the security contract (and S1.1): keys, scopes and projects, on every route of the router."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.core.keys import ALL, Scope, wire_id
+from palaver.server import routes, scopes
+from palaver.server.routes import OF_WORKFLOWS, OWN
+from palaver.storage import keys
+from tests.cli.test_commands import palaver
+from tests.server.keyed import Keyed, keyed
+from tests.serving import served
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+PUBLIC = {
+    *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready")),
+    ("HEAD", "/"),
+    ("POST", "/api/session"),
+}
+"""Who asks for these shows nothing. (Of a method that a route does not take, too, nobody learns more than that.)"""
+
+
+def sample(pattern: str) -> list[str]:
+    """Paths that a pattern of the router stands for."""
+    pattern = re.sub(r"\{\w+(:\w+)?\}", "some-id", pattern)
+    while found := re.search(r"\(([^()]*)\)(\?)?", pattern):
+        choices = [*found[1].split("|"), *([""] if found[2] else [])]
+        return [path for choice in choices for path in sample(pattern.replace(found[0], choice, 1))]
+    return [pattern]
+
+
+def paths_of_the_router() -> Iterator[str]:
+    below = [*OF_WORKFLOWS, *(path for name, _, _ in routes._PATTERNS for path in sample(name))]
+    for name in below:
+        yield f"/{name}"
+        yield f"/echo/{name}"
+    for name in OWN:
+        yield f"/{name}"
+    yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing")
+
+
+ROUTES = sorted(set(paths_of_the_router()))
+
+
+def paths_of_the_api(house: Keyed) -> list[str]:
+    paths = {path for route in house.server._api.routes for path in sample(route.path)}
+    return sorted(path for path in paths if path.startswith("/api/") and "/_" not in path)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[Keyed]:
+    """A server to which one key was given."""
+    async with keyed(rate_per_minute=0) as made:
+        await made.give("read")
+        yield made
+
+
+async def ask(house: Keyed, method: str, path: str, header: dict[str, str] | None = None) -> httpx.Response:
+    body: dict[str, Any] = {"json": {}} if method in ("POST", "PUT", "PATCH") else {}
+    return await house.http.request(method, path, headers=header, **body)
+
+
+def test_a_host_that_others_can_reach_needs_a_key(tmp_path: Path) -> None:  # S1.1
+    (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
+
+    run = palaver("serve", "app.py", "--host", "0.0.0.0", "--port", "0", "--db", "palaver.db", cwd=tmp_path)
+
+    line = "error: Others can reach 0.0.0.0, and there is no key to tell who they are:"
+    line += " make one with palaver key create, or bind to 127.0.0.1.\n"
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", line)
+
+
+async def test_every_route_of_the_router_needs_a_credential(house: Keyed) -> None:  # S2.1
+    open_: set[tuple[str, str]] = set()
+    for path in [*ROUTES, *paths_of_the_api(house)]:
+        for method in METHODS:
+            answer = await ask(house, method, path)
+            if answer.status_code != 401:
+                open_.add((method, path))
+            else:
+                assert answer.headers["www-authenticate"] == "Bearer", (method, path)
+
+    methods_that_tell_nothing = {(method, path) for method, path in open_ if path in ("/health", "/ready")}
+    assert open_ - methods_that_tell_nothing == PUBLIC - methods_that_tell_nothing
+
+
+@pytest.mark.parametrize("path", ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/api/extract", "/nothing"])
+async def test_nothing_is_read_before_the_credential_was_looked_at(house: Keyed, path: str) -> None:  # S2.1
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"9000000")],
+        "server": ("localhost", 80),
+    }
+    await house.server(scope, receive, send)
+
+    assert sent[0]["status"] == 401
+
+
+@pytest.mark.parametrize("name", ["key", "token", "api_key", "apikey", "access_token", "authorization", "palaver"])
+async def test_a_key_in_a_url_is_not_seen(house: Keyed, name: str) -> None:  # S2.2
+    _, header = await house.give()
+    secret = header["authorization"].removeprefix("Bearer ")
+
+    assert (await house.http.get(f"/version?{name}={secret}")).status_code == 401
+
+
+DIALECTS = ["/echo/invoke", "/echo/run", "/echo/test", "/echo/invocations", "/echo/v1/responses"]
+DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "/echo/inspect", "/api/extract"]
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: Keyed, path: str) -> None:  # S2.3
+    _, header = await house.give()
+    _, other = await house.give()
+    secret, second = (one["authorization"].removeprefix("Bearer ") for one in (header, other))
+    login = await house.http.post("/api/session", json={"key": secret})
+    house.http.cookies.clear()
+    cookie = login.headers["set-cookie"].partition(";")[0]
+    good: list[dict[str, str]] = [
+        {"authorization": f"Bearer {secret}"},
+        {"Authorization": f"ApiKey {secret}"},
+        {"AUTHORIZATION": f"bearer {secret}"},
+        {"X-Api-Key": secret},
+        {"API-KEY": secret},
+        {"Cookie": cookie},
+        {"x-api-key": secret, "authorization": f"Bearer {secret}"},
+    ]
+    two = [
+        {"x-api-key": secret, "authorization": f"Bearer {second}"},
+        {"x-api-key": secret, "cookie": cookie},
+        {"x-api-key": secret, "api-key": "x"},
+    ]
+    bad = [
+        {"authorization": "Bearer "},
+        {"authorization": "Bearer"},
+        {"authorization": secret},
+        {"authorization": f"Basic {secret}"},
+        {"x-api-key": ""},
+        {"x-api-key": f"{secret}, {secret}"},
+        {"x-api-key": f"{secret}{'x' * 10_240}"},
+        {"x-api-key": secret[:-1]},
+        {"cookie": cookie[:-1]},
+        {"cookie": f"{cookie}; {cookie}"},
+        {"cookie": f"palaver={secret}"},
+    ]
+
+    assert not {(await ask(house, "POST", path, header)).status_code for header in good} & {401, 403}
+    assert {(await ask(house, "POST", path, header)).status_code for header in two} == {400}
+    assert {(await ask(house, "POST", path, header)).status_code for header in bad} == {401}
+    doubled = [("x-api-key", secret), ("x-api-key", secret)]
+    assert (await house.http.post(path, json={}, headers=doubled)).status_code == 401
+    strange = {b"x-api-key": secret[:-1].encode() + "é".encode("latin-1")}
+    assert (await house.http.post(path, json={}, headers=strange)).status_code == 401
+
+
+async def test_openai_shaped_routes_have_their_own_word_for_it(house: Keyed) -> None:  # S2.1
+    answers = {path: (await ask(house, "POST", path)).json() for path in ("/v1/responses", "/echo/invoke", "/api/keys")}
+
+    line = "A valid key is needed: send authorization: Bearer plv_…."
+    assert answers["/v1/responses"]["error"] == {
+        "message": line,
+        "type": "authentication_error",
+        "code": "invalid_api_key",
+        "param": None,
+    }
+    assert answers["/echo/invoke"]["status"]["type"] == "unauthorized"
+    assert answers["/api/keys"] == {"error": {"code": "unauthorized", "message": line}}
+
+
+HELD: list[frozenset[Scope]] = [
+    frozenset({"invoke"}),
+    frozenset({"read"}),
+    frozenset({"invoke", "read"}),
+    ALL,
+]
+
+
+@pytest.mark.parametrize("held", HELD, ids=lambda held: "+".join(sorted(held)))
+async def test_every_route_needs_its_scope(house: Keyed, held: frozenset[Scope]) -> None:  # S2.4
+    _, header = await house.give(*held)
+    api = paths_of_the_api(house)
+
+    for path in [*ROUTES, *api]:
+        for method in METHODS:
+            if (method, path) == ("DELETE", "/api/session"):
+                continue
+            need = scopes.needed(routes.match(path), method, path)
+            answer = await ask(house, method, path, header)
+            refused = need not in ("nothing", "credential") and need not in held
+            assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
+            if refused and method != "HEAD":
+                assert f"scope {need}" in answer.text, (method, path)
+
+
+async def test_every_part_of_the_api_has_a_rule(house: Keyed) -> None:  # S2.4
+    sections = {path.split("/")[2] for path in paths_of_the_api(house)}
+
+    assert sections <= scopes.API.keys()
+
+
+async def test_the_project_comes_from_the_credential_alone(house: Keyed) -> None:  # S2.5
+    _, header = await house.give(project="team-a")
+    headers = {**header, "x-palaver-project": "default", "project": "default", "openai-project": "default"}
+    body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
+    made = (await house.http.post("/api/keys?project=default", json=body, headers=headers)).json()
+
+    (key,) = await house.database.read(keys.find, [made["id"].removeprefix("key_")])
+    assert key.project == "team-a"
+
+
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Keyed) -> None:  # S2.5
+    _, header = await house.give()
+    other, _ = await house.give(project="team-a")
+    told: set[tuple[int, bytes]] = set()
+    for name in (wire_id(other.id), "key_00000000"):
+        for method in ("PATCH", "DELETE"):
+            answer = await ask(house, method, f"/api/keys/{name}", header)
+            told.add((answer.status_code, answer.content.replace(name.encode(), b"<id>")))
+
+    assert told == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
+
+
+async def test_a_revoked_key_is_refused_by_the_next_request(house: Keyed) -> None:  # S2.6
+    _, by_admin = await house.give()
+    key, header = await house.give("invoke")
+    before = await ask(house, "POST", "/echo/invoke", header)
+    await ask(house, "DELETE", f"/api/keys/{wire_id(key.id)}", by_admin)
+    after = await ask(house, "POST", "/echo/invoke", header)
+
+    assert (before.status_code, after.status_code) == (200, 401)
+
+
+STREAMS = {
+    "/scripted/invoke": {"inputs": {"messages": [{"role": "user", "content": "x"}]}},
+    "/scripted/v1/responses": {"input": "x", "stream": True},
+    "/scripted/v1/chat/completions": {"messages": [{"role": "user", "content": "x"}], "stream": True},
+    "/scripted/api/chat": {"messages": [{"role": "user", "parts": [{"type": "text", "text": "x"}]}]},
+}
+
+
+@pytest.mark.parametrize("path", STREAMS)
+async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: Keyed, path: str) -> None:  # S2.6
+    key, header = await house.give("invoke")
+    script = '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]'
+    body = _with_text(STREAMS[path], script)
+    accept = {"accept": "text/event-stream", **header}
+    async with asyncio.timeout(20), house.http.stream("POST", path, json=body, headers=accept) as stream:
+        pieces = stream.aiter_text()
+        said = await anext(pieces)
+        while "Hi" not in said:
+            said += await anext(pieces)
+        await house.database.write(lambda db: keys.revoke(db, "default", key.id, at=key.created_at) and None)
+        async with asyncio.timeout(5):
+            said += "".join([piece async for piece in pieces])
+
+    assert "there" not in said
+    assert "unauthorized" in said or "no longer" in said
+
+
+def _with_text(body: Any, text: str) -> Any:
+    match body:
+        case "x":
+            return text
+        case dict():
+            return {name: _with_text(value, text) for name, value in body.items()}
+        case list():
+            return [_with_text(value, text) for value in body]
+        case _:
+            return body
+
+
+async def test_a_page_of_another_origin_cannot_use_the_cookie(house: Keyed) -> None:  # S2.7
+    _, header = await house.give()
+    await house.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
+    body = {"name": "x", "scopes": ["admin"]}
+
+    own = await house.http.post("/api/keys", json=body, headers={"origin": "http://localhost"})
+    foreign = [
+        await house.http.post("/api/keys", json=body, headers=headers)
+        for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"})
+    ]
+
+    assert [answer.status_code for answer in (own, *foreign)] == [201, 403, 403, 403]
+
+
+async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, S2.2
+    async with keyed(str(tmp_path / "palaver.db")) as house:
+        _, header = await house.give()
+        secret = header["authorization"].removeprefix("Bearer ")
+        login = await house.http.post("/api/session", json={"key": secret})
+        value = re.findall(r"palaver=(\w{40});", login.headers["set-cookie"])[0]
+
+        assert (await house.http.get("/api/session")).status_code == 200
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240 - all is done
+    assert value.encode() not in written
+    assert secret[-40:].encode() not in written
+
+
+async def test_failed_logins_are_few_and_all_alike(house: Keyed) -> None:  # S2.8
+    key, header = await house.give("read")
+    await house.database.write(lambda db: keys.revoke(db, "default", key.id, at=key.created_at) and None)
+    revoked = header["authorization"].removeprefix("Bearer ")
+    tries = [revoked, "plv_00000000_" + "0" * 40, revoked[:-1], "", "é"] * 2
+
+    told = {(a.status_code, a.content) for a in [await house.http.post("/api/session", json={"key": k}) for k in tries]}
+    beyond = await house.http.post("/api/session", json={"key": revoked})
+
+    assert told == {(401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')}
+    assert (beyond.status_code, beyond.json()["error"]["code"]) == (429, "rate_limited")
+    assert 50 <= int(beyond.headers["retry-after"]) <= 60
+
+
+async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> None:  # S4.3
+    async with keyed(rate_per_minute=3) as house:
+        _, one = await house.give("invoke")
+        _, two = await house.give("invoke")
+        answers = [await ask(house, "POST", "/echo/v1/responses", one) for _ in range(4)]
+        other = await ask(house, "POST", "/echo/invoke", two)
+        nobody = await ask(house, "GET", "/health")
+
+    assert [answer.status_code == 429 for answer in answers] == [False, False, False, True]
+    assert answers[3].json()["error"]["code"] == "rate_limited"
+    assert 50 <= int(answers[3].headers["retry-after"]) <= 60
+    assert (other.status_code, nobody.status_code) == (200, 200)
+
+
+@pytest.mark.parametrize("limit", ["max_runs", "max_streams"])
+async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  # S4.3
+    body = {"messages": [{"role": "user", "content": '[{"text": "Hi"}, {"sleep": 60}]'}], "stream": True}
+    path = "/scripted/v1/chat/completions"
+    limits: dict[str, Any] = {limit: 1}
+    async with keyed(**limits) as house:
+        _, one = await house.give("invoke")
+        _, two = await house.give("invoke")
+        async with house.http.stream("POST", path, json=body, headers=one) as stream:
+            await anext(stream.aiter_text())
+            beyond = await house.http.post(path, json=body, headers=one)
+            async with house.http.stream("POST", path, json=body, headers=two) as other:
+                assert other.status_code == 200
+        async with asyncio.timeout(10):
+            while (again := await ask(house, "POST", "/echo/invoke", one)).status_code == 429:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    assert (beyond.status_code, beyond.headers["retry-after"]) == (429, "1")
+    assert beyond.json()["error"]["code"] == "rate_limited"
+    assert again.status_code == 200
+
+
+async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
+    busy = _said('[{"repeat": {"times": 100000, "steps": [{"text": "x"}, {"sleep": 0.02}]}}]')
+    short = _said('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
+    path = "/scripted/v1/chat/completions"
+    async with keyed(rate_per_minute=0) as house, AsyncExitStack() as open_:
+        _, one = await house.give("invoke")
+        _, two = await house.give("invoke")
+
+        async def p95() -> float:
+            taken: list[float] = []
+            for _ in range(60):
+                since = time.perf_counter()
+                assert (await house.http.post(path, json=short, headers=two)).status_code == 200
+                taken.append(time.perf_counter() - since)
+            return sorted(taken)[56]
+
+        await p95()
+        idle = [await p95() for _ in range(3)]
+        readers: list[asyncio.Task[None]] = []
+        for _ in range(32):
+            stream = await open_.enter_async_context(house.http.stream("POST", path, json=busy, headers=one))
+            readers.append(asyncio.create_task(_read(stream)))
+        assert (await house.http.post(path, json=busy, headers=one)).status_code == 429
+        loaded = [await p95() for _ in range(3)]
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+
+    assert min(loaded) < 2 * max(idle) + 0.05  # A watchdog: this process is also the client, and machines are shared.
+
+
+def _said(script: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": script}], "stream": True}
+
+
+async def _read(stream: httpx.Response) -> None:
+    async for _ in stream.aiter_raw():
+        pass
+
+
+def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: Path) -> None:  # S2.1, S2.6
+    place = str(tmp_path / "palaver.db")
+
+    def statuses(header: dict[str, str], wanted: int) -> list[int]:
+        """What is answered until that is; it may take two seconds."""
+        seen: list[int] = []
+        until = time.monotonic() + 10
+        while time.monotonic() < until and wanted not in seen:
+            seen.append(httpx.get(f"{server.url}/version", headers=header, trust_env=False).status_code)
+            time.sleep(0.1)
+        return seen
+
+    with served(tmp_path, "from palaver.testing import echo\n", "--db", place) as server:
+        open_ = statuses({}, 200)
+        secret = palaver("key", "create", "--db", place, cwd=tmp_path).stdout.strip()
+        closed = statuses({}, 401)
+        good = statuses({"x-api-key": secret}, 200)
+        palaver("key", "revoke", secret, "--db", place, cwd=tmp_path)
+        revoked = statuses({"x-api-key": secret}, 401)
+        still_closed = statuses({}, 401)
+
+    assert (open_, good, still_closed) == ([200], [200], [401])
+    assert (closed[-1], revoked[-1]) == (401, 401)
+    assert max(len(closed), len(revoked)) < 30  # Some two seconds, on a machine that is busy.
+    assert not any(secret[-40:] in line for line in server.lines)

@@ -1,0 +1,50 @@
+"""A server with keys, in process: its database, a client without any credential, and keys for whoever needs one."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from palaver.core.keys import ALL, Scope
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.storage import keys as kept
+from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.keys import Key
+from palaver.testing import echo, scripted
+
+
+@dataclass
+class Keyed:
+    """One server."""
+
+    server: Server
+    database: Database
+    http: httpx.AsyncClient
+
+    async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[Key, dict[str, str]]:
+        """A key with these scopes (none: all), and the header that shows it."""
+        held = frozenset(scopes) or ALL
+        key, secret = kept.new(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
+        await self.database.write(kept.add, key)
+        self.server.callers.changed(key.id)
+        return key, {"authorization": f"Bearer {secret}"}
+
+
+@asynccontextmanager
+async def keyed(url: str = MEMORY, **options: Any) -> AsyncIterator[Keyed]:
+    """A server of `echo` and `scripted`."""
+    database = open_database(url)
+    settings = Settings(**options)
+    server = Server(Registry([echo, scripted]), settings, database=database)
+    await server._loaded()
+    try:
+        async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+            yield Keyed(server, database, http)
+    finally:
+        await server.close()

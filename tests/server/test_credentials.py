@@ -1,0 +1,107 @@
+"""What a request shows: every way to send a key, and everything that only looks like one."""
+
+import pytest
+
+from palaver.errors import ConflictingFields
+from palaver.server.credentials import Presented, cookie_name, presented, set_cookie
+from palaver.server.heads import Head
+from palaver.server.settings import Settings
+
+KEY = "plv_abcd1234_" + "0123456789" * 4
+OTHER = "plv_abcd1234_" + "9876543210" * 4
+LOOPBACK, PUBLIC = Settings(), Settings(host="0.0.0.0")
+
+
+def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Presented | None:
+    return presented(Head([(name.encode(), value.encode("latin-1")) for name, value in headers]), cookie)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("authorization", f"Bearer {KEY}")],
+        [("authorization", f"bearer {KEY}")],
+        [("authorization", f"BEARER   {KEY} ")],
+        [("authorization", f"ApiKey {KEY}")],
+        [("x-api-key", KEY)],
+        [("api-key", KEY)],
+        [("x-api-key", f" {KEY} ")],
+        [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY), ("api-key", KEY)],
+        [("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", KEY)],
+    ],
+)
+def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]]) -> None:  # S2.3
+    assert shown(*headers) == Presented("key", KEY)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("authorization", "")],
+        [("authorization", KEY)],
+        [("authorization", "Basic dXNlcjpwYXNz")],
+        [("proxy-authorization", f"Bearer {KEY}")],
+        [("cookie", "")],
+        [("cookie", "theme=dark; xpalaver=1; palaver2=2")],
+    ],
+)
+def test_other_headers_show_nothing(headers: list[tuple[str, str]]) -> None:
+    assert shown(*headers) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        ([("authorization", "Bearer")], ""),
+        ([("authorization", "Bearer ")], ""),
+        ([("x-api-key", "")], ""),
+        ([("x-api-key", KEY), ("x-api-key", KEY)], f"{KEY}, {KEY}"),
+        ([("authorization", f"Bearer {KEY}"), ("authorization", f"Bearer {KEY}")], f"{KEY}, Bearer {KEY}"),
+        ([("api-key", "é" * 40)], "é" * 40),
+    ],
+)
+def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(
+    headers: list[tuple[str, str]], text: str
+) -> None:  # S2.3
+    assert shown(*headers) == Presented("key", text)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("authorization", f"Bearer {KEY}"), ("x-api-key", OTHER)],
+        [("x-api-key", KEY), ("api-key", OTHER)],
+        [("x-api-key", KEY), ("api-key", "")],
+        [("x-api-key", KEY), ("cookie", "palaver=abc")],
+        [("x-api-key", KEY), ("cookie", f"palaver={KEY}")],
+    ],
+)
+def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -> None:  # S2.3
+    with pytest.raises(ConflictingFields, match="two different credentials"):
+        shown(*headers)
+
+
+@pytest.mark.parametrize(
+    ("cookies", "value"),
+    [
+        (["palaver=abc"], "abc"),
+        (["theme=dark; palaver=abc;other=1"], "abc"),
+        (["theme=dark", "palaver=abc"], "abc"),
+        (["palaver="], ""),
+        (["palaver"], ""),
+        (["palaver=abc; palaver=abc"], ""),
+        (["palaver=abc", "palaver=def"], ""),
+    ],
+)
+def test_a_session_stands_in_its_cookie_once(cookies: list[str], value: str) -> None:  # S2.7
+    assert shown(*(("cookie", text) for text in cookies)) == Presented("session", value)
+
+
+def test_the_cookie_of_a_public_server_cannot_be_set_by_another_host() -> None:  # S2.7
+    assert (cookie_name(LOOPBACK), cookie_name(PUBLIC)) == ("palaver", "__Host-palaver")
+    assert shown(("cookie", "palaver=abc"), cookie="__Host-palaver") is None
+    assert set_cookie(PUBLIC, "abc", seconds=43200) == (
+        "__Host-palaver=abc; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"
+    )
+    assert set_cookie(LOOPBACK, "", seconds=0) == "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"

@@ -1,0 +1,425 @@
+"""Sessions, keys and projects over REST."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from palaver.core import keys as core_keys
+from palaver.errors import Overloaded
+from palaver.server import recent
+from palaver.storage import keys as kept
+from palaver.storage import projects
+from tests.server.keyed import Keyed, keyed
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[Keyed]:
+    async with keyed() as made:
+        yield made
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: "<time>" if TIME.fullmatch(str(value)) else value for name, value in row.items()}
+
+
+# Keys
+
+
+async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Keyed) -> None:  # S2.2
+    admin, by_admin = await house.give()
+    body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
+    made = await house.http.post("/api/keys", json=body, headers=by_admin)
+    shown = made.json()
+    secret = core_keys.parse(shown["secret"])
+
+    assert secret is not None
+    assert made.status_code == 201
+    assert made.headers["location"] == f"/api/keys/{shown['id']}"
+    assert without_times(shown) == {
+        "id": f"key_{secret.id}",
+        "name": "laptop",
+        "scopes": ["invoke", "read"],
+        "created_at": "<time>",
+        "expires_at": "<time>",
+        "last_used_at": None,
+        "revoked_at": None,
+        "secret": shown["secret"],
+    }
+    assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
+    (key,) = await house.database.read(kept.find, [secret.id])
+    assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hashed(secret.secret))
+    await house.server.callers.close()
+    listed = (await house.http.get("/api/keys", headers=by_admin)).json()
+    assert [row["id"] for row in listed["data"]] == [shown["id"], f"key_{admin.id}"]
+    assert listed["next"] is None
+    assert listed["data"][0] == {name: value for name, value in shown.items() if name != "secret"}
+    by_new = {"x-api-key": shown["secret"]}
+    assert (await house.http.post("/echo/invoke", json={}, headers=by_new)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ({}, 400, {"code": "invalid_body", "message": "/name is missing.", "path": "/name"}),
+        (
+            {"name": "x", "scopes": []},
+            422,
+            {
+                "code": "invalid_value",
+                "message": "A key needs at least one scope: invoke, read, admin.",
+                "path": "/scopes",
+            },
+        ),
+        (
+            {"name": "x", "scopes": ["root"]},
+            422,
+            {
+                "code": "invalid_value",
+                "message": "There is no scope 'root': use invoke, read, admin.",
+                "path": "/scopes",
+            },
+        ),
+        (
+            {"name": "\x1b[2J", "scopes": ["read"]},
+            422,
+            {"code": "invalid_value", "message": "A key's name is 1 to 100 printable characters.", "path": "/name"},
+        ),
+        (
+            {"name": "x", "scopes": ["read"], "expires_at": "2001-01-01T00:00:00Z"},
+            422,
+            {"code": "invalid_value", "message": "A key must expire in the future.", "path": "/expires_at"},
+        ),
+    ],
+)
+async def test_what_cannot_be_a_key_is_refused(house: Keyed, body: Any, status: int, error: Any) -> None:
+    answer = await house.http.post("/api/keys", json=body)
+
+    assert (answer.status_code, answer.json()) == (status, {"error": error})
+
+
+@pytest.mark.parametrize("expires", ["tomorrow", "2099-01-01T00:00:00", "90d", 5])
+async def test_the_end_of_a_key_is_a_time_with_its_zone(house: Keyed, expires: Any) -> None:
+    answer = await house.http.post("/api/keys", json={"name": "x", "scopes": ["read"], "expires_at": expires})
+
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["path"] == "/expires_at"
+
+
+async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house: Keyed) -> None:
+    _, by_admin = await house.give()
+    key, by_key = await house.give("read")
+    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    end = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+
+    renamed = await house.http.patch(place, json={"name": "new", "expires_at": end}, headers=by_admin)
+    same = await house.http.patch(place, json={"expires_at": None}, headers=by_admin)
+    more = await house.http.patch(place, json={"scopes": ["admin"]}, headers=by_admin)
+    nothing = await house.http.patch(place, json={}, headers=by_admin)
+
+    assert (renamed.status_code, renamed.json()["name"], renamed.json()["expires_at"]) == (
+        200,
+        "new",
+        end.replace("+00:00", "Z"),
+    )
+    assert (same.json()["name"], same.json()["expires_at"]) == ("new", None)
+    assert nothing.json() == same.json()
+    assert (more.status_code, more.json()["error"]["path"]) == (422, "/scopes")
+    assert (await house.http.get("/metrics", headers=by_key)).status_code == 200
+
+
+async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: Keyed) -> None:
+    _, by_admin = await house.give()
+    key, _ = await house.give("read")
+    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    first = await house.http.patch(place, json={"name": "one"}, headers=by_admin)
+    await house.http.patch(place, json={"name": "two"}, headers=by_admin)
+
+    stale = {**by_admin, "if-match": first.headers["etag"]}
+    refused = [await house.http.patch(place, json={}, headers=stale), await house.http.delete(place, headers=stale)]
+
+    assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(412, "stale_base")] * 2
+
+
+async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(house: Keyed) -> None:  # S2.6
+    _, by_admin = await house.give()
+    key, by_key = await house.give("read")
+    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    before = await house.http.get("/metrics", headers=by_key)
+
+    revoked = [await house.http.delete(place, headers=by_admin) for _ in range(2)]
+
+    after = await house.http.get("/metrics", headers=by_key)
+    assert [answer.status_code for answer in (before, *revoked, after)] == [200, 204, 204, 401]
+    rows = (await house.http.get("/api/keys", headers=by_admin)).json()["data"]
+    assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.wire_id(key.id)] == [True]
+
+
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Keyed) -> None:  # S2.5
+    _, by_admin = await house.give()
+    other, by_other = await house.give(project="team-a")
+    names = {"other": core_keys.wire_id(other.id), "unknown": "key_00000000", "odd": "no key"}
+
+    answers = {
+        which: [
+            await house.http.patch(f"/api/keys/{name}", json={"name": "x"}, headers=by_admin),
+            await house.http.delete(f"/api/keys/{name}", headers=by_admin),
+        ]
+        for which, name in names.items()
+        if " " not in name
+    }
+
+    for which, found in answers.items():
+        for answer in found:
+            assert answer.status_code == 404
+            assert answer.content == (
+                b'{"error":{"code":"not_found","message":"There is no key \'' + names[which].encode() + b"'.\"}}"
+            )
+    assert [row["id"] for row in (await house.http.get("/api/keys", headers=by_other)).json()["data"]] == [
+        core_keys.wire_id(other.id)
+    ]
+
+
+async def test_keys_are_listed_a_page_at_a_time(house: Keyed) -> None:
+    _, by_admin = await house.give()
+    for _ in range(4):
+        await house.give("read")
+
+    first = (await house.http.get("/api/keys?limit=3", headers=by_admin)).json()
+    second = (await house.http.get(f"/api/keys?limit=3&after={first['next']}", headers=by_admin)).json()
+    _, by_other = await house.give(project="team-a")
+    stolen = await house.http.get(f"/api/keys?after={first['next']}", headers=by_other)
+
+    assert (len(first["data"]), len(second["data"]), second["next"]) == (3, 2, None)
+    assert (stolen.status_code, stolen.json()["error"]["path"]) == (400, "?after")
+
+
+# Sessions
+
+
+async def log_in(house: Keyed, secret: str) -> Any:
+    return await house.http.post("/api/session", json={"key": secret})
+
+
+def secret_of(header: dict[str, str]) -> str:
+    return header["authorization"].removeprefix("Bearer ")
+
+
+async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: Keyed) -> None:  # S2.7
+    key, header = await house.give("read", "invoke", project="team-a")
+    answer = await log_in(house, secret_of(header))
+    set_cookie = answer.headers["set-cookie"]
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert re.fullmatch(
+        r"palaver=[0-9a-z]{40}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict", set_cookie
+    )  # The client keeps it, as a browser does.
+    who = (await house.http.get("/api/session")).json()
+    assert without_times(who) == {
+        "project": "team-a",
+        "scopes": ["invoke", "read"],
+        "key": core_keys.wire_id(key.id),
+        "expires_at": "<time>",
+    }
+    assert (await house.http.get("/metrics")).status_code == 200
+
+    cookie = set_cookie.partition(";")[0]
+    out = await house.http.delete("/api/session")
+
+    assert (out.status_code, out.headers["set-cookie"]) == (
+        204,
+        "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
+    )
+    assert (await house.http.get("/metrics", headers={"cookie": cookie})).status_code == 401
+
+
+async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:  # S2.7
+    async with keyed(host="0.0.0.0") as house:
+        _, header = await house.give("read")
+        answer = await log_in(house, secret_of(header))
+
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        assert re.fullmatch(
+            r"__Host-palaver=\w{40}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure",
+            answer.headers["set-cookie"],
+        )
+        assert (await house.http.get("/metrics", headers={"cookie": cookie})).status_code == 200
+        plain = cookie.removeprefix("__Host-")
+        assert (await house.http.get("/metrics", headers={"cookie": plain})).status_code == 401
+
+
+async def test_who_is_asking_is_told_to_every_kind_of_caller(house: Keyed) -> None:
+    nobody = (await house.http.get("/api/session")).json()
+    end = datetime.now(UTC) + timedelta(hours=1)
+    key, header = await house.give(expires_at=end)
+    by_key = (await house.http.get("/api/session", headers=header)).json()
+
+    assert nobody == {"project": "default", "scopes": ["admin"], "key": None, "expires_at": None}
+    assert by_key == {
+        "project": "default",
+        "scopes": ["admin"],
+        "key": core_keys.wire_id(key.id),
+        "expires_at": end.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+
+
+async def test_a_login_that_fails_does_not_tell_why(house: Keyed) -> None:  # S2.8
+    _, header = await house.give("read")
+    revoked, of_revoked = await house.give("read")
+    await house.database.write(kept.revoke, "default", revoked.id, at=datetime.now(UTC))
+    house.server.callers.changed(revoked.id)
+    _, of_expired = await house.give("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
+    wrong = secret_of(header)[:-4] + "0000"
+
+    answers = [
+        await log_in(house, secret)
+        for secret in ("plv_00000000_" + "0" * 40, wrong, secret_of(of_revoked), secret_of(of_expired), "", "x" * 2000)
+    ]
+
+    assert {(answer.status_code, answer.content) for answer in answers} == {
+        (401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')
+    }
+    assert not any("set-cookie" in answer.headers for answer in answers)
+
+
+async def test_an_address_may_fail_ten_times_a_minute(house: Keyed) -> None:  # S2.8
+    _, header = await house.give("read")
+    for _ in range(15):
+        assert (await log_in(house, secret_of(header))).status_code == 204
+    failed = await asyncio.gather(*(log_in(house, "plv_wrong") for _ in range(12)))
+
+    assert sorted(answer.status_code for answer in failed) == [401] * 10 + [429] * 2
+    refused = await log_in(house, secret_of(header))
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "rate_limited"
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+
+
+async def test_a_login_is_a_small_body(house: Keyed) -> None:
+    answer = await log_in(house, "x" * 5000)
+
+    assert answer.status_code == 413
+
+
+# Projects
+
+
+async def test_a_project_is_made_with_its_first_key(house: Keyed) -> None:
+    _, by_admin = await house.give()
+    made = await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)
+    shown = made.json()
+
+    assert made.status_code == 201
+    assert made.headers["location"] == "/api/projects/team-a"
+    assert without_times(shown | {"key": None}) == {"name": "team-a", "created_at": "<time>", "key": None}
+    assert (shown["key"]["name"], shown["key"]["scopes"]) == ("the first key", ["admin"])
+    who = await house.http.get("/api/session", headers={"api-key": shown["key"]["secret"]})
+    assert (who.json()["project"], who.json()["scopes"]) == ("team-a", ["admin"])
+    listed = (await house.http.get("/api/projects", headers=by_admin)).json()
+    assert listed == {
+        "data": [
+            {"name": "default", "created_at": None},
+            {"name": "team-a", "created_at": shown["created_at"]},
+        ],
+        "next": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [("team-a", 409, "name_taken"), ("default", 409, "name_taken"), ("Team A", 422, "invalid_value")],
+)
+async def test_a_name_that_is_taken_or_odd_is_refused(house: Keyed, name: str, status: int, code: str) -> None:
+    await house.http.post("/api/projects", json={"name": "team-a"})
+    answer = await house.http.post("/api/projects", json={"name": name}, headers=(await house.give())[1])
+
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["path"]) == (
+        status,
+        code,
+        "/name",
+    )
+
+
+async def test_only_admins_of_the_first_project_learn_of_others(house: Keyed) -> None:  # S2.5
+    _, by_other = await house.give(project="team-a")
+
+    answers = [
+        await house.http.get("/api/projects", headers=by_other),
+        await house.http.post("/api/projects", json={"name": "mine"}, headers=by_other),
+        await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_other),
+        await house.http.delete("/api/projects/nowhere", headers=by_other),
+    ]
+
+    assert {(answer.status_code, answer.json()["error"]["message"]) for answer in answers} == {
+        (403, "This needs an admin of the project default.")
+    }
+
+
+async def test_a_project_is_erased_after_it_was_said_twice(house: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "SECONDS", -1)  # Nobody else is there to wait for.
+    _, by_admin = await house.give()
+    made = (await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)).json()
+    by_team = {"api-key": made["key"]["secret"]}
+    await house.http.get("/api/session", headers=by_team)
+
+    refused = [
+        await house.http.delete(f"/api/projects/{path}", headers=by_admin)
+        for path in ("team-a", "team-a?confirm=team-b", "default?confirm=default", "team-b?confirm=team-b")
+    ]
+    erased = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+    after = await house.http.get("/api/session", headers=by_team)
+
+    assert [answer.status_code for answer in (*refused, erased, after)] == [400, 400, 400, 404, 202, 401]
+    async with asyncio.timeout(10):
+        while await house.database.read(projects.get, "team-a"):  # noqa: ASYNC110 - it is done behind the answer
+            await asyncio.sleep(0.01)
+    assert await house.database.read(kept.listed, "team-a") == []
+
+
+async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
+    house: Keyed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recent, "SECONDS", -1)
+    await house.http.post("/api/projects", json={"name": "team-a"})
+    _, by_admin = await house.give()
+    away = Overloaded("The database cannot be reached.")
+    with monkeypatch.context() as broken:
+        broken.setattr(projects, "erase_some", Mock(side_effect=away))
+        first = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+        async with asyncio.timeout(10):
+            while not caplog.records:  # noqa: ASYNC110 - it is done behind the answer
+                await asyncio.sleep(0.01)
+    second = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+    async with asyncio.timeout(10):
+        while await house.database.read(projects.get, "team-a"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The project team-a is erased in part only, ask for it again: The database cannot be reached."
+    ]
+
+
+async def test_the_first_project_is_listed_once(house: Keyed) -> None:
+    made = datetime(2026, 11, 15, tzinfo=UTC)
+    await house.database.write(projects.add, projects.Project(name="default", created_at=made))
+
+    assert (await house.http.get("/api/projects")).json() == {
+        "data": [{"name": "default", "created_at": "2026-11-15T00:00:00.000000Z"}],
+        "next": None,
+    }
+
+
+async def test_a_project_that_is_running_is_not_erased(house: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+    await house.database.write(projects.add, projects.Project(name="team-a", created_at=datetime.now(UTC)))
+    monkeypatch.setattr(projects, "is_running", lambda *_: True)
+
+    answer = await house.http.delete("/api/projects/team-a?confirm=team-a")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "still_running")

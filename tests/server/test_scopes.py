@@ -1,0 +1,121 @@
+"""Which scope each route needs, route by route; and that there is no route without a rule."""
+
+import pytest
+
+from palaver.core.keys import ALL, Scope
+from palaver.errors import MissingScope
+from palaver.server import routes, scopes
+from palaver.server.callers import Caller
+from palaver.server.routes import OF_WORKFLOWS, Endpoint, Match, match
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def need(method: str, path: str) -> scopes.Need:
+    return scopes.needed(match(path), method, path)
+
+
+@pytest.mark.parametrize("name", OF_WORKFLOWS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str, method: str) -> None:  # S2.4
+    assert (need(method, f"/{name}"), need(method, f"/echo/{name}")) == ("invoke", "invoke")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/responses/resp_1",
+        "/v1/responses/resp_1/cancel",
+        "/responses/resp_1/input_items",
+        "/v1/conversations",
+        "/v1/conversations/conv_1/items/msg_1",
+        "/v1/models/echo",
+        "/echo/api/chat/1/stream",
+        "/echo/api/chat/1/stop",
+        "/echo/v1/responses/resp_1",
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  # S2.4
+    assert need(method, path) == "invoke"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "wanted"),
+    [
+        ("GET", "/health", "nothing"),
+        ("HEAD", "/health", "nothing"),
+        ("GET", "/ready", "nothing"),
+        ("GET", "/version", "credential"),
+        ("GET", "/metrics", "read"),
+        ("GET", "/openapi.json", "credential"),
+        ("GET", "/", "read"),
+        ("HEAD", "/", "nothing"),
+        ("POST", "/", "read"),
+        ("GET", "/nothing/here", "credential"),
+        ("GET", "/api", "admin"),
+        ("GET", "/api/", "admin"),
+        ("GET", "/api/nothing", "admin"),
+        ("POST", "/api/session", "nothing"),
+        ("POST", "/api/session/", "nothing"),
+        ("POST", "/api/session/x", "credential"),
+        ("GET", "/api/session", "credential"),
+        ("DELETE", "/api/session", "credential"),
+        ("GET", "/api/workflows", "read"),
+        ("GET", "/api/workflows/echo", "read"),
+        ("HEAD", "/api/about", "read"),
+        ("POST", "/api/extract", "invoke"),
+        ("POST", "/api/threads", "invoke"),
+        ("POST", "/api/threads/query", "read"),
+        ("PATCH", "/api/threads/query", "invoke"),
+        ("POST", "/api/query", "admin"),
+        ("GET", "/api/connections", "read"),
+        ("POST", "/api/connections", "admin"),
+        ("DELETE", "/api/connections/x", "admin"),
+        ("GET", "/api/keys", "admin"),
+        ("POST", "/api/keys", "admin"),
+        ("POST", "/api/keys/query", "admin"),
+        ("PATCH", "/api/keys/key_abcd1234", "admin"),
+        ("DELETE", "/api/keys/key_abcd1234", "admin"),
+        ("GET", "/api/projects", "admin"),
+        ("DELETE", "/api/projects/team-a", "admin"),
+        ("GET", "/api/settings", "admin"),
+        ("POST", "/api/erase", "admin"),
+    ],
+)
+def test_what_the_rest_needs(method: str, path: str, wanted: scopes.Need) -> None:  # S2.1, S2.4
+    assert need(method, path) == wanted
+
+
+def test_every_route_of_our_own_has_a_rule() -> None:  # S2.1
+    assert scopes.OWN.keys() == routes.OWN.keys()
+
+
+def test_a_route_without_a_rule_is_for_admins() -> None:
+    forgotten = Match(Endpoint("own", ("GET",)), None, "forgotten")
+
+    assert scopes.needed(forgotten, "GET", "/forgotten") == "admin"
+
+
+@pytest.mark.parametrize(
+    ("held", "passed"),
+    [
+        (frozenset[Scope](), {"nothing", "credential"}),
+        (frozenset[Scope]({"invoke"}), {"nothing", "credential", "invoke"}),
+        (frozenset[Scope]({"read"}), {"nothing", "credential", "read"}),
+        (ALL, {"nothing", "credential", "invoke", "read", "admin"}),
+    ],
+)
+def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:  # S2.4
+    caller = Caller("default", held, "abcd1234", "key")
+    wants: list[scopes.Need] = ["nothing", "credential", "invoke", "read", "admin"]
+    for wanted in wants:
+        if wanted in passed:
+            scopes.check(wanted, caller)
+            continue
+        with pytest.raises(MissingScope) as raised:
+            scopes.check(wanted, caller)
+        assert (raised.value.message, raised.value.details) == (
+            f"This needs a key with the scope {wanted}.",
+            {"scope": wanted},
+        )
