@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from palaver.cli.serve import serve
 from palaver.server.settings import read_settings
+from palaver.storage.locking import is_held
+from palaver.storage.places import MEMORY, default_path, lock_path
 
 
 @click.command()
@@ -24,8 +27,16 @@ def command(no_browser: bool, **flags: Any) -> None:
     from palaver import demo
 
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    if not settings.db:
+        settings = msgspec.structs.replace(settings, db=_database())
     workflows = [demo.eliza, demo.calculator, demo.headline, demo.echo]
     serve(workflows, settings, or_next=True, started=None if no_browser else _open)
+
+
+def _database() -> str:
+    """A file of the demo's own; nothing is kept by a second demo beside the first."""
+    path = default_path().with_name("demo.db")
+    return MEMORY if is_held(lock_path(path)) else str(path)
 
 
 def _open(url: str) -> None:

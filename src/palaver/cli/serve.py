@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
+from palaver.cli.databases import db_option
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import load
 from palaver.server import logs
 from palaver.server.settings import Settings, read_settings
+from palaver.storage.places import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
 
@@ -21,6 +23,7 @@ from palaver.workflows.workflow import Workflow
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--host", help="Address to listen on (127.0.0.1).")
 @click.option("--port", type=int, help="Port to listen on (8642; 0 picks a free one).")
+@db_option
 @click.option("--default", metavar="NAME", help="The workflow that also answers at the root.")
 @click.option("--root-path", metavar="PREFIX", help="A prefix that a proxy in front of us adds to every path.")
 @click.option("--reload", is_flag=True, help="Start again whenever a Python file changes.")
@@ -47,20 +50,27 @@ def command(targets: tuple[str, ...], reload: bool, **flags: Any) -> int:
 def serve(workflows: Sequence[Workflow], settings: Settings, *, or_next: bool = False, started: Any = None) -> None:
     """Serve these until told to stop; prints a line each and the address."""
     from palaver.server.app import Server
-    from palaver.server.serve import check_reach, open_socket, run  # Late: --help must not wait for uvicorn.
+    from palaver.server.serve import check_reach, keeping, open_socket, run  # Late: --help must not wait for uvicorn.
 
-    check_reach(settings)
     logs.set_up(verbose=settings.debug)
-    server = Server(Registry(workflows, default=settings.default), settings)
-    listening = open_socket(settings, or_next=or_next)
+    with keeping(settings.db or str(default_path())) as database:
+        check_reach(settings, database)
+        registry, alone = Registry(workflows, default=settings.default), database.kind == "sqlite"
+        server = Server(registry, settings, database=database, only_server=alone)
+        listening = open_socket(settings, or_next=or_next)
+        url = _announced(workflows, settings, listening.getsockname()[1])
+        run(server, listening, started=(lambda: started(url)) if started else lambda: None)
+
+
+def _announced(workflows: Sequence[Workflow], settings: Settings, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{listening.getsockname()[1]}{settings.root_path}"
+    url = f"http://{host}:{port}{settings.root_path}"
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
         kind = "chat" if workflow.description.is_chat else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
     click.echo(f"Serving at {url}  (Ctrl+C stops)", err=True)
-    run(server, listening, started=(lambda: started(url)) if started else lambda: None)
+    return url
 
 
 def _load(targets: tuple[str, ...]) -> list[Workflow]:

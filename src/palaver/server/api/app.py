@@ -1,22 +1,39 @@
 """The Litestar application behind /api. Our dispatcher has guarded the request before it comes here."""
 
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
-from litestar import Litestar, Request, Response, get
-from litestar.exceptions import HTTPException
+from litestar import Litestar, get
 from litestar.openapi.config import OpenAPIConfig
 from litestar.params import FromPath
 
 from palaver.discovery.registry import Registry
-from palaver.errors import PalaverError, RequestError
-from palaver.server.api import extract
+from palaver.engine.records import Records
+from palaver.server.api import (
+    boards,
+    extract,
+    feedback,
+    files,
+    keys,
+    login,
+    projects,
+    runs,
+    thread_files,
+    thread_messages,
+    threads,
+    turns,
+    variant_files,
+    variants,
+)
+from palaver.server.api.problems import HANDLERS
+from palaver.server.api.run_views import speaking
 from palaver.server.api.workflows import WorkflowRow, WorkflowView, row, view
-from palaver.server.exchange import Gone
+from palaver.server.callers import Callers
+from palaver.server.calling import Calling
+from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.server.status import status_in_api
-
-_CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
+from palaver.server.turning import Turning
+from palaver.storage.database import Database
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -33,8 +50,24 @@ class About(msgspec.Struct, frozen=True):
     limits: dict[str, float]
 
 
-def make(registry: Registry, settings: Settings, version: str) -> Litestar:
+class House(NamedTuple):
+    """What the routes stand on."""
+
+    registry: Registry
+    settings: Settings
+    version: str
+    database: Database
+    callers: Callers
+    rates: Rates
+    records: Records
+    calling: Calling
+    turning: Turning
+
+
+def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
+    registry, settings, version, database, callers, rates, records, calling, turning = house
+    turned = turns.House(database, settings, records, rates, calling, turning)
 
     @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
     async def list_workflows() -> Page:
@@ -50,28 +83,26 @@ def make(registry: Registry, settings: Settings, version: str) -> Litestar:
         return About(version=version, limits=limits)
 
     return Litestar(
-        route_handlers=[list_workflows, get_workflow, about, extract.route(settings)],
+        route_handlers=[
+            list_workflows,
+            get_workflow,
+            about,
+            extract.route(settings),
+            *login.routes(callers, rates, settings),
+            *keys.routes(database, callers, settings),
+            *projects.routes(database, callers, settings),
+            *variants.routes(database, registry, settings),
+            *variant_files.routes(database, registry, settings),
+            *boards.routes(database, settings),
+            *threads.routes(database, settings, known=registry.find),
+            *thread_messages.routes(database, settings, running=speaking(records)),
+            *turns.routes(turned),
+            *runs.routes(database, settings, records, rates),
+            *thread_files.routes(database, settings),
+            *feedback.routes(database, settings),
+            *files.routes(database, settings),
+        ],
         openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),
-        exception_handlers={PalaverError: _refused, HTTPException: _http_error, Gone: _left},
+        exception_handlers=HANDLERS,
         logging_config=None,
     )
-
-
-def _refused(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
-    pointer = error.pointer if isinstance(error, RequestError) else None
-    return _problem(status_in_api(error), error.code, error.message, pointer)
-
-
-def _left(_: "Request[Any, Any, Any]", __: Gone) -> "Response[Any]":
-    return Response(None, status_code=499)  # For the log: nobody is there to read it.
-
-
-def _http_error(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
-    code = _CODES.get(error.status_code, "internal")
-    message = f"There is nothing at {request.url.path[:80]}." if error.status_code == 404 else error.detail
-    return _problem(error.status_code, code, message)
-
-
-def _problem(status: int, code: str, message: str, path: str | None = None) -> "Response[Any]":
-    error = {"code": code, "message": message} | ({"path": path} if path else {})
-    return Response({"error": error}, status_code=status, media_type="application/json")

@@ -1,0 +1,291 @@
+"""palaver thread: list, read, save and take back conversations."""
+
+import asyncio
+import re
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, using
+from palaver.cli.records import Record, opened, records
+from palaver.cli.transcript import plain, transcript
+from palaver.core.ids import sortable
+from palaver.core.messages import Message
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import InvalidValue, RequestError, TargetNotFound
+from palaver.outbound import printable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.database import Database
+    from palaver.storage.nodes import Node
+    from palaver.storage.thread_files import ThreadFile
+    from palaver.storage.threads import Filters, Found, Thread
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TITLE = 60
+_STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What JSON leaves as it is, and a terminal acts on."""
+
+
+def _project_option(command: F) -> F:
+    told = "Whose threads."
+    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help=told)(command)
+
+
+def _filter_options(command: F) -> F:
+    for option, told in (
+        ("--origin", "Only those that were made there: playground, api, import."),
+        ("--workflow", "Only those of this workflow."),
+        ("--search", "Only those with this text in the title or in a message."),
+    ):
+        command = click.option(option, help=told)(command)
+    return command
+
+
+@click.group()
+def command() -> None:
+    """List, read, save and take back conversations.
+
+    \b
+    Examples:
+      palaver thread list --search invoice
+      palaver thread show conv_01k2…
+      palaver thread export conv_01k2… -o talk.html
+      palaver thread export --workflow tutor > threads.jsonl
+      palaver thread import threads.jsonl
+    """
+
+
+@command.command(name="list")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@_filter_options
+@_project_option
+@db_option
+def list_(
+    limit: int,
+    as_json: bool,
+    search: str | None,
+    workflow: str | None,
+    origin: str | None,
+    project: str,
+    db: str | None,
+) -> None:
+    """List threads, those in which something was said last first.
+
+    \b
+    Examples:
+      palaver thread list
+      palaver thread list --search "sky" --workflow tutor --json
+    """
+    found = asyncio.run(_listed(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
+    if as_json:
+        click.echo(_json([msgspec.to_builtins(one.thread) for one in found]))
+        return
+    if not found:
+        click.echo("No threads.")
+    for one in found:
+        thread = one.thread
+        about = printable(one.match.text if one.match else thread.title or "(nothing said yet)", _TITLE)
+        at = f"{thread.updated_at:%Y-%m-%d %H:%M}"
+        click.echo(f"{thread.id}  {at}  {thread.messages:>5}  {thread.workflow or '-':<14}  {about}")
+
+
+async def _listed(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[Found]":
+    from palaver.storage import threads  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.pages import Window
+
+    async with using(db) as database:
+        page = await database.read(threads.page, project, threads.Filters(**filters), Window(limit))
+        return page.data
+
+
+@command.command()
+@click.argument("thread", metavar="THREAD")
+@click.option("--at", default="head", help="The message that the branch ends at. (the current one)")
+@click.option("--json", "as_json", is_flag=True, help="Print thread and messages as JSON.")
+@_project_option
+@db_option
+def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> None:
+    """Print a branch of THREAD.
+
+    \b
+    Example:
+      palaver thread show conv_01k2…
+    """
+    found, branch = asyncio.run(_branch(db, project, thread, at))
+    if as_json:
+        click.echo(_json({"thread": msgspec.to_builtins(found), "messages": [msgspec.to_builtins(n) for n in branch]}))
+        return
+    click.echo(click.style(plain(found.title or found.id), bold=True))
+    messages: list[Message] = [node.message for node in branch]
+    for line in ("", *transcript(messages)):
+        click.echo(line)
+
+
+async def _branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
+    from palaver.storage import threads
+
+    def look(connection: "Connection") -> "tuple[Thread, list[Node]]":
+        return threads.sure(connection, project, thread), threads.branch(connection, project, thread, at)
+
+    async with using(db) as database:
+        return await database.read(look)
+
+
+@command.command()
+@click.argument("thread", metavar="[THREAD]", required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("jsonl", "messages", "html")),
+    help="All of it; the messages of a branch, as a test case; a page to read. (jsonl, or by the name of the file)",
+)
+@click.option("--branches", type=click.Choice(("current", "all")), default="current", help="For messages: which.")
+@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@_filter_options
+@_project_option
+@db_option
+def export(
+    thread: str | None,
+    form: str | None,
+    branches: str,
+    output: str | None,
+    project: str,
+    db: str | None,
+    **filters: Any,
+) -> None:
+    """Write THREAD, or all threads that the options select, a line each.
+
+    \b
+    Examples:
+      palaver thread export conv_01k2… -o talk.html
+      palaver thread export --workflow tutor --format messages -o cases.jsonl
+    """
+    form = form or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
+    if form == "html" and thread is None:
+        raise click.UsageError("A page shows one thread: name it.")
+    if output is None or output == "-":
+        asyncio.run(_export(db, project, thread, filters, form, branches, _print))
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            asyncio.run(_export(db, project, thread, filters, form, branches, stream.write))
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+
+
+async def _export(
+    db: str | None,
+    project: str,
+    thread: str | None,
+    filters: dict[str, Any],
+    form: Any,
+    branches: Any,
+    write: Callable[[bytes], object],
+) -> None:
+    from palaver.storage.thread_files import exported
+    from palaver.storage.threads import Filters
+
+    async with using(db) as database:
+        if thread is None:
+            async for name in _names(database, project, Filters(**filters)):
+                write(await database.read(exported, project, name, form, branches))
+        elif form == "html":
+            from palaver.server.api.thread_page import shown
+
+            write(await database.read(shown, project, thread))
+        else:
+            write(await database.read(exported, project, thread, form, branches))
+
+
+async def _names(database: "Database", project: str, filters: "Filters") -> AsyncIterator[str]:
+    from palaver.storage import threads
+    from palaver.storage.pages import Window
+
+    after: str | None = None
+    while True:
+        page = await database.read(threads.page, project, filters, Window(200, after))
+        for found in page.data:
+            yield found.thread.id
+        after = page.next
+        if after is None:
+            return
+
+
+@command.command(name="import")
+@click.argument("file", metavar="FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
+@_project_option
+@db_option
+def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
+    """Make the threads of FILE, as export wrote it; - stands for standard input.
+
+    A thread keeps its id, unless another has it; one that is there already, with the same messages, is left alone.
+
+    \b
+    Example:
+      palaver thread import threads.jsonl
+    """
+    with opened(file) as stream:
+        files = [_read(record) for record in records(stream, file)]
+    made = asyncio.run(_import(db, project, files))
+    unchanged = len(files) - len(made)
+    if as_json:
+        click.echo(_json({"created": len(made), "unchanged": unchanged, "threads": made}))
+    else:
+        click.echo(f"{len(made)} made, {unchanged} there already.")
+    return 0
+
+
+def _read(record: Record) -> "ThreadFile":
+    from palaver.storage import thread_files
+
+    where = f"Line {record.line}: " if record.line is not None else ""
+    if record.fault is not None:
+        raise InvalidValue(f"{where}it {record.fault}.")
+    try:
+        return thread_files.read(record.value)
+    except RequestError as error:
+        raise InvalidValue(f"{where}{error.message}") from None
+
+
+async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
+    """All of them, or none."""
+    from palaver.storage import thread_files
+
+    def take(connection: "Connection") -> list[str]:
+        made = [thread_files.take(connection, project, file, id=_new_id()) for file in files]
+        return [thread.id for thread in made if thread is not None]
+
+    async with using(db) as database:
+        return await database.write(take)
+
+
+def _new_id() -> str:
+    return f"conv_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+
+
+# What is printed
+
+
+def _json(value: Any) -> str:
+    return _still(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _print(text: bytes) -> None:
+    """Lines of JSON, or a page, on standard output."""
+    sys.stdout.buffer.write(_still(text.decode()).encode() if text.startswith(b"{") else text)
+
+
+def _still(text: str) -> str:
+    """JSON with nothing in it that a terminal would act on; it means the same."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

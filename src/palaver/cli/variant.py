@@ -1,0 +1,274 @@
+"""palaver variant: list and compare variants, and move them between a database and files beside the code."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, using
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.variants import Change, Reference, VariantFile, changes, read_file, read_reference, written
+from palaver.errors import NotFound, PalaverError, RequestError, SettingsError
+from palaver.outbound import printable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.discovery.registry import Registry
+    from palaver.storage.pages import Page
+    from palaver.storage.variant_files import Report
+    from palaver.storage.variants import Variant
+
+_LARGEST = 1024 * 1024
+"""Bytes of a file that is read."""
+_project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose variants.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+@click.group()
+def command() -> None:
+    """List and compare variants, which are named sets of a workflow's parameters; export and import them.
+
+    \b
+    Examples:
+      palaver variant list
+      palaver variant diff tutor@short:2 tutor@short:3
+      palaver variant export variants/
+      palaver variant import variants/ --against app.py
+    """
+
+
+@command.command(name="list")
+@click.option("--workflow", help="Only those of this workflow.")
+@_project
+@_json
+@db_option
+def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> None:
+    """List the variants that are in use, newest first.
+
+    \b
+    Examples:
+      palaver variant list
+      palaver variant list --workflow tutor --json
+    """
+    found = asyncio.run(_listed(db, project, workflow))
+    if as_json:
+        click.echo(_written(found))
+        return
+    rows = [(str(Reference(one.name, one.head, one.workflow)), f"{one.updated_at:%Y-%m-%d %H:%M}") for one in found]
+    width = max((len(name) for name, _ in rows), default=0)
+    for (name, updated), one in zip(rows, found, strict=True):
+        click.echo(f"{name:<{width}}  {updated}  {printable(one.description)}".rstrip())
+    if not found:
+        click.echo("No variants.")
+
+
+async def _listed(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
+    from palaver.storage import variants  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.pages import Window
+
+    found: list[Variant] = []
+    async with using(db) as database:
+        after: str | None = None
+        while True:
+            window = Window(200, after)
+            page: Page[Variant] = await database.read(variants.listed, project, workflow=workflow, window=window)
+            found += page.data
+            after = page.next
+            if after is None:
+                return found
+
+
+@command.command()
+@click.argument("before", metavar="FROM")
+@click.argument("after", metavar="TO")
+@_project
+@_json
+@db_option
+def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
+    """Show where two versions differ: FROM and TO are like tutor@short:3, or tutor@short for the newest.
+
+    \b
+    Example:
+      palaver variant diff tutor@short:2 tutor@short:3
+    """
+    references = [_reference(before), _reference(after)]
+    found = asyncio.run(_changes(db, project, references))
+    if as_json:
+        click.echo(_written({"changes": found}))
+        return
+    for change in found:
+        sides = [_side(change.before), _side(change.after)]
+        click.echo(f"{printable(change.path, 200)}: {' -> '.join(sides)}")
+    if not found:
+        click.echo("They set the same.")
+
+
+def _reference(text: str) -> Reference:
+    try:
+        reference = read_reference(text)
+    except RequestError as error:
+        raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
+    if reference.workflow is None:
+        raise SettingsError(f"Whose variant is {text!r}? Name its workflow too: tutor@{text}.")
+    return reference
+
+
+async def _changes(db: str | None, project: str, references: Sequence[Reference]) -> list[Change]:
+    from palaver.storage import variants
+
+    def both(connection: "Connection") -> list[Any]:
+        sides: list[Any] = []
+        for reference in references:
+            found = variants.find(connection, project, reference.workflow or "", reference.name)
+            if found is None:
+                raise NotFound(f"There is no variant {str(reference)!r}.")
+            number = reference.version or found.head
+            sides.append(variants.version(connection, project, found.id, number).parameters)
+        return sides
+
+    async with using(db) as database:
+        before, after = await database.read(both)
+    return changes(before, after)
+
+
+def _side(value: Any) -> str:
+    return "(not set)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), 500)
+
+
+@command.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--workflow", help="Only those of this workflow.")
+@_project
+@db_option
+def export(folder: Path, workflow: str | None, project: str, db: str | None) -> None:
+    """Write every variant in use to DIR/<workflow>/<name>.json, to be kept beside the code.
+
+    \b
+    Example:
+      palaver variant export variants/
+    """
+    files = asyncio.run(_given(db, project, workflow))
+    for file in files:
+        place = folder / file.workflow / f"{file.name}.json"
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(written(file))
+        except OSError as error:
+            raise SettingsError(f"{place} cannot be written: {error.strerror}.") from None
+    click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
+
+
+async def _given(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
+    from palaver.storage import variant_files
+    from palaver.storage.pages import Window
+
+    files: list[VariantFile] = []
+    async with using(db) as database:
+        after: str | None = None
+        while True:
+            page = await database.read(variant_files.given, project, workflow=workflow, window=Window(200, after))
+            files += page.data
+            after = page.next
+            if after is None:
+                return files
+
+
+@command.command(name="import")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--against", metavar="TARGET", help="Check them against the workflows of a file, folder or module.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@_project
+@_json
+@db_option
+def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None) -> int:
+    """Commit what differs in DIR/<workflow>/<name>.json. With a fault in any file, nothing is written.
+
+    \b
+    Examples:
+      palaver variant import variants/
+      palaver variant import variants/ --against app.py --dry-run
+    """
+    files, faults = _read(folder, _registry(against) if against else None)
+    report = asyncio.run(_take(db, project, files, look=dry_run or bool(faults)))
+    counts = msgspec.structs.asdict(report)
+    if as_json:
+        click.echo(_written(counts | {"faults": faults}))
+    else:
+        for fault in faults:
+            click.echo(f"{fault['file']}: {printable(fault['message'], 500)}", err=True)
+        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        tail = " (nothing was written)" if dry_run or faults else ""
+        click.echo(f"{told}{tail}")
+    return 1 if faults else 0
+
+
+def _registry(target: str) -> "Registry":
+    from palaver.discovery.registry import Registry
+    from palaver.discovery.targets import load
+
+    return Registry(load((target,)))
+
+
+def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:
+    """The variants of a folder, and what is wrong with its files."""
+    from palaver.workflows.fitting import misfits
+
+    files: list[VariantFile] = []
+    faults: list[dict[str, Any]] = []
+    for place in sorted(folder.glob("*/*.json")):
+        name = str(place.relative_to(folder))
+        try:
+            file = _file(place)
+            found: list[RequestError] = []
+            if registry is not None:
+                found += misfits(registry.workflow(file.workflow), file.parameters)
+        except PalaverError as error:
+            faults.append({"file": name, "code": error.code, "message": error.message})
+            continue
+        files.append(file)
+        faults += [{"file": name, "code": error.code, "message": error.message} for error in found]
+    return files, faults
+
+
+def _file(place: Path) -> VariantFile:
+    try:
+        with place.open("rb") as stream:
+            raw = stream.read(_LARGEST)
+    except OSError as error:
+        raise NotFound(f"It cannot be read: {error.strerror}.") from None
+    file = read_file(raw)
+    if (file.workflow, f"{file.name}.json") != (place.parent.name, place.name):
+        raise NotFound(f"It holds {file.workflow}@{file.name}: that belongs in {file.workflow}/{file.name}.json.")
+    return file
+
+
+async def _take(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "Report":
+    from palaver.storage import variant_files
+
+    async with using(db) as database:
+        return await database.write(
+            variant_files.take,
+            project,
+            files,
+            new_id=_new_id,
+            at=datetime.now(UTC),
+            mode="look" if look else "commit",
+        )
+
+
+def _new_id() -> str:
+    import secrets
+    import time
+
+    from palaver.core.ids import sortable
+
+    return f"var_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+
+
+def _written(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

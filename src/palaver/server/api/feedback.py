@@ -1,0 +1,179 @@
+"""/api/runs/{run}/feedback and /api/feedback: what people thought of answers."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, get, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.core.keys import wire_id
+from palaver.errors import InvalidValue, ItemNotFound, RunNotFound
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Filter,
+    Limit,
+    Time,
+    answer,
+    caller_of,
+    read_body,
+    takes,
+    told_time,
+    utc_now,
+)
+from palaver.server.settings import Settings
+from palaver.storage import feedback, nodes, runs
+from palaver.storage.database import Database
+from palaver.storage.feedback import Counts, Filters, Given, Opinion, Rating
+from palaver.storage.pages import Page, Window
+
+From = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: not older than this.")]
+_SPELLINGS = ("chatcmpl-", "resp_", "run_")
+"""How protocols write the id of a run before its own characters."""
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that says what somebody thought."""
+
+    rating: Rating | None
+    """null takes it back."""
+    comment: Annotated[str, Meta(max_length=4_000)] = ""
+    message: Annotated[str, Meta(max_length=80)] | None = None
+    """The message that is meant, where the run said several."""
+    user: Annotated[str, Meta(max_length=128)] = ""
+    """Whom the caller speaks for: a label."""
+
+
+class Rated(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of an answer now, and what all do."""
+
+    run: str
+    message: str | None
+    rating: Rating | None
+    comment: str
+    user: str | None
+    feedback: Counts
+
+
+class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An opinion in the list, and what it is about."""
+
+    run: str
+    message: str | None
+    rating: Rating
+    comment: str
+    user: str | None
+    key: str | None
+    workflow: str
+    asked: Any = msgspec.field(name="in")
+    answered: Any = msgspec.field(name="out")
+    source: dict[str, str | None]
+    """What a test set takes, to make a case of it."""
+    created_at: Time
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """Both routes."""
+
+    @put(
+        "/api/runs/{run:str}/feedback",
+        operation_id="rate_run",
+        summary="What somebody thought of an answer; the last counts, null takes it back",
+        operation_class=takes(Rate),
+    )
+    async def rate_run(request: Asked, run: FromPath[str]) -> Response[Rated]:
+        _, given = await read_body(request, settings, Rate)
+        caller, name, now = caller_of(request), run_id(run), utc_now()
+        rated = await database.write(_rate, caller.project, name, given, caller.key or "", now)
+        return answer(request, rated)
+
+    @get("/api/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
+    async def list_feedback(
+        request: Asked,
+        rating: FromQuery[Rating | None] = None,
+        workflow: Filter = None,
+        since: From = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[FeedbackRow]:
+        filters = Filters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
+        found = await database.read(feedback.list_page, caller_of(request).project, filters, Window(limit, after))
+        return found.of(_row)
+
+    return [rate_run, list_feedback]
+
+
+def run_id(text: str) -> str:
+    """A run's own id, whichever protocol spells it."""
+    for prefix in _SPELLINGS:
+        text = text.removeprefix(prefix)
+    return f"run_{text}"
+
+
+def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: datetime) -> Rated:
+    found = runs.get(db, project, run) if nodes.is_id(run) else None
+    if found is None:
+        raise RunNotFound(f"There is no run {run[:80]!r}.")
+    message = given.message
+    if message is None:
+        message = feedback.answer_of(db, project, run)
+    elif found.thread is None:
+        message = nodes.held(message)
+    else:
+        node = nodes.get(db, project, found.thread, message)
+        if node is None or node.run != run:
+            raise ItemNotFound(message, pointer="/message")
+    opinion = Opinion(
+        run=run,
+        message=message,
+        key=key,
+        user=given.user,
+        rating=given.rating or "up",
+        comment=given.comment,
+        created_at=now,
+    )
+    if given.rating is None:
+        feedback.remove(db, project, opinion)
+    else:
+        opinion = feedback.put(db, project, opinion)
+    counts = feedback.counts(db, project, [run], key=key).get((run, message), Counts())
+    return Rated(
+        run=run,
+        message=message or None,
+        rating=given.rating,
+        comment=opinion.comment if given.rating else "",
+        user=opinion.user or None,
+        feedback=counts,
+    )
+
+
+def _row(given: Given) -> FeedbackRow:
+    opinion = given.opinion
+    if given.thread is not None:
+        source = {"kind": "conversation", "id": given.thread, "upto": opinion.message or None}
+    else:
+        source = {"kind": "trace", "id": given.trace_id}
+    return FeedbackRow(
+        run=opinion.run,
+        message=opinion.message or None,
+        rating=opinion.rating,
+        comment=opinion.comment,
+        user=opinion.user or None,
+        key=wire_id(opinion.key) if opinion.key else None,
+        workflow=given.workflow,
+        asked=given.preview_in,
+        answered=given.preview_out,
+        source=source,
+        created_at=told_time(opinion.created_at),
+    )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
+    except msgspec.ValidationError:
+        raise InvalidValue("from must be a time like 2026-11-15T07:20:00Z.", pointer="?from") from None

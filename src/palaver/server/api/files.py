@@ -1,0 +1,257 @@
+"""/api/files: what a message may carry, kept here, and given back in a way that no browser runs.
+
+The file is the body of the request. It is counted and cut while it comes, so that it is never held twice, and given
+back piece by piece.
+"""
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
+from litestar.params import FromPath, FromQuery
+from litestar.response import Stream
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidBody, InvalidValue, RequestTimeout, TooLarge, UnsupportedMediaType
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Time,
+    Window,
+    answer,
+    caller_of,
+    exchange_of,
+    new_id,
+    shown_as,
+    told_time,
+    unless_stale,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.exchange import Exchange, Gone
+from palaver.server.settings import Settings
+from palaver.storage import files as kept
+from palaver.storage.database import Database
+from palaver.storage.files import Pieces, StoredFile
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "private, max-age=3600",
+}
+"""With every file that is given back: whatever is in it, it is not a page of ours."""
+
+SHOWN = frozenset(
+    [
+        *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif")),
+        *(f"audio/{name}" for name in ("mpeg", "mp3", "wav", "x-wav", "ogg", "mp4", "webm")),
+        *(f"video/{name}" for name in ("ogg", "mp4", "webm")),
+        "application/pdf",
+        "text/plain",
+    ]
+)
+"""Media types that are told as they were declared; all others are just bytes."""
+
+_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,99}/[a-z0-9!#$&^_.+-]{1,99}")
+_FORMS = ("multipart/", "application/x-www-form-urlencoded")
+_LONGEST_NAME = 255
+_TRICKS = re.compile(r"[/\\]|^\.{0,2}$")
+_TURNING = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
+"""Quotes, and what turns the direction of text around: `gpj.exe` would be shown as `exe.jpg`."""
+
+
+class FileView(msgspec.Struct, frozen=True, kw_only=True):
+    """One file, as it is shown."""
+
+    id: str
+    media_type: str
+    filename: str
+    bytes: int
+    sha256: str
+    url: str
+    created_at: Time
+    expires_at: Time | None
+    """When it goes, unless something names it by then; null once something does."""
+
+
+@dataclass
+class _Upload(Operation):
+    """What OpenAPI says of the body, which is the file."""
+
+    def __post_init__(self) -> None:
+        schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
+        self.request_body = RequestBody(content={"*/*": OpenAPIMediaType(schema=schema)}, required=True)
+
+
+def view(file: StoredFile) -> FileView:
+    """A file, as it is shown."""
+    return FileView(
+        id=file.id,
+        media_type=file.media_type,
+        filename=file.filename,
+        bytes=file.bytes,
+        sha256=file.sha256,
+        url=f"/api/files/{file.id}",
+        created_at=told_time(file.created_at),
+        expires_at=None if file.expires_at is None else told_time(file.expires_at),
+    )
+
+
+def routes(database: Database, settings: Settings, now: Callable[[], datetime] = utc_now) -> list[HTTPRouteHandler]:
+    """The routes of files."""
+
+    @post(
+        "/api/files",
+        operation_id="upload_file",
+        summary="Keep a file: the body, its name in x-palaver-filename",
+        operation_class=_Upload,
+    )
+    async def upload_file(request: Asked) -> Response[FileView]:
+        exchange = exchange_of(request)
+        media_type, filename = _media_type(exchange), _filename(exchange)
+        body = await _received(exchange, settings)
+        pieces, sha256 = body.end()
+        file = StoredFile(
+            project=caller_of(request).project,
+            id=new_id("file"),
+            media_type=media_type,
+            filename=filename,
+            bytes=body.bytes,
+            sha256=sha256,
+            created_at=now(),
+        )
+
+        def keep(db: Connection) -> Answer:
+            kept.add(db, file, pieces, most=settings.files_max)
+            return shown_as(view(file), status=201, location=f"{settings.root_path}/api/files/{file.id}")
+
+        digest = f"{media_type}\n{filename}\n{sha256}".encode()
+        return await once(request, database, digest, keep)
+
+    @get("/api/files", operation_id="list_files", summary="The project's files, newest first")
+    async def list_files(request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
+        found = await database.read(kept.latest, caller_of(request).project, Window(limit, after))
+        return found.of(view)
+
+    @get("/api/files/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
+    async def get_file(request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query
+        file = await database.read(kept.get, caller_of(request).project, file_id)
+        if file is None:
+            raise kept.missing(file_id)
+        return answer(request, view(file)) if meta else _given_back(request, database, file)
+
+    @delete("/api/files/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
+    async def delete_file(request: Asked, file_id: FromPath[str]) -> None:
+        await database.write(_remove, caller_of(request).project, file_id, unless_stale(request, view))
+
+    return [upload_file, list_files, get_file, delete_file]
+
+
+def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
+    found = kept.get(db, project, file)
+    if found is None:
+        raise kept.missing(file)
+    check(found)
+    kept.remove(db, project, file)
+
+
+# Taking one
+
+
+def _media_type(exchange: Exchange) -> str:
+    declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if declared.startswith(_FORMS):
+        raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
+    if not _TYPE.fullmatch(declared):
+        raise UnsupportedMediaType("Say what the file is by its content-type, such as image/png.")
+    if exchange.headers.get("content-encoding", "identity") != "identity":
+        raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
+    return declared
+
+
+def _filename(exchange: Exchange) -> str:
+    """The file's name: shown to people, and never a path of ours. Hence it need not look like one."""
+    given = exchange.headers.get("x-palaver-filename")
+    if given is None:
+        raise InvalidValue("The file has no name: send it, percent-encoded, in the header x-palaver-filename.")
+    try:
+        name = unicodedata.normalize("NFC", unquote_to_bytes(given).decode()).strip()
+    except UnicodeDecodeError:
+        raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
+    controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
+    if _TRICKS.search(name) or controls or len(name) > _LONGEST_NAME:
+        told = f"x-palaver-filename must be a plain name of at most {_LONGEST_NAME} characters, not a path."
+        raise InvalidValue(told, pointer="/filename")
+    return name
+
+
+async def _received(exchange: Exchange, settings: Settings) -> Pieces:
+    """The body, or TooLarge as soon as it is."""
+    most = settings.max_file
+    length = exchange.headers.get("content-length", "")
+    if length.isdigit() and int(length) > most:
+        raise _too_large(most)
+    pieces = Pieces()
+    more = True
+    while more:
+        try:
+            async with asyncio.timeout(settings.body_seconds):
+                message = await exchange.receive()
+        except TimeoutError:
+            raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
+        if message["type"] == "http.disconnect":
+            raise Gone
+        data = message.get("body", b"")
+        if pieces.bytes + len(data) > most:
+            raise _too_large(most)
+        pieces.feed(data)
+        more = message.get("more_body", False)
+    if not pieces.bytes:
+        raise InvalidBody("The body is empty: it should be the file itself.")
+    return pieces
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"The file is larger than {most} bytes.")
+
+
+# Giving it back
+
+
+def _given_back(request: Asked, database: Database, file: StoredFile) -> Response[Any]:
+    headers = {**HEADERS, "content-disposition": disposition(file.filename), "etag": f'"{file.sha256}"'}
+    if headers["etag"] in request.headers.get("if-none-match", ""):
+        return Response(None, status_code=304, headers=headers)
+    headers["content-length"] = str(file.bytes)
+    kind = file.media_type if file.media_type in SHOWN else "application/octet-stream"
+    return Stream(_pieces(database, file), headers=headers, media_type=kind)
+
+
+async def _pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
+    for place in range(-(-file.bytes // kept.PIECE)):
+        piece = await database.read(kept.piece, file.project, file.sha256, place)
+        if piece is None:
+            # Headers are out: the connection is cut, and the client sees that bytes are missing.
+            raise kept.missing(file.id)
+        yield piece
+
+
+def disposition(filename: str) -> str:
+    """The header that makes a browser keep a file instead of showing it, under a name that says what it is."""
+    name = _TURNING.sub("", filename) or "file"
+    plain = re.sub(r"[^ !#$&+.\w-]", "_", name, flags=re.ASCII)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

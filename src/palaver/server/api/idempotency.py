@@ -1,0 +1,62 @@
+"""Idempotency-Key: a POST that is sent again, because its answer was lost, does nothing and gets the same answer."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from litestar import Response
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidValue
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import Asked, caller_of, response, utc_now
+from palaver.storage import idempotency
+from palaver.storage.database import Database
+from palaver.storage.idempotency import Kept, Once
+
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+_LONGEST_ROUTE = 200
+
+
+async def once(
+    request: Asked,
+    database: Database,
+    raw: bytes,
+    work: Callable[[Connection], Answer],
+    *,
+    now: Callable[[], datetime] = utc_now,
+) -> Response[Any]:
+    """Do what a POST with that body asks for, in one transaction, and answer it; a second time only the latter."""
+    wanted = asked_once(request, raw, now())
+    if wanted is None:
+        return response(await database.write(work))
+    kept, again = await database.write(idempotency.do, wanted, lambda db: _kept(work(db)))
+    answered = response(Answer(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
+    if again:
+        answered.headers["idempotency-replayed"] = "true"
+    return answered
+
+
+def asked_once(request: Asked, raw: bytes, now: datetime) -> Once | None:
+    """What is to be done once, if the request says so."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
+    caller = caller_of(request)
+    query = request.scope["query_string"]
+    return Once(
+        project=caller.project,
+        owner=caller.key or "",
+        route=f"{request.method} {request.scope['path']}"[:_LONGEST_ROUTE],
+        key=key,
+        digest=hashlib.sha256(len(query).to_bytes(8) + query + raw).digest(),
+        at=now,
+    )
+
+
+def _kept(answer: Answer) -> Kept:
+    return Kept(status=answer.status, headers=answer.headers, body=answer.body)

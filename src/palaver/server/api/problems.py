@@ -1,0 +1,61 @@
+"""Errors as the REST API tells them: `{"error": {"code", "message", "path"?, "details"?, "errors"?}}`."""
+
+from typing import Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from palaver.core import jsons
+from palaver.errors import FaultyCall, MethodNotAllowed, PalaverError, RequestError
+from palaver.server.exchange import Gone
+from palaver.server.status import headers_of, status_in_api
+
+_CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
+"""What Litestar finds by itself, by its status."""
+
+
+def refused(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
+    """An error of ours."""
+    headers: dict[str, str] = {}
+    if isinstance(error, MethodNotAllowed):
+        headers["allow"] = ", ".join(error.allowed)
+    headers |= dict(headers_of(error))
+    return _problem(status_in_api(error), told(error), headers)
+
+
+def told(error: PalaverError) -> dict[str, Any]:
+    """The error, as the body has it; several faults of one body are listed after the first."""
+    document = _line(error) | ({"details": error.details} if error.details else {})
+    if isinstance(error, FaultyCall):
+        document["errors"] = [_line(fault) for fault in error.faults]
+    return document
+
+
+def _line(error: PalaverError) -> dict[str, Any]:
+    pointer = error.pointer if isinstance(error, RequestError) else None
+    return {"code": error.code, "message": error.message} | ({"path": pointer} if pointer else {})
+
+
+def _failed(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
+    """An error of Litestar's: no such path or method, or a query that does not fit the handler's types."""
+    document: dict[str, Any] = {"code": _CODES.get(error.status_code, "internal"), "message": error.detail}
+    match error.status_code, error.extra:
+        case 404, _:
+            document["message"] = f"There is nothing at {request.url.path[:80]}."
+        case 400, [{"key": str(name), "message": str(why), "source": "query"}, *_]:
+            document |= {"message": f"{name} does not fit: {why.replace('`', '')}.", "path": f"?{name}"}
+        case _:
+            pass
+    return _problem(error.status_code, document, dict(error.headers or {}))
+
+
+def _left(_: "Request[Any, Any, Any]", __: Gone) -> "Response[Any]":
+    return Response(None, status_code=499)  # For the log: nobody is there to read it.
+
+
+def _problem(status: int, error: dict[str, Any], headers: dict[str, str]) -> "Response[Any]":
+    return Response(jsons.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
+
+
+HANDLERS: dict[int | type[Exception], Any] = {PalaverError: refused, HTTPException: _failed, Gone: _left}
+"""For Litestar's `exception_handlers`."""

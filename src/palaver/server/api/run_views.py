@@ -1,0 +1,146 @@
+"""Runs as the REST API shows them, and their events as they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+from litestar import Response
+from msgspec import UNSET, UnsetType
+
+from palaver.core import jsons
+from palaver.core.brokenoff import rest
+from palaver.core.calls import Reply
+from palaver.core.events import TERMINAL, Event
+from palaver.core.fold import fold
+from palaver.core.keys import wire_id
+from palaver.core.messages import Message
+from palaver.core.origins import RunStatus
+from palaver.engine.records import Records
+from palaver.errors import RunNotFound
+from palaver.protocols import sse
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import Time, told_time, utc_now
+from palaver.server.api.thread_views import Answering, Running
+from palaver.storage.runs import RunRow
+
+SSE = "text/event-stream"
+HEAD = Answer(
+    status=200,
+    headers=(("content-type", SSE), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no")),
+    keep_alive=sse.KEEP_ALIVE,
+)
+"""Of a stream of events."""
+
+
+class RunInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was asked. Messages are null where some of them are gone."""
+
+    messages: Sequence[Message] | None
+    inputs: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+
+
+class RunReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has said so far."""
+
+    messages: Sequence[Message]
+    value: Any | UnsetType = UNSET
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """One run."""
+
+    id: str
+    workflow: str
+    variant: str | None
+    status: RunStatus
+    finish: str | None
+    error: Mapping[str, Any] | None
+    protocol: str
+    background: bool
+    thread: str | None
+    answers: str | None
+    board: str | None
+    session: str
+    user: str | None
+    key: str | None
+    trace_id: str | None
+    seq: int
+    """That of its last event."""
+    readers: int
+    """How many read it here."""
+    usage: Mapping[str, Any] | None
+    cost: float | None = None
+    asked: Any = msgspec.field(name="in")
+    answered: Any = msgspec.field(name="out")
+    created_at: Time
+    started_at: Time | None
+    first_output_at: Time | None
+    ended_at: Time | None
+    input: RunInput | UnsetType | None = UNSET
+    reply: RunReply | UnsetType | None = UNSET
+    """Where they were asked for; null where they are not kept."""
+
+
+_SAME = [name for name in RunView.__struct_fields__ if name in RunRow.__struct_fields__ and not name.endswith("_at")]
+_TIMES = ("created_at", "started_at", "first_output_at", "ended_at")
+
+
+def run_view(row: RunRow, records: Records, **more: Any) -> RunView:
+    """A run as it is now."""
+    fields: dict[str, Any] = {name: getattr(row, name) for name in _SAME}
+    for name in _TIMES:
+        moment = getattr(row, name)
+        fields[name] = None if moment is None else told_time(moment)
+    fields["key"] = None if row.key is None else wire_id(row.key)
+    alive = records.alive(row.project, row.id)
+    fields["readers"] = 0 if alive is None else records.orphans.readers(alive)
+    if alive is not None and row.is_alive:
+        fields["seq"] = max(len(alive.log) - 1, row.seq)
+    return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **more)
+
+
+def said_so_far(log: Sequence[Event]) -> Reply:
+    """What a run has come to; of one that goes on, also what it has not said to its end."""
+    whole = bool(log) and isinstance(log[-1], TERMINAL)
+    return fold(log if whole else [*log, *rest(log, utc_now())])
+
+
+def speaking(records: Records) -> Running:
+    """For those who show a thread: what a run in it is saying."""
+
+    async def running(project: str, run: str) -> Answering | None:
+        try:
+            row = await records.row(project, run)
+        except RunNotFound:
+            return None  # It has not begun.
+        if not row.is_alive:
+            return None
+        said = said_so_far(await records.log(project, run))
+        return Answering(row.answers, said.messages, row.created_at)
+
+    return running
+
+
+# Streams
+
+
+def frames(after: int = -1) -> Callable[[Event], bytes]:
+    """The events after one of them, each under its number."""
+
+    def frame(event: Event) -> bytes:
+        return b"id: %d\ndata: %b\n\n" % (event.seq, jsons.encode(event)) if event.seq > after else b""
+
+    return frame
+
+
+class Told(Response[Any]):
+    """An answer that is told by an ASGI application of its own."""
+
+    def __init__(self, tell: Callable[[Any, Any, Any], Any]) -> None:
+        super().__init__(None, media_type=SSE)
+        self._tell = tell
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """That application."""
+        return cast("Any", self._tell)

@@ -1,0 +1,165 @@
+"""/api/runs: what ran, by whatever protocol, in whatever process: listed, looked at, followed and cancelled."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+
+from palaver.core.keys import parse_wire_id
+from palaver.core.origins import RunStatus
+from palaver.engine.records import Records
+from palaver.errors import InvalidValue
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Filter,
+    Limit,
+    Page,
+    Search,
+    Window,
+    answer,
+    caller_of,
+)
+from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
+from palaver.server.exchange import Exchange
+from palaver.server.rates import Rates
+from palaver.server.replay import replay
+from palaver.server.settings import Settings
+from palaver.storage import histories, run_pages
+from palaver.storage.database import Database
+from palaver.storage.run_pages import Filters
+from palaver.storage.runs import Whole, call_of
+
+_NO_KEY = "-"
+"""No key has this id, so that nothing is found for a name that is none."""
+_PARTS = frozenset({"input", "reply"})
+
+Status = Annotated[RunStatus | None, QueryParameter(description="How it goes, or how it ended.")]
+Since = Annotated[datetime | None, QueryParameter(name="from", description="Made then or later.")]
+Until = Annotated[datetime | None, QueryParameter(name="to", description="Made before that.")]
+Include = Annotated[str, QueryParameter(max_length=40, description="`input`, `reply`, or both with a comma.")]
+AfterEvent = Annotated[
+    int | None, QueryParameter(name="after", ge=-1, le=1 << 31, description="The number of the last event one has.")
+]
+
+
+def routes(database: Database, settings: Settings, records: Records, rates: Rates) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get("/api/runs", operation_id="list_runs", summary="Newest first, without what was asked and said")
+    async def list_runs(  # noqa: PLR0913, PLR0917 - one for each filter
+        request: Asked,
+        workflow: Filter = None,
+        variant: Filter = None,
+        status: Status = None,
+        protocol: Filter = None,
+        thread: Filter = None,
+        board: Filter = None,
+        evaluation: Filter = None,
+        key: Filter = None,
+        user: Filter = None,
+        since: Since = None,
+        until: Until = None,
+        search: Search = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[RunView]:
+        filters = Filters(
+            workflow=workflow,
+            variant=variant,
+            status=status,
+            protocol=protocol,
+            thread=thread,
+            board=board,
+            evaluation=evaluation,
+            key=None if key is None else parse_wire_id(key) or _NO_KEY,
+            user=user,
+            since=_moment(since),
+            until=_moment(until),
+            search=search,
+        )
+        await records.written()  # What began a moment ago is in the list.
+        page = await database.read(run_pages.listed, caller_of(request).project, filters, Window(limit, after))
+        return page.of(lambda row: run_view(row, records))
+
+    @get("/api/runs/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
+    async def get_run(request: Asked, run: FromPath[str], include: Include = "") -> Response[RunView]:
+        wanted = {part.strip() for part in include.split(",") if part.strip()}
+        if not wanted <= _PARTS:
+            raise InvalidValue("include takes input and reply.", pointer="?include")
+        project = caller_of(request).project
+        found = await records.whole(project, run)
+        more: dict[str, Any] = {}
+        if "input" in wanted:
+            more["input"] = await _asked(database, project, found)
+        if "reply" in wanted:
+            more["reply"] = await _said(records, project, found)
+        return answer(request, run_view(found.row, records, **more))
+
+    @get(
+        "/api/runs/{run:str}/events",
+        operation_id="follow_run",
+        summary="Its events as they come, from the start or after one of them",
+        media_type="text/event-stream",
+    )
+    async def follow_run(request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
+        caller = caller_of(request)
+        row = await records.row(caller.project, run)
+        seen = max(-1 if after is None else after, _last_event_id(request))
+        if not row.is_alive and seen >= row.seq:
+            return Response(None, status_code=204)
+        following = records.follow(caller.project, run, seen)
+
+        async def tell(scope: Any, receive: Any, send: Any) -> None:
+            with rates.streams.held(caller):
+                exchange = Exchange(scope, receive, send)
+                await replay(exchange, HEAD, frames(seen), following, stall=settings.stream_stall)
+
+        return Told(tell)
+
+    @post(
+        "/api/runs/{run:str}/cancel",
+        operation_id="cancel_run",
+        summary="End it; one that has ended stays as it is",
+        status_code=200,
+    )
+    async def cancel_run(request: Asked, run: FromPath[str]) -> Response[RunView]:
+        return answer(request, run_view(await records.cancel(caller_of(request).project, run), records))
+
+    return [list_runs, get_run, follow_run, cancel_run]
+
+
+async def _asked(database: Database, project: str, found: Whole) -> RunInput | None:
+    call = call_of(found)
+    if call is None:
+        return None
+    seen = await database.read(histories.seen, project, found)
+    messages = None if seen is None else [*call.messages[: call.preface], *seen]
+    return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
+
+
+async def _said(records: Records, project: str, found: Whole) -> RunReply | None:
+    if found.row.is_alive:
+        reply = said_so_far(await records.log(project, found.row.id))
+    elif found.reply is None:
+        return None
+    else:
+        reply = found.reply
+    return RunReply(messages=reply.messages, value=reply.value)
+
+
+def _moment(given: datetime | None) -> datetime | None:
+    """A time without a zone is in ours."""
+    return given.replace(tzinfo=UTC) if given is not None and given.tzinfo is None else given
+
+
+def _last_event_id(request: Asked) -> int:
+    """What an EventSource says that it has, when it comes back."""
+    given = request.headers.get("last-event-id", "").strip()
+    if not given:
+        return -1
+    if not given.isascii() or not given.isdecimal() or len(given) > 10:
+        raise InvalidValue("Last-Event-ID must be the number of an event.")
+    return int(given)

@@ -1,0 +1,266 @@
+"""/api/threads: conversations with branches. Their messages are in thread_messages.py, files in thread_files.py."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
+from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy import Connection
+
+from palaver.core import dialects
+from palaver.core.boards import Cell as BoardCell
+from palaver.core.history import Bounds, believed, check_bounds
+from palaver.core.messages import Message
+from palaver.core.variants import check_size, read_reference
+from palaver.errors import InvalidValue
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Filter,
+    Limit,
+    Search,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    unless_stale,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
+from palaver.server.settings import Settings
+from palaver.storage import boards, files, thread_copies, threads
+from palaver.storage.database import Database
+from palaver.storage.nodes import files_of, is_id
+from palaver.storage.pages import Page, Window
+from palaver.storage.thread_copies import Branches
+from palaver.storage.thread_rows import LONGEST_TITLE
+from palaver.storage.threads import Changes, Filters, NewThread, Thread
+
+Title = Annotated[str, Meta(max_length=LONGEST_TITLE)]
+Workflow = Annotated[str, Meta(max_length=64)]
+Object = dict[str, Any]
+_Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
+MOST_MESSAGES = 2_000
+"""That a thread may begin with."""
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """The cell of a board that a thread is for."""
+
+    board: _Id
+    row: _Id
+    column: _Id
+
+
+class MakeThread(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that makes a thread."""
+
+    workflow: Workflow
+    variant: str | None = None
+    parameters: Object = {}
+    inputs: Object = {}
+    title: Title | None = None
+    messages: Any = ()
+    """A list in any dialect that we read."""
+    cell: Cell | None = None
+
+
+class Through(msgspec.Struct, frozen=True):
+    """The end of the branch that was last current below a node."""
+
+    through: str
+
+
+class ChangeThread(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that changes a thread: what is absent stays, null clears."""
+
+    title: Title | UnsetType | None = UNSET
+    pinned: bool | UnsetType | None = UNSET
+    workflow: Workflow | UnsetType | None = UNSET
+    variant: str | UnsetType | None = UNSET
+    parameters: Object | UnsetType | None = UNSET
+    inputs: Object | UnsetType | None = UNSET
+    head: str | Through | UnsetType | None = UNSET
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that copies a thread, or forks it."""
+
+    upto: str | None = None
+    branches: Branches = "current"
+    workflow: Workflow | UnsetType | None = UNSET
+    variant: str | UnsetType | None = UNSET
+    title: Title | UnsetType | None = UNSET
+
+
+def routes(
+    database: Database,
+    settings: Settings,
+    *,
+    known: Callable[[str], object],
+    new: Callable[[str], str] = new_id,
+) -> list[HTTPRouteHandler]:
+    """The routes. `known(name)` raises for a workflow that is not served."""
+
+    @get("/api/threads", operation_id="list_threads", summary="Threads, those in which something was said last first")
+    async def list_threads(
+        request: Asked,
+        search: Search = None,
+        workflow: Filter = None,
+        pinned: FromQuery[bool | None] = None,
+        origin: Filter = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[ThreadSummary]:
+        filters = Filters(search=search, workflow=workflow, pinned=pinned, origin=origin)
+        found = await database.read(threads.page, caller_of(request).project, filters, Window(limit, after))
+        return found.of(summary)
+
+    @post("/api/threads", operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
+    async def make_thread(request: Asked) -> Response[ThreadView]:
+        raw, given = await read_body(request, settings, MakeThread)
+        known(given.workflow)
+        _check(given.variant, given.parameters)
+        messages = said(given.messages, settings, most=MOST_MESSAGES)
+        check_results(messages, 0)
+        project, name, now = caller_of(request).project, new("conv"), utc_now()
+        wanted = NewThread(
+            id=name,
+            at=now,
+            workflow=given.workflow,
+            variant=given.variant,
+            parameters=given.parameters,
+            inputs=given.inputs,
+            title=given.title or None,
+            board=given.cell.board if given.cell else None,
+        )
+
+        def work(db: Connection) -> Answer:
+            check_files(db, project, messages)
+            made = threads.create(db, project, wanted, messages)
+            if given.cell is not None:
+                filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
+                boards.fill(db, project, given.cell.board, [filled])
+            return _made(made, settings)
+
+        return await once(request, database, raw, work)
+
+    @get("/api/threads/{thread:str}", operation_id="get_thread", summary="One thread")
+    async def get_thread(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        found = await database.read(threads.sure, caller_of(request).project, thread)
+        return answer(request, view(found))
+
+    @patch(
+        "/api/threads/{thread:str}",
+        operation_id="change_thread",
+        summary="Its title, what its runs are given, its current branch",
+        operation_class=takes(ChangeThread),
+    )
+    async def change_thread(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        _, given = await read_body(request, settings, ChangeThread)
+        if isinstance(given.workflow, str):
+            known(given.workflow)
+        _check(given.variant, given.parameters)
+        project, check = caller_of(request).project, unless_stale(request, view)
+
+        def work(db: Connection) -> Thread:
+            check(threads.sure(db, project, thread))
+            changed = threads.change(db, project, thread, _changes(given))
+            match given.head:
+                case UnsetType():
+                    return changed
+                case Through(through=node):
+                    return threads.move_head(db, project, thread, node, through=True)
+                case node:
+                    return threads.move_head(db, project, thread, node)
+
+        return answer(request, view(await database.write(work)))
+
+    @delete("/api/threads/{thread:str}", operation_id="delete_thread", summary="Erase it, and its runs")
+    async def delete_thread(request: Asked, thread: FromPath[str]) -> None:
+        project, check = caller_of(request).project, unless_stale(request, view)
+
+        def work(db: Connection) -> None:
+            check(threads.sure(db, project, thread))
+            threads.delete(db, project, thread)
+
+        await database.write(work)
+
+    @post(
+        "/api/threads/{thread:str}/duplicate",
+        operation_id="duplicate_thread",
+        summary="A copy, or a fork at a message",
+        operation_class=takes(Duplicate),
+    )
+    async def duplicate(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        raw, given = await read_body(request, settings, Duplicate)
+        if isinstance(given.workflow, str):
+            known(given.workflow)
+        _check(given.variant, UNSET)
+        changes = Changes(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
+        project, name, now = caller_of(request).project, new("conv"), utc_now()
+
+        def work(db: Connection) -> Answer:
+            made = thread_copies.duplicate(
+                db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
+            )
+            return _made(made, settings)
+
+        return await once(request, database, raw, work)
+
+    return [list_threads, make_thread, get_thread, change_thread, delete_thread, duplicate]
+
+
+def said(given: Any, settings: Settings, *, most: int) -> list[Message]:
+    """The messages of a body, in any dialect, within their limits."""
+    messages = dialects.read(given) if given else []
+    if len(messages) > most:
+        raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
+    check_bounds(messages, settings.history_bounds)
+    return messages
+
+
+def check_files(db: Connection, project: str, messages: Sequence[Message]) -> None:
+    """Raise for a file that a message names and the project does not have."""
+    named = files_of(messages)
+    known = files.find(db, project, [name for name in named if is_id(name)]) if named else {}
+    for index, message in enumerate(messages):
+        for name in files_of([message]):
+            if name not in known:
+                raise files.missing(name, pointer=f"/messages/{index}")
+
+
+_ANY = Bounds(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
+
+
+def check_results(messages: list[Message], new: int) -> None:
+    """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
+    if any(message.tool_results for message in messages[new:]):
+        believed(messages, bounds=_ANY)
+
+
+def _check(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:
+    if isinstance(variant, str) and read_reference(variant, pointer="/variant").workflow is not None:
+        raise InvalidValue("A thread's variant is one of its workflow's: give name or name:3.", pointer="/variant")
+    if isinstance(parameters, dict):
+        check_size(parameters)
+
+
+def _changes(given: ChangeThread) -> Changes:
+    cleared: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
+    given_title = given.title or None if given.title is not UNSET else UNSET  # No title is none, however it is said.
+    names = [name for name in ChangeThread.__struct_fields__ if name not in ("head", "title")]
+    fields: dict[str, Any] = {name: getattr(given, name) for name in names}
+    fields = {name: cleared.get(name) if value is None else value for name, value in fields.items()}
+    return Changes(title=given_title, **fields)
+
+
+def _made(thread: Thread, settings: Settings) -> Answer:
+    return shown_as(view(thread), status=201, location=f"{settings.root_path}/api/threads/{thread.id}")

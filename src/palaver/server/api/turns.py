@@ -1,0 +1,168 @@
+"""POST /api/threads/{thread}/turns: something is said in a thread, or nothing, and a run answers."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Response, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET, UnsetType
+from sqlalchemy import Connection
+
+from palaver.core.messages import Message
+from palaver.engine.engine import new_run_id
+from palaver.engine.records import Records
+from palaver.errors import ConflictingFields, Overloaded
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import Asked, caller_of, read_body, response, shown_as, takes, utc_now
+from palaver.server.api.idempotency import asked_once
+from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_view
+from palaver.server.api.thread_messages import MOST_MESSAGES
+from palaver.server.api.thread_views import NodeView, node_view
+from palaver.server.api.threads import check_files, said
+from palaver.server.calling import REPLAYED, Calling
+from palaver.server.exchange import Exchange
+from palaver.server.joining import Joined
+from palaver.server.rates import Rates
+from palaver.server.replay import replay
+from palaver.server.settings import Settings
+from palaver.server.status import and_headers
+from palaver.server.thread_turns import HEAD as END
+from palaver.server.thread_turns import Look, Turn, again, saying
+from palaver.server.turning import Given, Turning
+from palaver.storage import begun, idempotency, nodes
+from palaver.storage.database import Database
+from palaver.storage.idempotency import Kept, Once
+
+Object = dict[str, Any]
+_LOOK, _KEPT_SECONDS = 0.05, 10.0
+
+
+class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that takes a turn. What it does not say, the thread does."""
+
+    parent: str | UnsetType | None = UNSET
+    """The message that is followed, null for none; where it is absent the end of the current branch."""
+    messages: Any = ()
+    """What is said, in any dialect that we read; nothing: `parent` is answered as it stands."""
+    again: str | None = None
+    """Instead of both: the message whose question is to be answered once more."""
+    variant: str | None = None
+    parameters: Object = {}
+    inputs: Object = {}
+    background: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """The run that answers, and what was said before it."""
+
+    run: RunView
+    messages: list[NodeView]
+
+
+class House(msgspec.Struct, frozen=True):
+    """What turns stand on."""
+
+    database: Database
+    settings: Settings
+    records: Records
+    rates: Rates
+    calling: Calling
+    turning: Turning
+
+
+def routes(house: House) -> list[HTTPRouteHandler]:
+    """The route."""
+    database, settings = house.database, house.settings
+
+    @post(
+        "/api/threads/{thread:str}/turns",
+        operation_id="take_turn",
+        summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
+        operation_class=takes(TakeTurn),
+        status_code=202,
+    )
+    async def take_turn(request: Asked, thread: FromPath[str]) -> Response[Taken]:
+        raw, body = await read_body(request, settings, TakeTurn)
+        look, caller = _look(body, said(body.messages, settings, most=MOST_MESSAGES)), caller_of(request)
+        given = Given(variant=body.variant, parameters=body.parameters, inputs=body.inputs, background=body.background)
+        once, run = asked_once(request, raw, utc_now()), new_run_id()
+        if once is not None:
+            before = await database.write(begun.begin, once, run)
+            if before is not None:
+                return await _given_again(house, request, once, before)
+        try:
+            joined = await house.turning.take(caller, thread, look, given, run)
+        except BaseException:
+            if once is not None:
+                await asyncio.shield(database.write(begun.release, once, run))
+            raise
+        whole = await _taken(house, joined, run)
+        if once is not None:
+            kept = Kept(status=whole.status, headers=whole.headers, body=whole.body, run=run)
+            await database.write(idempotency.keep, once, kept)
+        return _told(house, request, run) if _wants_stream(request) else response(whole)
+
+    return [take_turn]
+
+
+def _look(body: TakeTurn, messages: list[Message]) -> Look:
+    if body.again is not None:
+        if messages or body.parent is not UNSET:
+            raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
+        return again(body.again)
+    look = saying(END if body.parent is UNSET else body.parent, messages)
+
+    def checked(db: Connection, project: str, thread: str) -> Turn:
+        check_files(db, project, messages)
+        return look(db, project, thread)
+
+    return checked
+
+
+async def _taken(house: House, joined: Joined, run: str) -> Answer:
+    """The run as it begins, and what was said."""
+    project, thread = joined.origin.project, joined.origin.thread
+    assert thread is not None
+    row = await house.records.row(project, run)
+    beside: dict[str | None, list[str]] = {}
+    if joined.said:
+        beside = await house.database.read(nodes.siblings, project, thread, [joined.said[0].parent])
+    shown = Taken(run_view(row, house.records), [node_view(node, dict(beside), {}) for node in joined.said])
+    return shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{run}")
+
+
+def _wants_stream(request: Asked) -> bool:
+    return SSE in request.headers.get("accept", "")
+
+
+def _told(house: House, request: Asked, run: str, *, replayed: bool = False) -> Response[Any]:
+    caller = caller_of(request)
+    following = house.records.follow(caller.project, run)
+    named = ("x-palaver-run-id", run)
+    head = and_headers(HEAD, named, REPLAYED) if replayed else and_headers(HEAD, named)
+
+    async def tell(scope: Any, receive: Any, send: Any) -> None:
+        with house.rates.streams.held(caller):
+            exchange = Exchange(scope, receive, send)
+            await replay(exchange, head, frames(), following, stall=house.settings.stream_stall)
+
+    return Told(tell)
+
+
+async def _given_again(house: House, request: Asked, once: Once, before: Kept) -> Response[Any]:
+    """What was answered before: the same, or the run's stream from its start."""
+    assert before.run is not None
+    kept: Kept | None = before
+    row = await house.calling.appeared(caller_of(request).project, before.run)
+    if _wants_stream(request):
+        return _told(house, request, row.id, replayed=True)
+    try:
+        async with asyncio.timeout(_KEPT_SECONDS):
+            while kept is None or kept.status is None:  # It is being answered just now.
+                await asyncio.sleep(_LOOK)
+                kept = await house.database.write(begun.begin, once, row.id)
+    except TimeoutError:
+        raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
+    return response(Answer(status=kept.status, headers=(*kept.headers, REPLAYED), body=kept.body))

@@ -1,0 +1,225 @@
+"""/api/variants: named sets of parameters, and their versions."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from palaver.core.variants import DEFAULT, Reference, changes, read_reference
+from palaver.discovery.registry import Registry
+from palaver.errors import MethodNotAllowed, NotFound
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    unless_stale,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.api.variant_views import (
+    Difference,
+    NewVariant,
+    NewVersion,
+    VariantPatch,
+    VariantRow,
+    VariantView,
+    VersionRow,
+    VersionView,
+    Views,
+    row,
+    version_row,
+    version_view,
+)
+from palaver.server.settings import Settings
+from palaver.server.variants import keep_default
+from palaver.storage import variants
+from palaver.storage.database import Database
+from palaver.storage.pages import Page, Window
+from palaver.storage.variants import Current, Variant, Version, Wanted
+
+
+def routes(
+    database: Database, registry: Registry, settings: Settings, *, new: Callable[[str], str] = new_id
+) -> list[HTTPRouteHandler]:
+    """The routes of one variant and of a workflow's; files are in variant_files.py."""
+    views = Views(registry)
+
+    @get("/api/workflows/{workflow:str}/variants", operation_id="list_variants", summary="A workflow's variants")
+    async def list_variants(
+        request: Asked,
+        workflow: FromPath[str],
+        archived: FromQuery[bool] = False,  # noqa: FBT002
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[VariantRow]:
+        project = caller_of(request).project
+        await keep_default(database, project, registry.workflow(workflow))
+        window = Window(limit, after)
+        page = await database.read(variants.listed, project, workflow=workflow, archived=archived, window=window)
+        return page.of(row)
+
+    @post(
+        "/api/workflows/{workflow:str}/variants",
+        operation_id="create_variant",
+        summary="A new variant, with its first version",
+        operation_class=takes(NewVariant),
+    )
+    async def create_variant(request: Asked, workflow: FromPath[str]) -> Response[VariantView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewVariant)
+        views.check(workflow, body.parameters)
+        wanted = Wanted(
+            workflow=workflow,
+            name=body.name,
+            description=body.description,
+            parameters=body.parameters,
+            message=body.message,
+            key=caller.key,
+        )
+        made_id, now = new("var"), utc_now()
+
+        def work(db: Connection) -> Answer:
+            variants.create(db, caller.project, wanted, id=made_id, at=now)
+            made = variants.current(db, caller.project, made_id)
+            return shown_as(views.view(made), status=201, location=f"{settings.root_path}/api/variants/{made_id}")
+
+        return await once(request, database, raw, work)
+
+    @get("/api/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
+    async def get_variant(request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+        found = await database.read(variants.current, caller_of(request).project, variant)
+        return answer(request, views.view(found))
+
+    @patch(
+        "/api/variants/{variant:str}",
+        operation_id="change_variant",
+        summary="Another name or description, archived or not",
+        operation_class=takes(VariantPatch),
+    )
+    async def change_variant(request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+        _, body = await read_body(request, settings, VariantPatch)
+        return answer(request, views.view(await change(request, variant, _fields(body))))
+
+    @delete("/api/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
+    async def archive_variant(request: Asked, variant: FromPath[str]) -> None:
+        await change(request, variant, {"archived": True})
+
+    async def change(request: Asked, variant: str, fields: dict[str, Any]) -> Current:
+        fits = unless_stale(request, views.view)
+
+        def check(current: Current) -> None:
+            _check_editable(request, current.variant)
+            fits(current)
+
+        project = caller_of(request).project
+        return await database.write(variants.change, project, variant, at=utc_now(), check=check, **fields)
+
+    return [
+        list_variants,
+        create_variant,
+        get_variant,
+        change_variant,
+        archive_variant,
+        *_version_routes(database, views, settings),
+    ]
+
+
+def _version_routes(database: Database, views: Views, settings: Settings) -> list[HTTPRouteHandler]:
+    @get("/api/variants/{variant:str}/versions", operation_id="list_variant_versions", summary="A variant's history")
+    async def list_versions(
+        request: Asked, variant: FromPath[str], limit: Limit = 50, after: After = None
+    ) -> Page[VersionRow]:
+        window = Window(limit, after)
+        found = await database.read(variants.versions, caller_of(request).project, variant, window)
+        return found.of(version_row)
+
+    @post(
+        "/api/variants/{variant:str}/versions",
+        operation_id="commit_variant",
+        summary="A new version of what a variant sets",
+        operation_class=takes(NewVersion),
+    )
+    async def commit(request: Asked, variant: FromPath[str]) -> Response[VersionView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewVersion)
+        found = await database.read(variants.get, caller.project, variant)
+        _check_editable(request, found)
+        views.check(found.workflow, body.parameters)
+        wanted = Wanted(
+            workflow=found.workflow,
+            name=found.name,
+            parameters=body.parameters,
+            message=body.message,
+            key=caller.key,
+        )
+        now = utc_now()
+
+        def work(db: Connection) -> Answer:
+            made, is_new = variants.commit(db, caller.project, variant, wanted, base=body.base, at=now)
+            place = f"{settings.root_path}/api/variants/{variant}/versions/{made.number}"
+            view = version_view(made, is_new=is_new)
+            return shown_as(view, status=201, location=place) if is_new else shown_as(view)
+
+        return await once(request, database, raw, work)
+
+    @get("/api/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
+    async def get_version(request: Asked, variant: FromPath[str], number: FromPath[int]) -> Response[VersionView]:
+        found = await database.read(variants.version, caller_of(request).project, variant, number)
+        return answer(request, version_view(found))
+
+    @get(
+        "/api/variants/{variant:str}/diff",
+        operation_id="compare_variants",
+        summary="Where two versions differ; `to` may be one of another variant, as name:1",
+    )
+    async def diff(
+        request: Asked,
+        variant: FromPath[str],
+        to: FromQuery[str],
+        since: Annotated[str, QueryParameter(name="from")],
+    ) -> Difference:
+        project = caller_of(request).project
+        before, after = await database.read(_both, project, variant, since, to)
+        return Difference(changes(before.parameters, after.parameters))
+
+    return [list_versions, commit, get_version, diff]
+
+
+def _both(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
+    found = variants.get(db, project, variant)
+    return _named(db, project, found, since), _named(db, project, found, to)
+
+
+def _named(db: Connection, project: str, variant: Variant, text: str) -> Version:
+    """The version that `3`, `other` or `other:3` names."""
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return variants.version(db, project, variant.id, int(text))
+    asked: Reference = read_reference(text)
+    other = variants.find(db, project, asked.workflow or variant.workflow, asked.name)
+    if other is None:
+        raise NotFound(f"There is no variant {text[:160]!r}.")
+    return variants.version(db, project, other.id, asked.version or other.head)
+
+
+def _fields(body: VariantPatch) -> dict[str, Any]:
+    cleared: dict[str, Any] = {"description": "", "archived": False}
+    given = msgspec.structs.asdict(body)
+    return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}
+
+
+def _check_editable(request: Asked, variant: Variant) -> None:
+    if variant.name == DEFAULT:
+        why = "This variant is what the code says: change the code, or make another."
+        raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=why)

@@ -1,0 +1,176 @@
+"""palaver variant: what is in the database and what is in files, moved and compared."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from palaver.cli.variant import command
+from palaver.errors import NotFound, SettingsError
+from palaver.storage import variants
+from palaver.storage.database import Database, open_database
+from palaver.storage.variants import Wanted
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+APP = """
+from typing import Annotated
+from palaver import Parameter, workflow
+
+@workflow
+def tutor(text: str, style: Annotated[str, Parameter()] = "long") -> str: ...
+"""
+FILE = """\
+{
+  "description": "Few words.",
+  "name": "short",
+  "palaver": "variant/1",
+  "parameters": {
+    "style": "short",
+    "weight": 1.0
+  },
+  "workflow": "tutor"
+}
+"""
+
+
+def run(tmp_path: Path, *arguments: str, db: str = "palaver.db") -> Result:
+    result = CliRunner().invoke(command, [*arguments, "--db", str(tmp_path / db)], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A folder with a database that has two versions of tutor@short, and the code's own variant."""
+
+    async def fill() -> None:
+        database: Database = open_database(str(tmp_path / "palaver.db"))
+        parameters: dict[str, Any] = {"style": "brief", "weight": 1.0}
+        short = Wanted(workflow="tutor", name="short", description="Few words.", parameters=parameters)
+        newer = msgspec.structs.replace(short, parameters={"style": "short", "weight": 1.0})
+        await database.write(variants.create, "default", short, id="var_1", at=NOON)
+        await database.write(variants.commit, "default", "var_1", newer, base=1, at=NOON)
+        await database.write(variants.keep_default, "default", "tutor", {"style": "long"}, id="var_0", at=NOON)
+        await database.close()
+
+    asyncio.run(fill())
+    return tmp_path
+
+
+def test_the_list_names_the_newest_version_of_each(kept: Path) -> None:
+    text, data = run(kept, "list"), run(kept, "list", "--workflow", "tutor", "--json")
+    none = run(kept, "list", "--project", "team")
+
+    assert text.output == "tutor@short:2    2026-11-15 12:00  Few words.\ntutor@default:1  2026-11-15 12:00\n"
+    assert [(row["id"], row["head"]) for row in msgspec.json.decode(data.output)] == [("var_1", 2), ("var_0", 1)]
+    assert none.output == "No variants.\n"
+
+
+def test_two_versions_are_compared(kept: Path) -> None:
+    text = run(kept, "diff", "tutor@short:1", "tutor@short")
+    data = run(kept, "diff", "tutor@short", "tutor@default", "--json")
+    absent = run(kept, "diff", "tutor@short", "tutor@default")
+    same = run(kept, "diff", "tutor@short", "tutor@short:2")
+
+    assert text.output == '/style: "brief" -> "short"\n'
+    assert msgspec.json.decode(data.output) == {
+        "changes": [{"path": "/style", "from": "short", "to": "long"}, {"path": "/weight", "from": 1.0}]
+    }
+    assert absent.output == '/style: "short" -> "long"\n/weight: 1.0 -> (not set)\n'
+    assert same.output == "They set the same.\n"
+
+
+def test_only_what_is_there_can_be_compared(kept: Path) -> None:
+    for wrong, error, told in [
+        ("a b", SettingsError, "does not name a variant"),
+        ("short", SettingsError, "Whose variant is 'short'"),
+        ("tutor@none", NotFound, "no variant 'tutor@none'"),
+        ("tutor@short:9", NotFound, "no version 9"),
+    ]:
+        with pytest.raises(error, match=told):
+            run(kept, "diff", "tutor@short", wrong)
+
+
+def test_an_export_and_an_import_are_exact(kept: Path) -> None:
+    out = run(kept, "export", str(kept / "variants"))
+    again = run(kept, "import", str(kept / "variants"))
+    taken = run(kept, "import", str(kept / "variants"), db="other.db")
+    run(kept, "export", str(kept / "copy"), db="other.db")
+
+    files = {str(path.relative_to(kept / "variants")): path.read_text() for path in kept.glob("variants/*/*")}
+    assert files == {"tutor/short.json": FILE}
+    assert (kept / "copy/tutor/short.json").read_text() == FILE
+    assert out.output == f"1 variant in {kept / 'variants'}.\n"
+    assert again.output == "0 created, 0 updated, 1 unchanged\n"
+    assert taken.output == "1 created, 0 updated, 0 unchanged\n"
+
+
+def test_a_changed_file_is_a_new_version(kept: Path) -> None:
+    run(kept, "export", str(kept / "variants"))
+    (kept / "variants/tutor/short.json").write_text(FILE.replace('"short",\n    "weight"', '"terse",\n    "weight"'))
+    looked = run(kept, "import", str(kept / "variants"), "--dry-run")
+    before = run(kept, "list", "--json")
+    taken = run(kept, "import", str(kept / "variants"), "--json")
+    after = run(kept, "list")
+
+    assert looked.output == "0 created, 1 updated, 0 unchanged (nothing was written)\n"
+    assert msgspec.json.decode(before.output)[0]["head"] == 2
+    assert msgspec.json.decode(taken.output) == {"created": 0, "updated": 1, "unchanged": 0, "faults": []}
+    assert after.output.startswith("tutor@short:3 ")
+
+
+def test_with_a_fault_in_any_file_nothing_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "variants/tutor"
+    folder.mkdir(parents=True)
+    (tmp_path / "app.py").write_text(APP)
+    (folder / "short.json").write_text(FILE)
+    (folder / "broken.json").write_text("{")
+    (folder / "renamed.json").write_text(FILE)
+    (folder / "folder.json").mkdir()
+
+    result = run(tmp_path, "import", str(folder.parent), "--against", str(tmp_path / "app.py"))
+    listed = run(tmp_path, "list")
+
+    assert result.return_value == 1
+    assert result.stdout == "1 created, 0 updated, 0 unchanged (nothing was written)\n"
+    assert result.stderr.splitlines() == [
+        "tutor/broken.json: The body is not valid JSON: input data was truncated.",
+        "tutor/folder.json: It cannot be read: Is a directory.",
+        "tutor/renamed.json: It holds tutor@short: that belongs in tutor/short.json.",
+        "tutor/short.json: There is no parameter 'weight'. Known: style.",
+    ]
+    assert listed.output == "No variants.\n"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(kept: Path) -> None:
+    (kept / "variants").write_text("")
+
+    with pytest.raises(SettingsError, match=r"short\.json cannot be written"):
+        run(kept, "export", str(kept / "variants" / "below"))
+
+
+def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> None:
+    folder = tmp_path / "in/tutor"
+    folder.mkdir(parents=True)
+    for number in range(203):
+        (folder / f"v{number}.json").write_text(FILE.replace('"name": "short"', f'"name": "v{number}"'))
+
+    taken = run(tmp_path, "import", str(tmp_path / "in"))
+    listed = run(tmp_path, "list")
+    out = run(tmp_path, "export", str(tmp_path / "out"))
+
+    assert taken.output == "203 created, 0 updated, 0 unchanged\n"
+    assert len(listed.output.splitlines()) == 203
+    assert out.output.startswith("203 variants in ")
+
+
+@pytest.mark.parametrize("name", ["list", "diff", "export", "import"])
+def test_each_command_explains_itself_with_an_example(tmp_path: Path, name: str) -> None:
+    result = CliRunner().invoke(command, [name, "--help"])
+
+    assert f"palaver variant {name}" in result.output

@@ -1,0 +1,318 @@
+"""/api/files: a file goes in as the body and comes out as an attachment that no browser runs."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from litestar import Litestar
+
+from palaver.server.api import files
+from palaver.server.settings import Settings
+from palaver.storage import files as kept
+from palaver.storage.database import MEMORY, Database, open_database
+from tests.server.rest import Somebody, application, asking
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
+SHA = hashlib.sha256(PNG).hexdigest()
+HEAD = {"content-type": "image/png", "x-palaver-filename": "sky.png"}
+Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def made(database: Database) -> Callable[..., Litestar]:
+    def make(**settings: Any) -> Litestar:
+        return application(files.routes(database, Settings(**settings), lambda: NOON))
+
+    return make
+
+
+@pytest.fixture
+async def http(made: Callable[..., Litestar]) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(made()) as client:
+        yield client
+
+
+def error(answer: httpx.Response) -> tuple[int, str, str | None]:
+    found = answer.json()["error"]
+    return answer.status_code, found["code"], found.get("path")
+
+
+async def test_a_file_is_kept_and_given_back(http: httpx.AsyncClient) -> None:
+    made = await http.post("/api/files", content=PNG, headers=HEAD)
+
+    name = made.json()["id"]
+    shown = {
+        "id": name,
+        "media_type": "image/png",
+        "filename": "sky.png",
+        "bytes": len(PNG),
+        "sha256": SHA,
+        "url": f"/api/files/{name}",
+        "created_at": "2026-11-15T12:00:00.000000Z",
+        "expires_at": "2026-11-16T12:00:00.000000Z",
+    }
+    assert (made.status_code, made.json(), made.headers["location"]) == (201, shown, f"/api/files/{name}")
+    assert name.startswith("file_")
+    assert len(name) == 31
+
+    back = await http.get(f"/api/files/{name}")
+    assert (back.status_code, back.content) == (200, PNG)
+    assert {key: value for key, value in back.headers.items() if key != "vary"} == {
+        "content-type": "image/png",
+        "content-length": str(len(PNG)),
+        "content-disposition": "attachment; filename=\"sky.png\"; filename*=UTF-8''sky.png",
+        "content-security-policy": "default-src 'none'; sandbox",
+        "x-content-type-options": "nosniff",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "private, max-age=3600",
+        "etag": f'"{SHA}"',
+    }
+    again = await http.get(f"/api/files/{name}", headers={"if-none-match": back.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+    told = await http.get(f"/api/files/{name}", params={"meta": "true"})
+    assert (told.status_code, told.json(), told.headers["etag"]) == (200, shown, made.headers["etag"])
+    listed = await http.get("/api/files")
+    assert (listed.status_code, listed.json()) == (200, {"data": [shown], "next": None})
+
+
+async def test_a_file_of_several_pieces_comes_back_in_pieces(made: Callable[..., Litestar]) -> None:
+    large = bytes(range(256)) * 10_000
+    async with asking(made()) as http:
+        name = (await http.post("/api/files", content=large, headers=HEAD)).json()["id"]
+        back = await http.get(f"/api/files/{name}")
+
+    assert (back.content == large, back.headers["content-length"]) == (True, "2560000")
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ("image/png", "image/png"),
+        ("IMAGE/PNG; x=1", "image/png"),
+        ("audio/mpeg", "audio/mpeg"),
+        ("video/mp4", "video/mp4"),
+        ("application/pdf", "application/pdf"),
+        ("text/plain", "text/plain; charset=utf-8"),
+        ("text/html", "application/octet-stream"),
+        ("image/svg+xml", "application/octet-stream"),
+        ("application/javascript", "application/octet-stream"),
+        ("text/xml", "application/octet-stream"),
+        ("application/x-anything", "application/octet-stream"),
+    ],
+)
+async def test_a_type_that_a_browser_might_run_is_not_told(http: httpx.AsyncClient, declared: str, told: str) -> None:
+    head = {**HEAD, "content-type": declared}
+    made = (await http.post("/api/files", content=b"<script>", headers=head)).json()
+
+    back = await http.get(made["url"])
+
+    assert made["media_type"] == declared.partition(";")[0].lower()
+    assert back.headers["content-type"] == told
+    assert back.headers["content-disposition"].startswith("attachment; ")
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "header"),
+    [
+        ("sky.png", "sky.png", "filename=\"sky.png\"; filename*=UTF-8''sky.png"),
+        ("%C3%A9t%C3%A9%20(1)", "été (1)", "filename=\"_t_ _1_\"; filename*=UTF-8''%C3%A9t%C3%A9%20%281%29"),
+        ("a%22b%3B%20c.txt", 'a"b; c.txt', "filename=\"ab_ c.txt\"; filename*=UTF-8''ab%3B%20c.txt"),
+        ("photo%E2%80%AEgpj.exe", "photo\u202egpj.exe", "filename=\"photogpj.exe\"; filename*=UTF-8''photogpj.exe"),
+        ("%22", '"', "filename=\"file\"; filename*=UTF-8''file"),
+    ],
+)  # fmt: skip
+async def test_a_name_is_kept_and_told_safely(http: httpx.AsyncClient, given: str, name: str, header: str) -> None:
+    made = (await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": given})).json()
+    back = await http.get(made["url"])
+
+    assert (made["filename"], back.headers["content-disposition"]) == (name, f"attachment; {header}")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_name_makes_a_header_of_one_line_in_ascii(name: str) -> None:
+    header = files.disposition(name)
+
+    assert header.isascii()
+    assert header.isprintable()
+    assert header.count('"') == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*".. . %20 ../etc/passwd %2Fetc%2Fpasswd C:%5Cx %5C%5Chost%5Cx a%00.png a%0D%0Ab %FF".split(), "", "x" * 256],
+)
+async def test_a_name_that_is_a_path_or_a_trick_is_refused(http: httpx.AsyncClient, name: str) -> None:  # S3.2
+    answer = await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": name})
+
+    assert error(answer) == (422, "invalid_value", "/filename")
+
+
+@pytest.mark.parametrize(
+    ("head", "content", "refusal"),
+    [
+        ({"content-type": "image/png"}, b"x", (400, "invalid_value", None)),
+        (HEAD, b"", (400, "invalid_body", None)),
+        ({**HEAD, "content-type": "multipart/form-data; boundary=x"}, b"x", (415, "unsupported_media_type", None)),
+        ({**HEAD, "content-type": "application/x-www-form-urlencoded"}, b"x", (415, "unsupported_media_type", None)),
+        ({**HEAD, "content-type": "png"}, b"x", (415, "unsupported_media_type", None)),
+        ({"x-palaver-filename": "a"}, b"x", (415, "unsupported_media_type", None)),
+        ({**HEAD, "content-encoding": "gzip"}, b"x", (415, "unsupported_media_type", None)),
+    ],
+)
+async def test_what_is_no_upload_is_refused(
+    http: httpx.AsyncClient, head: dict[str, str], content: bytes, refusal: tuple[int, str, str | None]
+) -> None:
+    assert error(await http.post("/api/files", content=content, headers=head)) == refusal
+    assert (await http.get("/api/files")).json() == {"data": [], "next": None}
+
+
+async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable[..., Litestar]) -> None:  # S4.3
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 600
+
+    async with asking(made(max_file=1_000)) as http:
+        fits = await http.post("/api/files", content=b"x" * 1_000, headers=HEAD)
+        declared = await http.post("/api/files", content=b"x" * 1_001, headers=HEAD)
+        counted = await http.post("/api/files", content=endless(), headers=HEAD)
+
+    assert (fits.status_code, error(declared), error(counted), taken) == (
+        201,
+        (413, "too_large", None),
+        (413, "too_large", None),
+        2,
+    )
+
+
+async def test_a_project_that_is_full_is_told_so(made: Callable[..., Litestar]) -> None:
+    async with asking(made(files_max=10)) as http:
+        first = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
+        same = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
+        over = await http.post("/api/files", content=b"y", headers=HEAD)
+
+    assert (first.status_code, same.status_code, error(over)) == (201, 201, (507, "disk_full", None))
+
+
+async def test_a_body_that_stops_coming_is_given_up(made: Callable[..., Litestar]) -> None:
+    async def stuck() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.sleep(60)
+
+    async with asking(made(body_seconds=0.05)) as http:
+        assert error(await http.post("/api/files", content=stuck(), headers=HEAD)) == (408, "request_timeout", None)
+
+
+async def test_a_client_that_leaves_while_sending_leaves_nothing(
+    made: Callable[..., Litestar], database: Database
+) -> None:
+    received = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return received.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(name.encode(), value.encode()) for name, value in HEAD.items()]
+    place = {"path": "/api/files", "raw_path": b"/api/files", "query_string": b"", "server": ("localhost", 80)}
+    scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers, "palaver.caller": Somebody()}
+    await made()({**scope, **place}, receive, send)  # type: ignore[arg-type]
+
+    assert sent[0]["status"] == 499
+    assert (await database.read(kept.latest, "default")).data == []
+
+
+async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:  # S2.5
+    app = made()
+    async with asking(app) as ours, asking(app, Somebody("team-b")) as theirs:
+        name = (await ours.post("/api/files", content=PNG, headers=HEAD)).json()["id"]
+        unknown = name[:-1] + ("0" if name[-1] != "0" else "1")
+        answers = [
+            (await theirs.request(method, f"/api/files/{one}{query}"))
+            for method, query in [("GET", ""), ("GET", "?meta=true"), ("DELETE", "")]
+            for one in (name, unknown)
+        ]
+        listed = await theirs.get("/api/files")
+        still = await ours.get(f"/api/files/{name}")
+
+    assert [error(answer) for answer in answers] == [(404, "not_found", None)] * 6
+    for theirs_, unknowns in zip(answers[::2], answers[1::2], strict=True):
+        assert theirs_.text.replace(name, "") == unknowns.text.replace(unknown, "")
+    assert (listed.json()["data"], still.content) == ([], PNG)
+
+
+async def test_a_deleted_file_is_gone_unless_it_has_changed_meanwhile(http: httpx.AsyncClient) -> None:
+    made = await http.post("/api/files", content=PNG, headers=HEAD)
+    url = made.json()["url"]
+
+    stale = await http.delete(url, headers={"if-match": '"another"'})
+    gone = await http.delete(url, headers={"if-match": made.headers["etag"]})
+
+    assert error(stale) == (412, "stale_base", None)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert error(await http.get(url)) == (404, "not_found", None)
+    assert error(await http.delete(url)) == (404, "not_found", None)
+
+
+async def test_an_upload_that_is_sent_again_is_kept_once(http: httpx.AsyncClient) -> None:
+    head = {**HEAD, "idempotency-key": "k1"}
+    first = await http.post("/api/files", content=PNG, headers=head)
+    again = await http.post("/api/files", content=PNG, headers=head)
+    other = await http.post("/api/files", content=PNG + b"!", headers=head)
+
+    assert (again.status_code, again.json(), again.headers["idempotency-replayed"]) == (201, first.json(), "true")
+    assert error(other) == (409, "idempotency_mismatch", None)
+    assert len((await http.get("/api/files")).json()["data"]) == 1
+
+
+async def test_the_list_comes_by_pages(http: httpx.AsyncClient) -> None:
+    ids = [(await http.post("/api/files", content=b"%d" % n, headers=HEAD)).json()["id"] for n in range(3)]
+
+    first = (await http.get("/api/files?limit=2")).json()
+    second = (await http.get("/api/files", params={"limit": 2, "after": first["next"]})).json()
+
+    assert sorted(row["id"] for row in first["data"] + second["data"]) == sorted(ids)
+    assert (len(first["data"]), second["next"]) == (2, None)
+    assert error(await http.get("/api/files?after=broken")) == (400, "invalid_value", "?after")
+
+
+async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.AsyncClient, database: Database) -> None:
+    made = (await http.post("/api/files", content=b"x" * (kept.PIECE + 1), headers=HEAD)).json()
+    file = await database.read(kept.get, "default", made["id"])
+    assert file is not None
+    reading = files._pieces(database, file)
+
+    assert len(await anext(reading)) == kept.PIECE
+    await http.delete(made["url"])
+    with pytest.raises(Exception, match="There is no file"):
+        await anext(reading)
+
+
+async def test_openapi_says_that_the_body_is_the_file(made: Callable[..., Litestar]) -> None:
+    document = made().openapi_schema.to_schema()
+
+    assert document["paths"]["/api/files"]["post"]["requestBody"] == {
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary", "description": "The file itself."}}},
+        "required": True,
+    }

@@ -1,0 +1,478 @@
+"""/api/threads: conversations over HTTP."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from litestar import Litestar
+
+from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
+from palaver.core.messages import Message
+from palaver.server.api.thread_views import Answering
+from palaver.storage import boards, files, nodes, runs
+from palaver.storage import threads as kept
+from palaver.storage.boards import Board
+from palaver.storage.database import Database
+from palaver.storage.files import StoredFile
+from tests.server.threaded import TALK, app, database, http, ids, made, problem, speaking, spoken, stranger
+from tests.storage.talking import NOW, run_row
+
+__all__ = ["app", "database", "http", "stranger"]  # Fixtures.
+
+
+# Threads
+
+
+async def test_a_thread_is_made_and_found(http: httpx.AsyncClient) -> None:
+    body = {
+        "workflow": "tutor",
+        "variant": "short:3",
+        "parameters": {"t": 1},
+        "inputs": {"subject": "physics"},
+        "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+    }
+    answer = await http.post("/api/threads", json=body)
+    thread = answer.json()
+    found = await http.get(answer.headers["location"])
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/threads/{thread['id']}"
+    assert thread["id"].startswith("conv_")
+    assert thread["in"]["text"] == "Why is the sky blue?"
+    assert {name: thread[name] for name in thread if name not in ("id", "in", "out", "created_at", "updated_at")} == {
+        "title": "Why is the sky blue?",
+        "title_by": "auto",
+        "workflow": "tutor",
+        "variant": "short:3",
+        "parameters": {"t": 1},
+        "inputs": {"subject": "physics"},
+        "metadata": {},
+        "head": thread["head"],
+        "run": None,
+        "pinned": False,
+        "origin": "playground",
+        "board": None,
+        "messages": 1,
+    }
+    assert found.json() == thread
+    assert found.headers["etag"] == answer.headers["etag"]
+    again = await http.get(answer.headers["location"], headers={"if-none-match": found.headers["etag"]})
+    assert again.status_code == 304
+
+
+async def test_what_cannot_be_a_thread_is_refused(http: httpx.AsyncClient) -> None:
+    async def refused(**body: Any) -> tuple[int, str, str | None]:
+        return problem(await http.post("/api/threads", json={"workflow": "tutor", **body}))
+
+    many = [{"role": "user", "content": "x"}] * 2001
+    result = [{"role": "tool", "tool_call_id": "c9", "content": "x"}]
+    long = [{"role": "user", "parts": [{"type": "text", "text": "x"}] * 4}]
+    file = [{"role": "user", "parts": [{"type": "file", "media_type": "image/png", "file_id": "file_x"}]}]
+
+    assert await refused(workflow="other") == (404, "workflow_not_found", None)
+    assert await refused(workflow=None) == (400, "invalid_type", "/workflow")
+    assert await refused(title="x" * 201) == (422, "invalid_value", "/title")
+    assert await refused(variant="a:b:c") == (422, "invalid_parameter", "/variant")
+    assert await refused(variant="other@short") == (422, "invalid_value", "/variant")
+    assert await refused(parameters={"a": "x" * 300_000}) == (413, "too_large", "/parameters")
+    assert await refused(messages="hello") == (422, "invalid_messages", "/messages")
+    assert await refused(messages=many) == (422, "invalid_value", "/messages")
+    assert await refused(messages=result) == (400, "unknown_call", "/messages/0")
+    assert await refused(messages=long) == (422, "invalid_value", "/messages/0")
+    assert await refused(messages=file) == (404, "not_found", "/messages/0")
+    assert await refused(cell={"board": "brd_x", "row": "r", "column": "c"}) == (404, "not_found", None)
+    assert (await http.get("/api/threads")).json() == {"data": [], "next": None}
+
+
+async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, database: Database) -> None:
+    grid = Grid(columns=(BoardColumn(id="c1", workflow="tutor"),), rows=(BoardRow(id="r1"),))
+    board = Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW)
+    await database.write(boards.create, "default", board)
+
+    thread = await made(http, cell={"board": "brd_1", "row": "r1", "column": "c1"})
+
+    assert thread["board"] == "brd_1"
+    assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1", thread=thread["id"]),)
+    await http.delete(f"/api/threads/{thread['id']}")
+    assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1"),)
+
+
+async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, database: Database) -> None:
+    fields: Any = {"media_type": "image/png", "filename": "sky.png", "bytes": 1, "sha256": "9f", "created_at": NOW}
+    await database.write(files.add, StoredFile(project="default", id="file_1", **fields), [b"x"], most=10)
+    part = {"type": "file", "media_type": "image/png", "file_id": "file_1"}
+    thread = (await made(http, messages=[]))["id"]
+
+    said = await http.post(f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]})
+
+    file = await database.read(files.get, "default", "file_1")
+    assert said.json()["messages"][0]["parts"] == [part]
+    assert file is not None
+    assert file.used
+
+
+async def test_the_same_request_sent_again_makes_no_second_thread(http: httpx.AsyncClient) -> None:
+    headers = {"idempotency-key": "once"}
+    first = await http.post("/api/threads", json={"workflow": "tutor"}, headers=headers)
+    second = await http.post("/api/threads", json={"workflow": "tutor"}, headers=headers)
+
+    assert second.json() == first.json()
+    assert second.headers["idempotency-replayed"] == "true"
+    assert len((await http.get("/api/threads")).json()["data"]) == 1
+
+
+async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: httpx.AsyncClient) -> None:
+    names = [(await made(http, title=f"number {n}"))["id"] for n in range(3)]
+    first = (await http.get("/api/threads", params={"limit": 2})).json()
+    second = (await http.get("/api/threads", params={"limit": 2, "after": first["next"]})).json()
+    searched = (await http.get("/api/threads", params={"search": "SKY"})).json()
+    titled = (await http.get("/api/threads", params={"search": "number 1"})).json()
+
+    assert [row["id"] for row in (*first["data"], *second["data"])] == names[::-1]
+    assert "parameters" not in first["data"][0]
+    assert "match" not in first["data"][0]
+    assert [row["match"] for row in searched["data"]] == [{"message": "u1", "text": "Why is the sky blue?"}] * 3
+    assert [row["match"] for row in titled["data"]] == [{"message": None, "text": "number 1"}]
+    bad = await http.get("/api/threads", params={"after": first["next"], "search": "sky"})
+    assert problem(bad) == (400, "invalid_value", "?after")
+    assert problem(await http.get("/api/threads", params={"limit": 0})) == (400, "invalid_value", "?limit")
+
+
+async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    await http.patch(f"/api/threads/{thread}", json={"pinned": True})
+
+    async def count(**query: Any) -> int:
+        return len((await http.get("/api/threads", params=query)).json()["data"])
+
+    assert await count(pinned="true") == 1
+    assert await count(pinned="false") == 0
+    assert await count(workflow="tutor", origin="playground") == 1
+    assert await count(workflow="other") == 0
+    assert await count(origin="api") == 0
+
+
+async def test_a_change_names_what_changes(http: httpx.AsyncClient) -> None:
+    before = await made(http, inputs={"a": 1}, parameters={"b": 2}, variant="v:1")
+    place = f"/api/threads/{before['id']}"
+
+    changed = await http.patch(
+        place, json={"title": "Sky", "pinned": True, "inputs": None, "variant": None, "parameters": {"c": 3}}
+    )
+    cleared = await http.patch(place, json={"title": "", "pinned": None, "parameters": None})
+    nothing = await http.patch(place, json={"unknown": 1})
+
+    expected = {"title": "Sky", "title_by": "user", "pinned": True, "inputs": {}, "variant": None}
+    assert changed.json() == before | expected | {"parameters": {"c": 3}}
+    assert cleared.json() == before | {"inputs": {}, "variant": None, "parameters": {}}
+    assert nothing.json() == cleared.json()
+    assert problem(await http.patch(place, json={"workflow": "other"})) == (404, "workflow_not_found", None)
+    assert (await http.patch(place, json={"workflow": None})).json()["workflow"] is None
+
+
+async def test_a_change_made_from_an_older_state_is_refused(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    tag = (await http.get(f"/api/threads/{thread}")).headers["etag"]
+    changed = await http.patch(f"/api/threads/{thread}", json={"pinned": True}, headers={"if-match": tag})
+    stale = await http.patch(f"/api/threads/{thread}", json={"pinned": False}, headers={"if-match": tag})
+    gone = await http.delete(f"/api/threads/{thread}", headers={"if-match": tag})
+
+    assert changed.status_code == 200
+    assert problem(stale) == problem(gone) == (412, "stale_base", None)
+    assert stale.json()["error"]["details"] == {"etag": changed.headers["etag"]}
+
+
+async def test_a_thread_goes_unless_a_run_answers_in_it(http: httpx.AsyncClient, database: Database) -> None:
+    thread = (await made(http))["id"]
+    await database.write(kept.lock, "default", thread, "run_1")
+    refused = await http.delete(f"/api/threads/{thread}")
+    await database.write(kept.unlock, "default", thread, "run_1")
+    gone = await http.delete(f"/api/threads/{thread}")
+
+    assert problem(refused) == (409, "still_running", None)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert problem(await http.get(f"/api/threads/{thread}")) == (404, "thread_not_found", None)
+
+
+async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    requests = [
+        ("GET", "", None),
+        ("PATCH", "", {"pinned": True}),
+        ("DELETE", "", None),
+        ("GET", "/messages", None),
+        ("POST", "/messages", {"messages": TALK}),
+        ("DELETE", "/messages/u1", None),
+        ("GET", "/tree", None),
+        ("POST", "/duplicate", {}),
+        ("GET", "/export", None),
+        ("GET", "/export?format=html", None),
+    ]
+    for method, below, body in requests:
+        theirs = await stranger.request(method, f"/api/threads/{thread}{below}", json=body)
+        unknown = await stranger.request(method, f"/api/threads/{thread[:-1]}0{below}", json=body)
+
+        assert problem(theirs) == problem(unknown) == (404, "thread_not_found", None), (method, below)
+        assert theirs.content == unknown.content.replace(f"{thread[:-1]}0".encode(), thread.encode())
+    assert (await stranger.get("/api/threads")).json()["data"] == []
+    assert (await stranger.get("/api/threads/export")).content == b""
+    assert await ids(http, thread) == ["u1", "a1"]
+
+
+# Messages
+
+
+async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    answer = await http.post(f"/api/threads/{thread}/messages", json={"messages": {"role": "user", "content": "And?"}})
+    (node,) = answer.json()["messages"]
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/threads/{thread}/messages?at={node['id']}"
+    assert node == {
+        "id": node["id"],
+        "parent": "a1",
+        "role": "user",
+        "parts": [{"type": "text", "text": "And?"}],
+        "name": None,
+        "metadata": {},
+        "origin": "client",
+        "run": None,
+        "status": "done",
+        "error": None,
+        "siblings": [node["id"]],
+        "feedback": {"up": 0, "down": 0, "mine": None},
+        "usage": None,
+        "created_at": node["created_at"],
+    }
+    assert (await http.get(f"/api/threads/{thread}")).json()["head"] == node["id"]
+    assert (await http.get(answer.headers["location"])).json()["data"][-1] == node
+
+
+async def test_an_edit_is_a_sibling_and_the_arrows_go_through_it(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    place = f"/api/threads/{thread}"
+    said = await http.post(f"{place}/messages", json={"messages": [spoken("user", "Better?", "u1b")], "replaces": "u1"})
+    assert said.json()["messages"][0]["siblings"] == ["u1", "u1b"]
+
+    back = await http.patch(place, json={"head": {"through": "u1"}})
+    exactly = await http.patch(place, json={"head": "u1b"})
+
+    assert (back.json()["head"], exactly.json()["head"]) == ("a1", "u1b")
+    assert await ids(http, thread, at="a1") == ["u1", "a1"]
+    assert (await http.patch(place, json={"head": None})).json()["head"] is None
+    assert await ids(http, thread) == []
+    first = await http.post(f"{place}/messages", json={"messages": [spoken("user", "Anew", "v")], "parent": None})
+    assert first.json()["messages"][0]["parent"] is None
+    at_head = await http.post(f"{place}/messages", json={"messages": [spoken("user", "x", "w")], "parent": "head"})
+    assert at_head.json()["messages"][0]["parent"] == "v"
+
+
+async def test_what_cannot_be_put_there_is_refused(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+
+    async def refused(**body: Any) -> tuple[int, str, str | None]:
+        asked = {"messages": [{"role": "user", "content": "x"}]} | body
+        return problem(await http.post(f"/api/threads/{thread}/messages", json=asked))
+
+    result = [{"role": "tool", "tool_call_id": "c9", "content": "x"}]
+    assert await refused(messages=[]) == (422, "invalid_value", "/messages")
+    assert await refused(messages=[{"role": "user", "content": "x"}] * 101) == (422, "invalid_value", "/messages")
+    assert await refused(parent="nobody") == (404, "item_not_found", "/parent")
+    assert await refused(parent="\0") == (404, "item_not_found", "/parent")
+    assert await refused(replaces="nobody") == (404, "item_not_found", "/replaces")
+    assert await refused(replaces="u1", parent="a1") == (400, "conflicting_fields", "/parent")
+    assert await refused(messages=result) == (400, "unknown_call", "/messages")
+    assert problem(await http.get(f"/api/threads/{thread}/messages?at=nobody")) == (404, "item_not_found", None)
+    assert problem(await http.patch(f"/api/threads/{thread}", json={"head": "nobody"})) == (
+        404,
+        "item_not_found",
+        "/head",
+    )
+
+
+async def test_a_tools_result_answers_a_call_of_the_branch(http: httpx.AsyncClient) -> None:
+    call = {"role": "assistant", "parts": [{"type": "tool-call", "call_id": "c1", "name": "f", "arguments": "{}"}]}
+    thread = (await made(http, messages=[TALK[0], call]))["id"]
+    result = {"messages": [{"role": "tool", "tool_call_id": "c1", "content": "42"}]}
+
+    first = await http.post(f"/api/threads/{thread}/messages", json=result)
+    second = await http.post(f"/api/threads/{thread}/messages", json=result)
+
+    assert first.status_code == 201
+    assert problem(second) == (400, "unknown_call", "/messages")
+
+
+async def test_a_branch_comes_in_pages_from_its_end(http: httpx.AsyncClient) -> None:
+    thread = (await made(http, messages=[spoken("user", str(n), f"n{n}") for n in range(5)]))["id"]
+    first = (await http.get(f"/api/threads/{thread}/messages?limit=2")).json()
+    second = (await http.get(f"/api/threads/{thread}/messages?limit=2&after={first['next']}")).json()
+
+    assert [[node["id"] for node in page["data"]] for page in (first, second)] == [["n3", "n4"], ["n1", "n2"]]
+
+
+async def test_a_message_is_erased_with_or_without_those_below(http: httpx.AsyncClient) -> None:
+    thread = (await made(http, messages=[spoken("user", str(n), f"n{n}") for n in range(4)]))["id"]
+    kept_ = await http.delete(f"/api/threads/{thread}/messages/n1?below=keep")
+    assert await ids(http, thread) == ["n0", "n2", "n3"]
+    gone = await http.delete(f"/api/threads/{thread}/messages/n2")
+    assert await ids(http, thread) == ["n0"]
+
+    assert (kept_.status_code, gone.status_code) == (204, 204)
+    assert problem(await http.delete(f"/api/threads/{thread}/messages/n2")) == (404, "item_not_found", None)
+    odd = await http.delete(f"/api/threads/{thread}/messages/n0?below=odd")
+    assert problem(odd) == (400, "invalid_value", "?below")
+
+
+async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> None:
+    thread = (await made(http))["id"]
+    await http.post(f"/api/threads/{thread}/messages", json={"messages": [spoken("user", "b", "b1")], "replaces": "u1"})
+    first = (await http.get(f"/api/threads/{thread}/tree?limit=2")).json()
+    second = (await http.get(f"/api/threads/{thread}/tree?limit=2&after={first['next']}")).json()
+
+    assert [*first["data"], *second["data"]] == [
+        {"id": "u1", "parent": None, "role": "user", "run": None, "status": "done", "line": "Why is the sky blue?"},
+        {"id": "a1", "parent": "u1", "role": "assistant", "run": None, "status": "done", "line": "Because."},
+        {"id": "b1", "parent": None, "role": "user", "run": None, "status": "done", "line": "b"},
+    ]
+
+
+async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.AsyncClient, database: Database) -> None:
+    thread = (await made(http))["id"]
+    await database.write(kept.lock, "default", thread, "run_1")
+    half = Message(role="assistant", parts=(), id="s1")
+    said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
+    speaking["run_1"] = Answering(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
+
+    elsewhere = await ids(http, thread)
+    answered = (await http.get(f"/api/threads/{thread}/messages?at=u1")).json()["data"]
+    first = (await http.get(f"/api/threads/{thread}/messages?at=s1")).json()["data"]
+    tree = (await http.get(f"/api/threads/{thread}/tree")).json()["data"]
+    part = (await http.get(f"/api/threads/{thread}/tree?limit=1")).json()["data"]
+    speaking.clear()
+
+    assert elsewhere == ["u1", "a1"]
+    assert [(node["id"], node["status"], node["siblings"]) for node in answered] == [
+        ("u1", "done", ["u1"]),
+        ("s1", "streaming", ["a1", "s1"]),
+        ("s2", "streaming", ["s2"]),
+    ]
+    assert [node["id"] for node in first] == ["u1", "s1"]
+    assert [node["id"] for node in tree] == ["u1", "a1", "s1", "s2"]
+    assert [node["id"] for node in part] == ["u1"]
+    assert await ids(http, thread) == ["u1", "a1"]
+
+
+# Copies
+
+
+async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
+    thread = (await made(http, inputs={"a": 1}, variant="v:1"))["id"]
+    place = f"/api/threads/{thread}"
+    await http.post(f"{place}/messages", json={"messages": [spoken("assistant", "Or not.", "a2")], "replaces": "a1"})
+
+    copy = (await http.post(f"{place}/duplicate", json={})).json()
+    fork = (await http.post(f"{place}/duplicate", json={"upto": "u1", "title": "Fork", "variant": None})).json()
+    whole = (await http.post(f"{place}/duplicate", json={"branches": "all", "upto": "a1"})).json()
+
+    assert (copy["title"], copy["title_by"], copy["head"], copy["messages"]) == (
+        "Why is the sky blue?",
+        "auto",
+        "a2",
+        2,
+    )
+    assert (copy["inputs"], copy["variant"], copy["workflow"]) == ({"a": 1}, "v:1", "tutor")
+    assert (fork["title"], fork["title_by"], fork["head"], fork["messages"], fork["variant"]) == (
+        "Fork",
+        "user",
+        "u1",
+        1,
+        None,
+    )
+    assert (whole["head"], whole["messages"]) == ("a1", 3)
+    assert await ids(http, copy["id"]) == ["u1", "a2"]
+    assert await ids(http, whole["id"], at="a2") == ["u1", "a2"]
+    assert problem(await http.post(f"{place}/duplicate", json={"upto": "nobody"})) == (404, "item_not_found", "/upto")
+    assert problem(await http.post(f"{place}/duplicate", json={"workflow": "no"})) == (404, "workflow_not_found", None)
+
+
+# Feedback
+
+
+async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
+    http: httpx.AsyncClient, stranger: httpx.AsyncClient, database: Database
+) -> None:
+    thread = (await made(http, messages=TALK[:1]))["id"]
+    await database.write(runs.add, [run_row("run_1", thread), run_row("run_2", None, trace_id="0ef1")])
+    said = [Message(role="assistant", parts=(), id="m1"), Message(role="assistant", parts=(), id="m2")]
+    await database.write(kept.join, "default", thread, run="run_1", answers="u1", messages=said, status="done", at=NOW)
+
+    async def rate(run: str = "run_1", **body: Any) -> Any:
+        answer = await http.put(f"/api/runs/{run}/feedback", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    down = await rate(rating="down", comment="no\0!", message="m2")
+    up = await rate(rating="up")
+    other = await rate("resp_1", rating="down", user="u-7")
+    alone = await rate("chatcmpl-run_2", rating="up", message="any")
+
+    assert down["comment"] == "no\ufffd!"
+    assert up == {
+        "run": "run_1",
+        "message": "m2",
+        "rating": "up",
+        "comment": "",
+        "user": None,
+        "feedback": {"up": 1, "down": 0, "mine": "up"},
+    }
+    assert (other["user"], other["feedback"]) == ("u-7", {"up": 1, "down": 1, "mine": "up"})
+    assert (alone["run"], alone["message"]) == ("run_2", "any")
+    shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"]
+    assert [node["feedback"]["up"] for node in shown] == [0, 0, 1]
+
+    listed = (await http.get("/api/feedback")).json()["data"]
+    assert [(row["run"], row["rating"], row["key"], row["user"], row["source"]) for row in listed] == [
+        ("run_2", "up", "key_ab12cd34", None, {"kind": "trace", "id": "0ef1"}),
+        ("run_1", "down", "key_ab12cd34", "u-7", {"kind": "conversation", "id": thread, "upto": "m2"}),
+        ("run_1", "up", "key_ab12cd34", None, {"kind": "conversation", "id": thread, "upto": "m2"}),
+    ]
+    assert len((await http.get("/api/feedback?rating=up&workflow=tutor&from=2026-01-01T00:00:00Z")).json()["data"]) == 2
+    assert (await http.get("/api/feedback?workflow=other")).json()["data"] == []
+    assert problem(await http.get("/api/feedback?from=now")) == (400, "invalid_value", "?from")
+
+    gone = await rate(rating=None)
+    assert (gone["rating"], gone["feedback"]) == (None, {"up": 0, "down": 1, "mine": None})
+    assert problem(await http.put("/api/runs/run_9/feedback", json={"rating": "up"})) == (404, "run_not_found", None)
+    assert problem(await stranger.put("/api/runs/run_1/feedback", json={"rating": "up"}))[1] == "run_not_found"
+    foreign = await http.put("/api/runs/run_1/feedback", json={"rating": "up", "message": "u1"})
+    assert problem(foreign) == (404, "item_not_found", "/message")
+    assert (await stranger.get("/api/feedback")).json()["data"] == []
+
+
+async def test_a_run_without_a_thread_is_rated_as_a_whole(http: httpx.AsyncClient, database: Database) -> None:
+    await database.write(runs.add, [run_row("run_1", None)])
+
+    answer = await http.put("/api/runs/run_1/feedback", json={"rating": "up"})
+
+    assert answer.json()["message"] is None
+    assert (await http.get("/api/feedback")).json()["data"][0]["message"] is None
+
+
+async def test_the_routes_describe_themselves(app: Litestar) -> None:
+    document = app.openapi_schema.to_schema()
+
+    assert {path for path in document["paths"] if "threads" in path or "feedback" in path} == {
+        "/api/threads",
+        "/api/threads/{thread}",
+        "/api/threads/{thread}/messages",
+        "/api/threads/{thread}/messages/{message}",
+        "/api/threads/{thread}/tree",
+        "/api/threads/{thread}/duplicate",
+        "/api/threads/{thread}/export",
+        "/api/threads/export",
+        "/api/threads/import",
+        "/api/runs/{run}/feedback",
+        "/api/feedback",
+    }
+    assert nodes.LINE == 80
