@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from benchmarks.figures import Figure, table
-from benchmarks.parts import blocking, extraction, idle, imports, invocations, micro, startup, streaming
+from benchmarks.parts import blocking, extraction, idle, imports, invocations, micro, recording, startup, streaming
 from benchmarks.stand import CannotMeasure, Stand
 
 PARTS: dict[str, ModuleType] = {
@@ -23,6 +23,7 @@ PARTS: dict[str, ModuleType] = {
     "startup": startup,
     "streaming": streaming,
     "invocations": invocations,
+    "recording": recording,
     "idle": idle,
     "blocking": blocking,
 }

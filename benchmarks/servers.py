@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -33,11 +34,12 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def palaver(stand: Stand, *, ready: bool = True) -> Iterator[Server]:
-    """`palaver serve`; `ready` waits until everything is loaded too."""
+def palaver(stand: Stand, *, ready: bool = True, record: Literal["full", "off"] = "off") -> Iterator[Server]:
+    """`palaver serve`; `ready` waits until everything is loaded too. What is recorded goes to a file of its own."""
     port = machine.free_port()
     command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
-    with running(stand, "palaver", command, port) as server:
+    command += ["--db", str(stand.folder / f"{port}.db")]
+    with running(stand, f"palaver, {record}", command, port, PALAVER_RECORD=record) as server:
         if ready:
             _await_good_answer(port, "/ready")
         yield server
@@ -53,14 +55,14 @@ def bare(stand: Stand) -> Iterator[Server]:
 
 
 @contextmanager
-def running(stand: Stand, name: str, command: Sequence[str], port: int) -> Iterator[Server]:
+def running(stand: Stand, name: str, command: Sequence[str], port: int, **environment: str) -> Iterator[Server]:
     """That command, until it answers and as long as it is needed."""
     with machine.pinned(machine.SERVER_CORE):
         since = time.perf_counter()
         process = subprocess.Popen(  # In a folder of ours: no palaver.toml may be found.
             command,
             cwd=stand.folder,
-            env=stand.environment,
+            env={**stand.environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

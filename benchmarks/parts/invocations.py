@@ -14,14 +14,14 @@ from benchmarks.rounds import CALM, CLIENTS, Asked, Round, calm_rounds, others
 from benchmarks.stand import Stand
 
 _STREAM, _ECHO = '{"input":"Hello there","stream":true}', '{"input":"Hello there"}'
-_OURS = Asked(
+OURS = Asked(
     streams="/tokens/invocations",
     stream_body=_STREAM,
     events=raw.RESPONSES.events,
     echoes="/say/invocations",
     echo_body=_ECHO,
 )
-_THEIRS = Asked(
+THEIRS = Asked(
     streams="/invocations",
     stream_body='{"input":[{"role":"user","content":"Hello there"}],"stream":true}',
     events=peers.MLFLOW_EVENTS,
@@ -33,7 +33,7 @@ _THEIRS = Asked(
 def measure(stand: Stand) -> Iterator[Figure]:
     python = peers.installed()
     with servers.bare(stand) as bare, servers.palaver(stand) as palaver, peers.mlflow(stand, python) as mlflow:
-        rounds = calm_rounds(stand, {bare: _OURS, palaver: _OURS, mlflow: _THEIRS})
+        rounds = calm_rounds(stand, {bare: OURS, palaver: OURS, mlflow: THEIRS})
     sides = list(zip(*rounds, strict=True))
     disturbed = max(map(others, rounds))
     calm = "" if disturbed < CALM else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"

@@ -34,9 +34,11 @@ def installed() -> Path:
 
 
 @contextmanager
-def mlflow(stand: Stand, python: Path) -> Iterator[Server]:
-    """MLflow's AgentServer with the same trivial agent, its tracing off."""
+def mlflow(stand: Stand, python: Path, *, traces: bool = False) -> Iterator[Server]:
+    """MLflow's AgentServer with the same trivial agent, its tracing off, or on as it is by default."""
+    kept = {"MLFLOW_TRACKING_URI": f"sqlite:///{stand.folder / 'mlflow.db'}"} if traces else {"NO_TRACES": "1"}
     port = machine.free_port()
     command = [str(python), "-W", "ignore", "-m", "uvicorn", "mlflow_agent:app", "--port", str(port), *_UVICORN]
-    with servers.running(stand, "mlflow", [*command, "--app-dir", str(Path(__file__).parent)], port) as server:
+    command += ["--app-dir", str(Path(__file__).parent)]
+    with servers.running(stand, "mlflow", command, port, **kept) as server:
         yield server

@@ -4,13 +4,15 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false, reportPrivateImportUsage=false
 
 import asyncio
+import os
 
 import mlflow
 
-mlflow.tracing.disable()
+if "NO_TRACES" in os.environ:
+    mlflow.tracing.disable()
 
-from mlflow.genai.agent_server import AgentServer, invoke, stream  # noqa: E402
-from mlflow.types.responses import (  # noqa: E402
+from mlflow.genai.agent_server import AgentServer, invoke, stream
+from mlflow.types.responses import (
     ResponsesAgentRequest,
     ResponsesAgentResponse,
     ResponsesAgentStreamEvent,

@@ -219,7 +219,7 @@ async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.Monk
     monkeypatch.setattr(stream, "PATIENCE", 2)
     monkeypatch.setattr(stream, "QUIET", 3)
     init = pulse.Pulse.__init__
-    monkeypatch.setattr(pulse.Pulse, "__init__", lambda self, *, stall: init(self, stall=stall, interval=0.02))
+    monkeypatch.setattr(pulse.Pulse, "__init__", lambda self, **given: init(self, **given, interval=0.02))
     body = {**HELLO, "inputs": {"script": [{"sleep": 0.4}, {"text": "at last"}]}}
     async with client(scripted) as http:
         answer = await http.post("/scripted/invoke", json=body, headers={"accept": "text/event-stream"})

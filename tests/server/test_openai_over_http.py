@@ -135,22 +135,69 @@ async def test_a_run_that_fails_at_once_is_a_status_or_a_stream_of_its_own(http:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("method", "path"),
     [
-        "/v1/responses/resp_1",
-        "/responses/resp_1",
-        "/v1/responses/resp_1/input_items",
-        "/v1/conversations",
-        "/conversations/conv_1/items/item_1",
+        ("GET", "/v1/responses/resp_1"),
+        ("GET", "/responses/resp_1?stream=true"),
+        ("DELETE", "/responses/resp_1"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("GET", "/v1/conversations/conv_1"),
+        ("DELETE", "/conversations/conv_1"),
+        ("GET", "/conversations/conv_1/items"),
+        ("GET", "/conversations/conv_1/items/item_1"),
     ],
 )
-async def test_what_needs_a_store_is_not_there_yet(http: httpx.AsyncClient, path: str) -> None:
+async def test_what_was_never_stored_is_not_found(http: httpx.AsyncClient, method: str, path: str) -> None:
     for url in (path, f"/tutor{path}"):
-        answer = await http.get(url)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_implemented")
-        assert answer.headers["x-should-retry"] == "false"
-    assert (await http.post("/v1/responses/resp_1/cancel")).status_code == 501
-    assert (await http.get(f"/nobody{path}")).status_code == 404
+        answer = await http.request(method, url)
+        kind = "response" if "resp_1" in path else "conversation"
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, f"{kind}_not_found")
+    nobody = await http.request(method, f"/nobody{path}")
+    assert (nobody.status_code, nobody.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_what_is_stored_is_answered_with_other_methods_only_where_they_mean_something(
+    http: httpx.AsyncClient,
+) -> None:
+    for method, path, allowed in (
+        ("GET", "/v1/conversations", "POST"),
+        ("POST", "/v1/responses/resp_1", "GET, HEAD, DELETE"),
+        ("GET", "/v1/responses/resp_1/cancel", "POST"),
+        ("POST", "/v1/responses/resp_1/input_items", "GET, HEAD"),
+        ("PUT", "/v1/conversations/conv_1", "GET, HEAD, POST, DELETE"),
+    ):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+async def test_a_response_is_stored_for_its_workflow_and_the_root(http: httpx.AsyncClient) -> None:
+    made = await http.post("/tutor/v1/responses", json=asked())
+    name = made.json()["id"]
+
+    for path in (f"/v1/responses/{name}", f"/responses/{name}", f"/tutor/responses/{name}/"):
+        kept = await http.get(path)
+        assert (kept.status_code, kept.content) == (200, made.content)
+        assert (await http.head(path)).content == b""
+    assert (await http.get(f"/scripted/v1/responses/{name}")).status_code == 404
+    assert (await http.delete(f"/scripted/v1/responses/{name}")).status_code == 404
+    after = asked(previous_response_id=name)
+    assert (await http.post("/scripted/v1/responses", json=after)).status_code == 404
+    assert (await http.post("/v1/responses", json=after)).status_code == 200
+
+
+async def test_a_conversation_serves_the_workflow_below_which_it_was_made(http: httpx.AsyncClient) -> None:
+    everybodys = (await http.post("/v1/conversations")).json()["id"]
+    tutors = (await http.post("/tutor/v1/conversations", json={})).json()["id"]
+
+    async def status(workflow: str, conversation: str) -> int:
+        body = asked(conversation=conversation, model=workflow)
+        return (await http.post("/v1/responses", json=body)).status_code
+
+    assert [await status(workflow, everybodys) for workflow in ("tutor", "scripted")] == [200, 200]
+    assert [await status(workflow, tutors) for workflow in ("tutor", "scripted")] == [200, 404]
+    assert (await http.get(f"/scripted/conversations/{everybodys}")).status_code == 200
+    assert (await http.get(f"/scripted/conversations/{tutors}")).status_code == 404
 
 
 async def test_models_are_the_chats(http: httpx.AsyncClient) -> None:

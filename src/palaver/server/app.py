@@ -9,20 +9,34 @@ from typing import Any, NamedTuple
 
 from palaver.core import jsons
 from palaver.discovery.registry import Registry
-from palaver.engine.engine import Engine
-from palaver.errors import MethodNotAllowed, Overloaded, PalaverError
-from palaver.protocols import agenta
-from palaver.protocols.base import Answer, Request
-from palaver.server import guards, logs, routes
+from palaver.engine.backlog import Backlog
+from palaver.engine.engine import Engine, utc_now
+from palaver.engine.orphans import Orphans
+from palaver.engine.processes import Presence, new_process_id
+from palaver.engine.recorder import Recorder
+from palaver.engine.records import Records, started
+from palaver.errors import MethodNotAllowed, PalaverError
+from palaver.protocols import agenta, ui_client, ui_stream
+from palaver.protocols.base import Answer
+from palaver.server import guards, logs, routes, scopes
+from palaver.server.callers import NOBODY, Callers
+from palaver.server.calling import Calling
 from palaver.server.exchange import Exchange, Gone, Receive, Scope, Send
-from palaver.server.heads import NO_HEAD
+from palaver.server.hearing import Hearing
+from palaver.server.joining import Joining, in_thread
 from palaver.server.metrics import CONTENT_TYPE, Metrics
-from palaver.server.pulse import Pulse
 from palaver.server.questions import Served
+from palaver.server.rates import Rates
+from palaver.server.replay import replay
 from palaver.server.routes import Match
 from palaver.server.settings import Settings
-from palaver.server.status import RETRY_AFTER, status_of
-from palaver.server.stream import Stream
+from palaver.server.status import and_headers, status_of, with_retry
+from palaver.server.stored import Stored
+from palaver.server.turning import Turning
+from palaver.server.turns import Turns
+from palaver.storage.database import MEMORY, Database
+from palaver.storage.later import Later
+from palaver.storage.processes import ProcessKind
 from palaver.workflows.threads import Threads
 
 log = logging.getLogger("palaver.server")
@@ -33,17 +47,71 @@ _SHORT = 200  # What strangers send us may not fill our memory.
 class Server:
     """An ASGI application of the workflows in a registry."""
 
-    def __init__(self, registry: Registry, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings | None = None,
+        *,
+        database: Database | None = None,
+        only_server: bool = False,
+        kind: ProcessKind = "server",
+    ) -> None:
         self.registry = registry
         self.settings = settings or Settings()
+        self.database = database or Later(self.settings.db or MEMORY)
+        self.rates = Rates(self.settings)
+        self._only_server = only_server  # Of its database: then the runs of all others have died.
+        process = new_process_id()
+        self.recorder = Recorder(self.database, process=process, now=utc_now)
         self.engine = Engine(
+            store=self.recorder,
+            admission=self.rates.runs,
             threads=Threads(self.settings.threads),
             bounds=self.settings.run_bounds,
             history=self.settings.history_bounds,
+            record=self.settings.record,
             debug=self.settings.debug,
         )
+        self.presence = Presence(
+            process,
+            self.database,
+            self.engine,
+            kind=kind,
+            version=VERSION,
+            now=utc_now,
+            beat=self.settings.heartbeat_seconds,
+        )
+        orphans = Orphans(self.database, seconds=self.settings.orphan_seconds)
+        self.records = Records(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
+        self.callers = Callers(self.database, self.settings)
+        self.backlog = Backlog(
+            self.engine,
+            self.database,
+            process=process,
+            find=registry.workflow,
+            names=registry.names,
+            most=self.settings.background_runs,
+            now=utc_now,
+        )
+        self._hearing = Hearing(self.engine, self.records, self.presence, self.backlog, self.callers)
         self.metrics = Metrics(self.engine)
-        self._bounds = self.settings.json_bounds
+        turns = Turns(
+            self.database, self.records, most_queued=self.settings.max_queued, seconds=self.settings.run_seconds
+        )
+        self.stored = Stored(self.settings, self.database, self.records, now=utc_now)
+        joining = Joining(self.database, turns, bounds=self.settings.history_bounds, now=utc_now)
+        self.turning = Turning(registry, self.settings, self.engine, self.records, joining, self.backlog)
+        self.calling = Calling(
+            registry,
+            self.settings,
+            self.engine,
+            self.records,
+            joining,
+            self.database,
+            self.rates,
+            self.callers,
+            self.backlog,
+        )
         self._served = Served(
             find=registry.find,
             descriptions=registry.descriptions,
@@ -52,7 +120,7 @@ class Server:
             version=VERSION,
             since=int(time.time()),
         )
-        self._pulse = Pulse(stall=self.settings.stream_stall)
+        self._arrived = False
         self._api: Any = None
         self._loading: asyncio.Task[None] | None = None
 
@@ -61,24 +129,35 @@ class Server:
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
+        if not self._arrived:
+            await self.arrive()
         exchange = Exchange(scope, receive, send)
         found: Match | None = None
         try:
             place = _place(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             found = place.found
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
+            need = scopes.needed(found, exchange.method, place.path)
+            exchange.caller = caller = await self.callers.resolve(exchange) if need != "nothing" else NOBODY
+            scopes.check(need, caller)
+            self.rates.request(caller)
             if found is None:
                 raise guards.not_normal(exchange.path) if place.bad else routes.nothing(place.path)
             routes.check_method(found.endpoint, exchange.method, place.path)
             match found.endpoint.kind:
                 case "call":
-                    await self._call(exchange, found)
+                    await self.calling.answer(exchange, found)
                 case "question":
                     await self._question(exchange, found)
+                case "stored":
+                    await self._stored(exchange, found)
+                case "resume":
+                    await self._resume(exchange, found)
                 case "stop":
                     await self._stop(exchange, found)
                 case "api":
                     await self._loaded()
+                    scope["palaver.caller"] = exchange.caller
                     await self._api(scope, receive, _noted(exchange))
                 case "own" | "page":
                     await exchange.answer(await self._own(found.name, exchange.headers["host"]))
@@ -108,66 +187,45 @@ class Server:
 
     # One request
 
-    async def _call(self, exchange: Exchange, found: Match) -> None:
-        adapter, stream = found.endpoint.adapter, None
-        assert adapter is not None
-        try:
-            named, picks = found.workflow, found.endpoint.picks
-            if (named is None and not picks) or (named is not None and named not in self.registry):
-                self.registry.find(named)  # Said before the body is read.
-            if self.engine.alive >= self.settings.max_streams_total:
-                raise Overloaded("This server answers as many calls as it can: try again in a moment.")
-            request = await self._read(exchange, found)
-            call, reading = adapter.decode(request, self.registry.find)
-            stream = Stream(exchange, adapter, reading, column=found.endpoint.column, cancels=found.endpoint.cancels)
-            del request, reading
-            if found.endpoint.interrupts:
-                await self._interrupt(call.workflow, call.session)
-            workflow = self.registry.workflow(call.workflow)
-            answering = stream.answer(self.engine, workflow, call, self._pulse)
-            # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
-            exchange.headers = NO_HEAD
-            del call
-            await answering
-        except PalaverError as error:
-            reading = stream.reading if stream is not None else None
-            answer = adapter.failure(error, reading, status=status_of(error, found.endpoint.column))
-            await exchange.answer(_with_retry(answer, error))
-
     async def _question(self, exchange: Exchange, found: Match) -> None:
         ask = found.endpoint.ask
         assert ask is not None
-        await exchange.answer(ask(await self._read(exchange, found), self._served))
+        await exchange.answer(ask(await self.calling.read(exchange, found), self._served))
+
+    async def _stored(self, exchange: Exchange, found: Match) -> None:
+        asks = found.endpoint.asks
+        assert asks is not None
+        if found.workflow is not None:
+            self.registry.find(found.workflow)
+        answer = await asks(self.stored, exchange, await self.calling.read(exchange, found))
+        if answer is not None:
+            await exchange.answer(answer)
+
+    async def _resume(self, exchange: Exchange, found: Match) -> None:
+        """The stream of a chat's run that is still going, from its start; 204 is how the AI SDK is told of none."""
+        project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
+        row = await self.calling.going(project, workflow, found.parameters["id"])
+        if row is None:
+            await exchange.answer(Answer(status=204))
+            return
+        whole = await self.records.whole(project, row)
+        reading = ui_client.restored(whole.reading if whole.row.protocol == "ui_stream" else None)
+        if whole.row.thread is not None:
+            reading = in_thread(reading, row)
+        head = ui_stream.head(started(whole.row), reading)
+        assert head is not None
+        following = self.records.follow(project, row)
+        stall = self.settings.stream_stall
+        await replay(exchange, head, ui_stream.frames(reading), following, stall=stall)
 
     async def _stop(self, exchange: Exchange, found: Match) -> None:
         """End the runs of a chat; it is not an error when there are none."""
         workflow = self.registry.find(found.workflow).name
-        await self._interrupt(workflow, found.parameters["id"])
+        await self.calling.interrupt(exchange.caller.project, workflow, found.parameters["id"])
         await exchange.answer(Answer(status=204))
-
-    async def _interrupt(self, workflow: str, session: str | None) -> None:
-        """End what is still going of a session, and wait until that is recorded; a slow reader is not waited for."""
-        going = self.engine.of_session(workflow, session) if session else []
-        for run in going:
-            run.cancel()
-        for run in going:
-            await run.recorded()
 
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
-
-    async def _read(self, exchange: Exchange, found: Match) -> Request:
-        guards.check_json(exchange)
-        return Request(
-            method=exchange.method,
-            route=found.name,
-            workflow=found.workflow,
-            parameters=found.parameters,
-            query=exchange.query if exchange.scope["query_string"] else {},
-            headers=exchange.headers,
-            body=await exchange.body(self.settings),
-            bounds=self._bounds,
-        )
 
     async def _own(self, name: str, host: str) -> Answer:
         match name:
@@ -205,8 +263,8 @@ class Server:
         else:
             answer = _problem(status, {"code": error.code, "message": error.message})
         if isinstance(error, MethodNotAllowed):
-            answer = _and_headers(answer, ("allow", ", ".join(error.allowed)))
-        return _with_retry(answer, error)
+            answer = and_headers(answer, ("allow", ", ".join(error.allowed)))
+        return with_retry(answer, error)
 
     def _note(self, exchange: Exchange, route: str) -> None:
         seconds = time.perf_counter() - exchange.since
@@ -223,11 +281,30 @@ class Server:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._load()
+                await self.arrive()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.engine.drain(0)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def arrive(self) -> None:
+        """Say that we are at work, once; under a server that tells nobody when it starts, at the first request."""
+        if not self._arrived:
+            self._arrived = True
+            if not isinstance(self.database, Later) or self.settings.db:  # Else it is in memory, and nobody's but ours.
+                await self.presence.begin(only_server=self._only_server)
+                await self.database.listen(self._hearing.heard)
+                self.backlog.begin()
+
+    async def close(self) -> None:
+        """Write what is left to write, and let go of the database. Nothing may be running."""
+        await self.backlog.end()
+        await self.presence.end()
+        await self._hearing.end()
+        await self.callers.close()
+        await self.recorder.flushed()
+        await self.database.close()
 
     def _load(self) -> asyncio.Task[None]:
         """Load the REST API in a thread: importing its framework takes half a second that nobody should wait for."""
@@ -237,9 +314,20 @@ class Server:
 
     async def _load_api(self) -> None:
         def load() -> Any:
-            from palaver.server.api.app import make
+            from palaver.server.api.app import House, make
 
-            return make(self.registry, self.settings, VERSION)
+            house = House(
+                self.registry,
+                self.settings,
+                VERSION,
+                self.database,
+                self.callers,
+                self.rates,
+                self.records,
+                self.calling,
+                self.turning,
+            )
+            return make(house)
 
         self._api = await asyncio.to_thread(load)
 
@@ -277,22 +365,14 @@ def _problem(status: int, error: dict[str, Any]) -> Answer:
     return _json(status, {"error": error})
 
 
-def _and_headers(answer: Answer, *more: tuple[str, str]) -> Answer:
-    headers = (*answer.headers, *more)
-    return Answer(status=answer.status, headers=headers, body=answer.body, keep_alive=answer.keep_alive)
-
-
-def _with_retry(answer: Answer, error: PalaverError) -> Answer:
-    return _and_headers(answer, ("retry-after", "1")) if error.code in RETRY_AFTER else answer
-
-
 def _noted(exchange: Exchange) -> Send:
     """A `send` that notes the status and adds our own header, for the REST API's short answers."""
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", exchange.id.encode())]
+            headers = [pair for pair in message["headers"] if pair[0] != b"x-request-id"]
+            message["headers"] = [*headers, (b"x-request-id", exchange.id.encode())]
         await exchange.send(message)
 
     return send

@@ -14,6 +14,7 @@ from palaver.server.heads import Head
 from palaver.server.settings import Settings
 
 if TYPE_CHECKING:
+    from palaver.server.callers import Caller  # Who asks exchanges.
     from palaver.server.wire import Wire  # It needs uvicorn, which another server's application need not load.
 
 Scope = MutableMapping[str, Any]
@@ -33,7 +34,20 @@ class Gone(Exception):
 class Exchange:
     """One HTTP request, as ASGI gives it."""
 
-    __slots__ = ("_id", "headers", "method", "path", "receive", "run_id", "scope", "send", "since", "status", "wire")
+    __slots__ = (
+        "_id",
+        "caller",
+        "headers",
+        "method",
+        "path",
+        "receive",
+        "run_id",
+        "scope",
+        "send",
+        "since",
+        "status",
+        "wire",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -48,6 +62,7 @@ class Exchange:
         self.since = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
+        self.caller: Caller  # Set before anything is answered that belongs to somebody.
 
     @property
     def id(self) -> str:

@@ -2,13 +2,17 @@
 
 import asyncio
 
+from palaver.core.events import RunFailed
+from palaver.errors import Unauthorized
+from palaver.server.callers import Callers
 from palaver.server.stream import Stream
 
 
 class Pulse:
     """Beats while there are streams."""
 
-    def __init__(self, *, stall: float, interval: float = 1.0) -> None:
+    def __init__(self, *, stall: float, callers: Callers | None = None, interval: float = 1.0) -> None:
+        self._callers = callers
         self.streams: set[Stream] = set()
         self._stall = stall
         self._interval = interval
@@ -21,6 +25,7 @@ class Pulse:
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
     async def _beat(self) -> None:
+        beats = 0
         while self.streams:
             await asyncio.sleep(self._interval)
             for stream in list(self.streams):
@@ -28,3 +33,13 @@ class Pulse:
                     self.streams.discard(stream)
                 else:
                     stream.tick(self._stall / self._interval)
+            beats += 1
+            if self._callers is not None and beats % 2 == 0:
+                await self._turn_away(self._callers)
+
+    async def _turn_away(self, callers: Callers) -> None:
+        """End the streams of those whose credential is no longer good."""
+        gone = await callers.gone({stream.caller for stream in self.streams if stream.caller.key is not None})
+        for stream in list(self.streams) if gone else ():
+            if stream.caller in gone:
+                stream.run.cancel(RunFailed(code=Unauthorized.code, message="The key that asked is no longer good."))

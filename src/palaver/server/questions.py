@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from palaver.core import jsons
 from palaver.core.descriptions import Description
-from palaver.errors import NotImplementedYet
 from palaver.protocols import inspect as inspection
 from palaver.protocols import models as listing
 from palaver.protocols.base import Answer, Find, Request
@@ -50,16 +49,3 @@ def agent_info(request: Request, served: Served) -> Answer:
     served_as = served.default() if request.workflow is None else served.find(request.workflow).name
     document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
     return Answer(status=200, headers=_JSON, body=jsons.encode(document))
-
-
-def stored(request: Request, served: Served) -> Answer:
-    """Responses and conversations that were kept: none are yet."""
-    if request.workflow is not None:
-        served.find(request.workflow)
-    raise NotImplementedYet("Responses are not stored yet: send the whole history as input.")
-
-
-def resume(request: Request, served: Served) -> Answer:
-    """The stream of a chat that is still running: none can be joined yet, and 204 is how the AI SDK is told so."""
-    served.find(request.workflow)
-    return Answer(status=204)

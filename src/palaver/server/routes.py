@@ -1,7 +1,7 @@
 """Which path means what. Adding a protocol is one line in the table of what every workflow answers."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Literal, NamedTuple, Protocol, cast
 
@@ -10,11 +10,14 @@ from palaver.errors import MethodNotAllowed, NotFound, PalaverError
 from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, ui_stream
 from palaver.protocols.base import Adapter, Answer, Request
 from palaver.server import questions
+from palaver.server.exchange import Exchange
 from palaver.server.questions import Served
 from palaver.server.status import Column
+from palaver.server.stored import Stored
 
-Kind = Literal["call", "question", "stop", "own", "api", "page"]
+Kind = Literal["call", "question", "stored", "resume", "stop", "own", "api", "page"]
 Ask = Callable[[Request, Served], Answer]
+Asks = Callable[[Stored, Exchange, Request], Awaitable[Answer | None]]
 _READ = ("GET", "HEAD")
 
 
@@ -36,6 +39,8 @@ class Endpoint(NamedTuple):
     """For a call: the protocol it is made in."""
     ask: Ask | None = None
     """For a question: who answers it."""
+    asks: Asks | None = None
+    """For what was stored: who answers it."""
     cancels: bool = True
     """For a call: does a client that leaves end the run, where the author says nothing?"""
     interrupts: bool = False
@@ -43,6 +48,8 @@ class Endpoint(NamedTuple):
     picks: bool = False
     """For a call: may its body name the workflow?"""
     column: Column = "a"
+    protocol: str = ""
+    """For a call: the name of the protocol."""
 
 
 class Match(NamedTuple):
@@ -60,7 +67,18 @@ def call(
     """A protocol's place in the table."""
     adapter = cast("Adapter", protocol)
     fails = cast("Fails", adapter.failure)
-    return Endpoint("call", ("POST",), fails, adapter, None, cancels, interrupts, picks, column)
+    name = protocol.__name__.rpartition(".")[2]
+    return Endpoint(
+        "call",
+        ("POST",),
+        fails,
+        adapter,
+        cancels=cancels,
+        interrupts=interrupts,
+        picks=picks,
+        column=column,
+        protocol=name,
+    )
 
 
 def _question(
@@ -88,16 +106,24 @@ OF_WORKFLOWS: dict[str, Endpoint] = {
 }
 """Below `/{w}`, and at the root for the default workflow."""
 
-_ANY = ("GET", "HEAD", "POST", "DELETE")
-_STORED = _question(questions.stored, _openai, _ANY)
+
+def _stored(asks: Asks, *methods: str) -> Endpoint:
+    return Endpoint("stored", methods, _openai, asks=asks, column="b")
+
+
 _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
     (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
     for name, endpoint in {
         "v1/models/{model}": _question(questions.model, _openai),
-        "api/chat/{id}/stream": _question(questions.resume, ui_stream.failure),
+        "api/chat/{id}/stream": Endpoint("resume", _READ, cast("Fails", ui_stream.failure), column="b"),
         "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("Fails", ui_stream.failure), column="b"),
-        "(v1/)?responses/{id}(/(cancel|input_items))?": _STORED,
-        "(v1/)?conversations(/{id}(/items(/{item})?)?)?": _STORED,
+        "(v1/)?responses/{id}": _stored(Stored.response, "GET", "HEAD", "DELETE"),
+        "(v1/)?responses/{id}/cancel": _stored(Stored.cancel, "POST"),
+        "(v1/)?responses/{id}/input_items": _stored(Stored.input_items, "GET", "HEAD"),
+        "(v1/)?conversations": _stored(Stored.conversations, "POST"),
+        "(v1/)?conversations/{id}": _stored(Stored.conversation, "GET", "HEAD", "POST", "DELETE"),
+        "(v1/)?conversations/{id}/items": _stored(Stored.items, "GET", "HEAD", "POST"),
+        "(v1/)?conversations/{id}/items/{item}": _stored(Stored.item, "GET", "HEAD", "DELETE"),
     }.items()
 ]
 """The same, for paths that name something more."""

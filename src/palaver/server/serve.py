@@ -3,25 +3,46 @@
 import asyncio
 import gc
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import uvicorn
 
+from palaver.engine.engine import utc_now
 from palaver.errors import SettingsError
+from palaver.server import callers
 from palaver.server.app import Server
 from palaver.server.http import connections
 from palaver.server.settings import Settings
+from palaver.storage import keys
+from palaver.storage.database import MEMORY, Database, open_database, path_of
+from palaver.storage.locking import Lock
+from palaver.storage.places import lock_path
 
 _BACKLOG = 2048
 _COLLECT = (20_000, 20, 20)
 
 
-def check_reach(settings: Settings) -> None:
+@contextmanager
+def keeping(url: str) -> Generator[Database]:
+    """The database to serve from. A file of SQLite's is ours alone, so that we know whose runs were left behind."""
+    if url == MEMORY or url.startswith("postgres"):
+        yield open_database(url)
+        return
+    path = path_of(url)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = Lock(lock_path(path))
+    if not lock.acquire():
+        raise SettingsError(f"Another server serves from {path}: give this one a database of its own with --db.")
+    with lock:
+        yield open_database(url)
+
+
+def check_reach(settings: Settings, database: Database) -> None:
     """Refuse to be reachable by strangers while there is no way to tell who they are."""
     if not settings.is_loopback:
-        raise SettingsError("Keys do not exist yet; bind to 127.0.0.1.")
+        callers.check_reach(settings, has_key=asyncio.run(database.read(keys.any_good, utc_now())))
 
 
 def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
@@ -85,6 +106,7 @@ class _Uvicorn(uvicorn.Server):
         draining = asyncio.create_task(self._server.engine.drain(seconds))
         await super().shutdown(sockets)
         await draining if not self.force_exit else draining.cancel()
+        await self._server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         # uvicorn raises the signal again at the end, so that a clean stop would look like a crash; hence not super().

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from palaver.core import history, jsons
+from palaver.core.calls import Record
 from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
 
@@ -28,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The workflow that also answers at the root."""
     root_path: str = ""
     """A prefix that a proxy in front of us adds to every path."""
+    db: str = ""
+    """The database: a path, sqlite:///path or postgresql://host/name; empty: palaver.db in the user's data folder."""
     debug: bool = False
     """Tell callers what went wrong inside a workflow."""
     threads: int = 32
@@ -58,14 +61,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one call; beyond: 413."""
     max_file: int = history.BOUNDS.file
     """Bytes of one file, decoded; beyond: 413."""
+    files_max: int = 10 * 1024 * MIB
+    """Bytes of all files of a project; beyond: 507."""
     run_seconds: float = 600
     """How long a run may take, unless its author says otherwise."""
     run_events: int = 200_000
     """How many events a run may give."""
     run_bytes: int = 64 * MIB
     """How much a run may say."""
+    rate_per_minute: int = 600
+    """Requests a minute for each key, in each process; 0: any number; beyond: 429."""
+    max_runs: int = 32
+    """Runs at once for each key; 0: any number; beyond: 429."""
+    max_streams: int = 64
+    """Streams at once for each key; 0: any number; beyond: 429."""
     max_streams_total: int = 8_192
     """Calls answered at once; beyond: 503."""
+    background_runs: int = 16
+    """Runs in the background at once, in each process."""
+    max_queued: int = 8
+    """Turns that wait in one conversation; beyond: 429."""
+    orphan_seconds: float = 300
+    """How long a run that its reader left may go on with nobody reading."""
+    record: Record = "full"
+    """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
+    heartbeat_seconds: float = 5
+    """How often each process on one database says that it is alive; silent for five times as long, it is dead."""
     header_seconds: float = 10
     """How long the head of a request may take."""
     body_seconds: float = 30

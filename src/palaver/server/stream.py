@@ -5,10 +5,9 @@ workflow. The status line waits for the first frame, so that a run which fails b
 """
 
 import asyncio
-from collections.abc import Awaitable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from palaver.core.calls import Call
 from palaver.core.events import Event, RunFailed
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
@@ -18,6 +17,8 @@ from palaver.server.status import Column, status_of_end
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
+    from palaver.server.callers import Caller
+    from palaver.server.joining import Joined
     from palaver.server.pulse import Pulse  # It knows streams.
 
 PATIENCE = 10
@@ -48,30 +49,42 @@ class Stream:
 
     __slots__ = (
         "_adapter",
-        "_cancels",
         "_column",
         "_exchange",
         "_frames",
         "_head",
         "_keep_alive",
+        "_leave",
         "_left",
         "_open",
+        "_producer",
         "_quiet",
         "_seen",
         "_send",
         "_sent",
         "_wire",
+        "cancels",
         "reading",
         "run",
     )
 
-    def __init__(self, exchange: Exchange, adapter: Adapter, reading: Any, *, column: Column, cancels: bool) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        adapter: Adapter,
+        reading: Any,
+        *,
+        column: Column,
+        cancels: bool,
+        leave: Callable[[Run], None],
+    ) -> None:
         self.run: Run  # Set by _opened(), before anything can happen.
         self._exchange = exchange
         self._adapter = adapter
         self.reading = reading
         self._column: Column = column
-        self._cancels = cancels  # Does the run end when the client leaves, where the author says nothing?
+        self.cancels = cancels  # Does the run end when the client leaves, where the author says nothing?
+        self._leave = leave  # Who is told of a run that goes on without its client.
         self._frames: Frames = _no_frames  # Until it is known that this is a stream.
         self._head: Answer | None = None
         self._keep_alive = b""
@@ -81,11 +94,22 @@ class Stream:
         self._left = False  # The client is gone, or so slow that we left it.
         self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
 
-    async def answer(self, engine: Engine, workflow: Workflow, call: Call, pulse: "Pulse") -> None:
-        """Start the run and answer it to its end, or until the client leaves; then the run ends too, or goes on."""
-        run, producer = engine.open(workflow, call, attend=self.attend)
-        del call
+    @property
+    def caller(self) -> "Caller":
+        """Who asked."""
+        return self._exchange.caller
+
+    def open(self, engine: Engine, workflow: Workflow, asked: "Joined") -> None:
+        """Open the run: it is known and has a name, and begins when it is told."""
+        run, self._producer = engine.open(
+            workflow, asked.call, attend=self.attend, origin=asked.origin, run_id=asked.run_id
+        )
         self.run = run
+
+    async def tell(self, pulse: "Pulse") -> None:
+        """Let the run begin and answer it to its end, or until the client leaves; then the run ends too, or goes on."""
+        run, producer = self.run, self._producer
+        del self._producer
         self._exchange.run_id = run.id
         self._head = self._adapter.head(run.started, self.reading)
         if self._wire is not None:
@@ -111,9 +135,13 @@ class Stream:
         """The client has left."""
         self._left, self._open = True, False
         run = self.run
-        cancels = self._cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
-        if cancels and not run.finished:
+        cancels = self.cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
+        if run.finished:
+            return
+        if cancels:
             run.cancel()
+        else:
+            self._leave(run)
 
     def attend(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send what happened. The hot path: once the stream is open, it goes to the socket and nothing is awaited."""

@@ -1,0 +1,48 @@
+"""What recording costs: the same streams, kept in a SQLite file and not, and beside MLflow's server as it traces."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks import peers, servers
+from benchmarks.figures import Figure, at_least, at_most, half_range
+from benchmarks.parts.invocations import OURS, THEIRS
+from benchmarks.rounds import CALM, CLIENTS, calm_rounds, others
+from benchmarks.stand import Stand
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    python = peers.installed()
+    with (
+        servers.palaver(stand, record="off") as off,
+        servers.palaver(stand, record="full") as on,
+        peers.mlflow(stand, python, traces=True) as mlflow,
+    ):
+        rounds = calm_rounds(stand, {off: OURS, on: OURS, mlflow: THEIRS})
+    disturbed = max(map(others, rounds))
+    calm = "" if disturbed < CALM else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    sides = list(zip(*rounds, strict=True))
+    paced = [[each.streams.events_per_second for each in side] for side in sides]
+    whole = [[each.echoes.requests_per_second for each in side] for side in sides]
+    costs = [median(each.microseconds for each in side) for side in sides]
+    yield Figure(
+        name="recording, share of paced throughput",
+        value=1 - median(paced[1]) / median(paced[0]),
+        spread=half_range([1 - one / other for one, other in zip(paced[1], paced[0], strict=True)]),
+        unit="",
+        goal=at_most(0.15),
+        how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} of {median(paced[0]):,.0f} "
+        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of processor time per event{calm}",
+    )
+    yield Figure(
+        name="recording, events / MLflow with its tracing",
+        value=median(paced[1]) / median(paced[2]),
+        spread=half_range([one / other for one, other in zip(paced[1], paced[2], strict=True)]),
+        goal=at_least(6, must=5),
+        how=f"{median(paced[1]):,.0f} of {median(paced[2]):,.0f} events/s, same rounds",
+    )
+    yield Figure(
+        name="recording, whole answers / not recorded",
+        value=median(whole[1]) / median(whole[0]),
+        spread=half_range([one / other for one, other in zip(whole[1], whole[0], strict=True)]),
+        how=f"{median(whole[1]):,.0f} of {median(whole[0]):,.0f} requests/s; MLflow {median(whole[2]):,.0f}",
+    )

@@ -1,0 +1,108 @@
+"""A run, read by somebody who did not start it: from its log, then as it goes on. Nobody waits for such a reader.
+
+It goes at its own pace, and may leave and come back: the run does not notice.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from palaver.core.events import Event
+from palaver.protocols.base import Answer, Frames
+from palaver.server.exchange import Exchange
+from palaver.server.stream import QUIET, unbroken
+
+_MOST = 256 * 1024
+"""Bytes that are sent in one piece."""
+
+
+async def replay(
+    exchange: Exchange,
+    head: Answer,
+    frames: Frames,
+    batches: AsyncGenerator[Sequence[Event]],
+    *,
+    stall: float,
+    opening: bytes = b"",
+) -> None:
+    """Send the frames of what comes, until the last, or until the reader leaves or takes nothing any more."""
+    telling = asyncio.get_running_loop().create_task(_tell(exchange, head, opening, frames, batches, stall))
+    leaving = asyncio.get_running_loop().create_task(_left(exchange))
+    try:
+        await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (telling, leaving):
+            task.cancel()
+        done, _ = await asyncio.wait([telling, leaving])
+    if telling in done and not telling.cancelled():
+        telling.result()  # Its error is ours.
+
+
+async def _left(exchange: Exchange) -> None:
+    """Wait until the reader leaves; of a body that nobody has asked for comes an end first."""
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _tell(
+    exchange: Exchange,
+    head: Answer,
+    opening: bytes,
+    frames: Frames,
+    batches: AsyncGenerator[Sequence[Event]],
+    stall: float,
+) -> None:
+    await exchange.open(head.status, head.headers)
+    await _put(exchange, opening, stall)
+    async with aclosing(batches) as following:
+        while batch := await _next(following, exchange, head.keep_alive, stall):
+            for body in _pieces(batch, frames):
+                await _put(exchange, body, stall)
+    await _put(exchange, b"", stall, more=False)
+
+
+async def _next(
+    batches: AsyncGenerator[Sequence[Event]], exchange: Exchange, keep_alive: bytes, stall: float
+) -> Sequence[Event]:
+    """What comes next, or nothing at the end; while it is awaited, the reader is told that we are alive."""
+    reading = asyncio.get_running_loop().create_task(_one(batches))
+    try:
+        while True:
+            await asyncio.wait([reading], timeout=QUIET)
+            if reading.done():
+                return reading.result()
+            await _put(exchange, keep_alive, stall)
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])  # Else the generator could not be closed.
+
+
+async def _one(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
+    return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
+
+
+def _pieces(batch: Sequence[Event], frames: Frames) -> list[bytes]:
+    pieces: list[bytes] = []
+    waiting: list[bytes] = []
+    size = 0
+    for event in batch:
+        waiting.append(frames(event))
+        size += len(waiting[-1])
+        if size > _MOST:
+            pieces.append(unbroken(b"".join(waiting)))
+            waiting, size = [], 0
+    return [*pieces, unbroken(b"".join(waiting))]
+
+
+async def _put(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:
+    if not body and more:
+        return
+    message: dict[str, Any] = {"type": "http.response.body", "body": body, "more_body": more}
+    try:
+        async with asyncio.timeout(stall):
+            await exchange.send(message)
+    except TimeoutError:
+        if exchange.wire is not None:
+            exchange.wire.abort()
+        raise

@@ -1,0 +1,197 @@
+"""Stored responses and conversations: read, resumed, cancelled, deleted, and listed item by item.
+
+They belong to the caller's project, and below `/{w}` to that workflow: whatever else exists is not there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.core.events import Event, RunStarted
+from palaver.core.history import believed
+from palaver.core.messages import Message
+from palaver.engine.chance import new_id
+from palaver.engine.records import Records
+from palaver.errors import ConversationNotFound, NotCancellable, ResponseNotFound, RunNotFound, StillRunning
+from palaver.protocols import conversations, item_pages, response_history, response_store, responses
+from palaver.protocols.base import Answer, Request
+from palaver.protocols.item_pages import Placed
+from palaver.protocols.response_request import Reading
+from palaver.server.exchange import Exchange
+from palaver.server.replay import replay
+from palaver.server.settings import Settings
+from palaver.storage import histories, runs, threads
+from palaver.storage.database import Database
+from palaver.storage.nodes import Node
+from palaver.storage.runs import Whole
+from palaver.storage.threads import Changes, NewThread, Thread
+
+
+class Stored:
+    """Answers questions about what was stored. Each gives an answer, or None where it has answered by itself."""
+
+    def __init__(
+        self, settings: Settings, database: Database, records: Records, *, now: Callable[[], datetime]
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._records = records
+        self._now = now
+
+    # Responses
+
+    async def response(self, exchange: Exchange, request: Request) -> Answer | None:
+        """GET and DELETE of a response."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        asked = response_store.decode(request) if request.method != "DELETE" else None
+        found = await self._found(project, name, request.workflow)
+        if asked is None:
+            return await self._delete(project, found)
+        if not asked.stream:
+            return _shown(found, await self._records.log(project, found.row.id))
+        reading, started = _reading(found), _started(found)
+        following = self._records.follow(project, found.row.id)
+        frames = response_store.resumed(reading, asked.after)
+        await replay(exchange, responses.streamed(started), frames, following, stall=self._settings.stream_stall)
+        return None
+
+    async def cancel(self, exchange: Exchange, request: Request) -> Answer:
+        """POST of a response's cancel: at once, and the same again when repeated."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        found = await self._found(project, name, request.workflow)
+        if found.row.is_alive:
+            await self._records.cancel(project, found.row.id)
+            found = await self._found(project, name, request.workflow)
+        if found.row.status != "cancelled":
+            raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
+        return _shown(found, await self._records.log(project, found.row.id))
+
+    async def input_items(self, exchange: Exchange, request: Request) -> Answer:
+        """GET of what a response saw."""
+        asked = item_pages.decode(request)
+        project, name = exchange.caller.project, request.parameters["id"]
+        found = await self._found(project, name, request.workflow)
+        seen = await self._database.read(histories.seen, project, found)
+        if seen is None:
+            raise ResponseNotFound(name)  # What it went on from is gone.
+        return item_pages.page(item_pages.placed(seen, name), asked)
+
+    async def _found(self, project: str, name: str, workflow: str | None) -> Whole:
+        try:
+            found = await self._records.whole(project, response_store.run_id(name))
+        except RunNotFound:
+            raise ResponseNotFound(name) from None
+        if not found.row.stored or workflow not in (None, found.row.workflow):
+            raise ResponseNotFound(name)
+        return found
+
+    async def _delete(self, project: str, found: Whole) -> Answer:
+        if found.row.is_alive:
+            raise StillRunning("The response has not ended: cancel it first.")
+        await self._database.write(runs.erase, project, [found.row.id])
+        return response_store.deleted(found.row.id)
+
+    # Conversations
+
+    async def conversations(self, exchange: Exchange, request: Request) -> Answer:
+        """POST of a new conversation."""
+        given = conversations.decode_new(request)
+        messages, _ = believed(given.messages, system="keep", bounds=self._settings.history_bounds)
+        thread = NewThread(
+            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
+        )
+        made = await self._database.write(threads.create, exchange.caller.project, thread, messages)
+        return _conversation(made)
+
+    async def conversation(self, exchange: Exchange, request: Request) -> Answer:
+        """GET, POST and DELETE of a conversation."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        metadata = conversations.decode_metadata(request) if request.method == "POST" else None
+        found = await self._thread(project, request)
+        if metadata is not None:
+            found = await self._database.write(threads.change, project, name, Changes(metadata=metadata))
+        if request.method == "DELETE":
+            await self._database.write(threads.delete, project, name)
+            return conversations.deleted(name)
+        return _conversation(found)
+
+    async def items(self, exchange: Exchange, request: Request) -> Answer:
+        """GET and POST of a conversation's items."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        given = conversations.decode_items(request) if request.method == "POST" else None
+        asked = item_pages.decode(request) if given is None else None
+        await self._thread(project, request)
+        if given is None:
+            branch = await self._database.read(threads.branch, project, name)
+            assert asked is not None
+            return item_pages.page(_placed(branch, name), asked)
+        made, branch = await self._database.write(_add, project, name, given.messages, self._now())
+        new = {node.id for node in made}
+        return item_pages.everything([item for item in _placed(branch, name) if branch[item.message].id in new])
+
+    async def item(self, exchange: Exchange, request: Request) -> Answer:
+        """GET and DELETE of one item."""
+        project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
+        await self._thread(project, request)
+        branch = await self._database.read(threads.branch, project, name)
+        item = item_pages.found(_placed(branch, name), wanted)
+        if request.method != "DELETE":
+            return item_pages.one(item)
+        node = branch[item.message]
+        await self._database.write(_remove, project, name, node, item_pages.without(node.message, item), self._now())
+        return _conversation(await self._thread(project, request))
+
+    async def _thread(self, project: str, request: Request) -> Thread:
+        name = request.parameters["id"]
+        found = await self._database.read(threads.get, project, name)
+        if found is None or (request.workflow is not None and found.workflow not in (None, request.workflow)):
+            raise ConversationNotFound(name)
+        return found
+
+
+def _shown(found: Whole, log: Sequence[Event]) -> Answer:
+    running = "queued" if found.row.status == "queued" else "in_progress"
+    return response_store.shown(log, _reading(found), started=_started(found), status_if_running=running)
+
+
+def _reading(found: Whole) -> Reading:
+    return msgspec.convert(found.reading, Reading)
+
+
+def _started(found: Whole) -> RunStarted:
+    row = found.row
+    return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
+
+
+def _conversation(thread: Thread) -> Answer:
+    return conversations.shown(thread.id, thread.created_at, _texts(thread.metadata))
+
+
+def _texts(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: value for name, value in metadata.items() if isinstance(value, str)}
+
+
+def _placed(branch: Sequence[Node], thread: str) -> list[Placed]:
+    return item_pages.placed([node.message for node in branch], thread)
+
+
+def _add(
+    db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
+) -> tuple[list[Node], list[Node]]:
+    """Append what is new to a conversation: the new nodes, and the whole branch with them."""
+    stored = tuple(node.message for node in threads.branch(db, project, thread))
+    fresh = tuple(response_history.new(stored, messages).values())
+    believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing.
+    made = threads.append(db, project, thread, "head", fresh, origin="client", at=at)
+    return made, threads.branch(db, project, thread)
+
+
+def _remove(db: Connection, project: str, thread: str, node: Node, left: Message | None, at: datetime) -> None:
+    """Take an item out: its message goes, and what it said besides stands in its place."""
+    if left is None:
+        threads.remove(db, project, thread, node.id, below="keep", at=at)
+    else:
+        histories.rewrite(db, project, thread, node, left)

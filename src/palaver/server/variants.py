@@ -1,0 +1,54 @@
+"""Which variant a call runs with: its parameters, fixed to a version when the run starts.
+
+Here, beside the dispatcher, because every protocol's route asks for it; the routes that manage variants are in api/.
+"""
+
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from palaver.core.ids import sortable
+from palaver.core.variants import DEFAULT, read_reference
+from palaver.errors import InvalidParameter, NameTaken, StaleBase
+from palaver.frameworks.remote import RemoteWorkflow
+from palaver.storage import variants
+from palaver.storage.database import Database
+from palaver.storage.variants import Resolved
+from palaver.workflows.fitting import misfits
+from palaver.workflows.workflow import Workflow
+
+
+async def resolve(database: Database, project: str, workflow: Workflow, reference: str) -> Resolved:
+    """What `short` or `short:3` means for a workflow now; InvalidParameter if nothing, or nothing that it can take."""
+    name = workflow.description.name
+    if read_reference(reference).name == DEFAULT:
+        await keep_default(database, project, workflow)
+    found = await database.read(variants.resolve, project, name, reference)
+    faults = misfits(workflow, found.parameters)
+    if faults:
+        listed = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
+        raise InvalidParameter(
+            f"The variant {found.reference!r} no longer fits {name!r}: {faults[0].message}", details={"faults": listed}
+        )
+    return found
+
+
+def laid_over(resolved: Resolved, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a call runs with: the variant's, and over them its own, key by key."""
+    return {**resolved.parameters, **parameters}
+
+
+async def keep_default(database: Database, project: str, workflow: Workflow) -> None:
+    """See to it that the newest version of `default` is what the code, or the remote service, says now."""
+    if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
+        return  # It says nothing now: what it said last stays.
+    name, parameters = workflow.description.name, workflow.description.parameters
+    if await database.read(variants.is_default_kept, project, name, parameters):
+        return
+    now = datetime.now(UTC)
+    made = f"var_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    with suppress(NameTaken, StaleBase):  # Another process was quicker.
+        await database.write(variants.keep_default, project, name, parameters, id=made, at=now)

@@ -1,0 +1,271 @@
+"""/api/boards: saving, replacing, copying and deleting boards over HTTP."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar
+
+from palaver.core.boards import Cell
+from palaver.server.api import boards
+from palaver.server.settings import Settings
+from palaver.storage import boards as kept
+from palaver.storage.database import MEMORY, Database, open_database
+from tests.server.rest import Somebody, application, asking
+
+BOARD: dict[str, Any] = {
+    "name": "prompt v3",
+    "mode": "chat",
+    "columns": [
+        {"id": "c1", "workflow": "tutor", "variant": "short:3", "parameters": {"temperature": 1}},
+        {"id": "c2", "workflow": "tutor", "variant": "default", "parameters": {}},
+    ],
+    "rows": [
+        {"id": "r1", "name": "", "inputs": {"subject": "physics"}},
+        {"id": "r2", "name": "two", "inputs": {}},
+    ],
+    "testset": {"id": "ts_1", "revision": 4},
+    "layout": {"composer": "all", "widths": {"c1": 420}},
+}
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def app(database: Database) -> Litestar:
+    return application(boards.routes(database, Settings()))
+
+
+@pytest.fixture
+async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app) as client:
+        yield client
+
+
+async def saved(http: httpx.AsyncClient, **changes: Any) -> tuple[str, httpx.Response]:
+    answer = await http.post("/api/boards", json=BOARD | changes)
+    assert answer.status_code == 201, answer.text
+    return answer.headers["location"], answer
+
+
+async def fill(database: Database, place: str, *cells: Cell) -> None:
+    await database.write(kept.fill, "default", place.removeprefix("/api/boards/"), cells)
+
+
+def problem(answer: httpx.Response) -> tuple[int, Any]:
+    return answer.status_code, answer.json()["error"]
+
+
+async def test_a_board_is_kept_as_it_was_sent(http: httpx.AsyncClient) -> None:
+    place, answer = await saved(http)
+    shown = (await http.get(place)).json()
+    listed = (await http.get("/api/boards")).json()
+
+    times = {"created_at": shown["created_at"], "updated_at": shown["created_at"]}
+    assert shown == answer.json() == BOARD | times | {"id": place.removeprefix("/api/boards/"), "cells": []}
+    assert listed == {
+        "data": [{"id": shown["id"], "name": "prompt v3", "mode": "chat", **times}],
+        "next": None,
+    }
+
+
+async def test_a_board_may_be_empty(http: httpx.AsyncClient) -> None:
+    shown = (await http.post("/api/boards", json={})).json()
+
+    assert {key: shown[key] for key in ("name", "mode", "columns", "rows", "cells", "testset", "layout")} == {
+        "name": "",
+        "mode": "chat",
+        "columns": [],
+        "rows": [],
+        "cells": [],
+        "testset": None,
+        "layout": {},
+    }
+
+
+async def test_the_board_that_was_saved_last_is_the_first(http: httpx.AsyncClient) -> None:
+    places = [(await saved(http, name=name))[0] for name in ("one", "two", "three")]
+    await http.put(places[0], json=BOARD | {"name": "one again"})
+
+    first = (await http.get("/api/boards?limit=2")).json()
+    second = (await http.get(f"/api/boards?limit=2&after={first['next']}")).json()
+
+    assert [row["name"] for row in (*first["data"], *second["data"])] == ["one again", "three", "two"]
+
+
+async def test_cells_are_the_server_s(http: httpx.AsyncClient, database: Database) -> None:
+    mine = [{"row": "r1", "column": "c1", "thread": "conv_mine", "run": None}]
+    place, made = await saved(http, cells=mine)
+    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1"))
+    filled = [
+        {"row": "r1", "column": "c1", "thread": "conv_1", "run": None},
+        {"row": "r2", "column": "c2", "thread": None, "run": "run_1"},
+    ]
+    without = await http.put(place, json=BOARD)
+    with_mine = await http.put(place, json=BOARD | {"cells": [*mine, {"row": "r2", "column": "c2"}]})
+    fewer = await http.put(place, json=BOARD | {"cells": mine})
+    again = await http.put(place, json=BOARD | {"cells": filled})
+
+    assert made.json()["cells"] == []
+    assert [answer.json()["cells"] for answer in (without, with_mine, fewer, again)] == [
+        filled,
+        filled,
+        filled[:1],
+        filled[:1],
+    ]
+
+
+async def test_a_cell_goes_with_its_row_or_column_and_stays_in_both_modes(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    place, _ = await saved(http)
+    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
+    await fill(database, place, Cell(row="r1", column="c1", run="run_1"), Cell(row="r2", column="c2", thread="conv_2"))
+    single = await http.put(place, json=BOARD | {"mode": "single"})
+    fewer = await http.put(place, json=BOARD | {"rows": BOARD["rows"][:1]})
+    back = await http.put(place, json=BOARD)
+
+    both = {"row": "r1", "column": "c1", "thread": "conv_1", "run": "run_1"}
+    assert single.json()["cells"] == [both, {"row": "r2", "column": "c2", "thread": "conv_2", "run": None}]
+    assert fewer.json()["cells"] == back.json()["cells"] == [both]
+
+
+async def test_a_board_that_another_tab_saved_is_not_overwritten(http: httpx.AsyncClient) -> None:
+    place, made = await saved(http)
+    newer = await http.put(place, json=BOARD | {"name": "newer"}, headers={"if-match": made.headers["etag"]})
+    stale = [
+        await http.put(place, json=BOARD, headers={"if-match": made.headers["etag"]}),
+        await http.delete(place, headers={"if-match": made.headers["etag"]}),
+    ]
+    error = {
+        "code": "stale_base",
+        "message": "It has changed since you read it.",
+        "details": {"etag": newer.headers["etag"]},
+    }
+
+    assert newer.status_code == 200
+    assert [problem(answer) for answer in stale] == [(412, error)] * 2
+    assert (await http.get(place)).json()["name"] == "newer"
+    assert (await http.put(place, json=BOARD)).status_code == 200  # Without it, the last writer wins.
+
+
+async def test_cells_that_are_filled_meanwhile_are_seen_and_in_nobody_s_way(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    place, made = await saved(http)
+    tag = made.headers["etag"]
+    same = await http.get(place, headers={"if-none-match": tag})
+    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
+    seen = await http.get(place, headers={"if-none-match": tag})
+    put = await http.put(place, json=BOARD | {"name": "mine"}, headers={"if-match": tag})
+
+    assert (same.status_code, seen.status_code, put.status_code) == (304, 200, 200)
+    assert len(put.json()["cells"]) == 1
+
+
+async def test_a_deleted_board_is_gone(http: httpx.AsyncClient) -> None:
+    place, _ = await saved(http)
+    gone = await http.delete(place)
+
+    assert gone.status_code == 204
+    assert problem(await http.get(place)) == (
+        404,
+        {"code": "not_found", "message": f"There is no board {place[12:]!r}."},
+    )
+    assert (await http.delete(place)).status_code == 404
+
+
+async def test_a_copy_has_its_columns_and_rows_and_empty_cells(http: httpx.AsyncClient, database: Database) -> None:
+    place, made = await saved(http)
+    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
+    copy = await http.post(f"{place}/duplicate")
+    named = await http.post(f"{place}/duplicate", json={"name": "other"})
+
+    assert (copy.status_code, copy.headers["location"]) == (201, f"/api/boards/{copy.json()['id']}")
+    own = {"id", "created_at", "updated_at", "name"}
+    assert {key: value for key, value in copy.json().items() if key not in own} == {
+        key: value for key, value in made.json().items() if key not in own
+    }
+    assert (copy.json()["name"], named.json()["name"]) == ("prompt v3 (copy)", "other")
+
+
+COLUMN, ROW = BOARD["columns"][0], BOARD["rows"][0]
+
+
+def many(one: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    return [one | {"id": f"x{number}"} for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code", "path"),
+    [
+        ({"columns": many(COLUMN, 9)}, 413, "too_large", "/columns"),
+        ({"rows": many(ROW, 51)}, 413, "too_large", "/rows"),
+        ({"mode": "single", "rows": many(ROW, 1_001)}, 413, "too_large", "/rows"),
+        ({"layout": {"x": "x" * 16_384}}, 413, "too_large", "/layout"),
+        ({"rows": many({"inputs": {"x": "x" * 1_000_000}}, 9)}, 413, "too_large", None),
+        ({"columns": [COLUMN, COLUMN]}, 422, "invalid_value", "/columns/1/id"),
+        ({"rows": [ROW, ROW]}, 422, "invalid_value", "/rows/1/id"),
+        ({"rows": [{"id": "a.b"}]}, 422, "invalid_value", "/rows/0/id"),
+        ({"columns": [COLUMN | {"variant": "a b"}]}, 422, "invalid_parameter", "/columns/0/variant"),
+        ({"columns": [{"id": "c1"}]}, 400, "invalid_body", "/columns/0/workflow"),
+        ({"columns": [COLUMN | {"parameters": []}]}, 400, "invalid_type", "/columns/0/parameters"),
+        ({"mode": "both"}, 422, "invalid_value", "/mode"),
+        ({"name": "x" * 201}, 422, "invalid_value", "/name"),
+        ({"name": "\0"}, 422, "invalid_value", "/name"),
+        ({"cells": [{"row": 1, "column": "c1"}]}, 400, "invalid_type", "/cells/0/row"),
+    ],
+)
+async def test_a_board_has_limits(
+    http: httpx.AsyncClient, changes: Any, status: int, code: str, path: str | None
+) -> None:
+    place, _ = await saved(http)
+    for answer in (await http.post("/api/boards", json=BOARD | changes), await http.put(place, json=BOARD | changes)):
+        found, error = problem(answer)
+        assert (found, error["code"], error.get("path")) == (status, code, path)
+
+
+async def test_as_many_cells_as_a_board_can_have(http: httpx.AsyncClient, database: Database) -> None:
+    rows, columns = many(ROW, 1_000), many(COLUMN, 8)
+    place, _ = await saved(http, mode="single", rows=rows, columns=columns)
+    await fill(database, place, *(Cell(row=r["id"], column=c["id"], run="run_1") for r in rows for c in columns))
+    body = BOARD | {"mode": "single", "columns": columns}
+    whole = await http.put(place, json=body | {"rows": rows})
+    half = await http.put(place, json=body | {"rows": rows[:500]})
+
+    assert (len(whole.json()["cells"]), len(half.json()["cells"])) == (8_000, 4_000)
+
+
+async def test_another_project_s_board_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:  # S2.5
+    place, _ = await saved(http)
+    unknown = "/api/boards/brd_00000000000000000000000000"
+    async with asking(app, Somebody("other")) as stranger:
+        for method, tail, body in [
+            ("GET", "", {}),
+            ("PUT", "", {"json": BOARD}),
+            ("DELETE", "", {}),
+            ("POST", "/duplicate", {"json": {}}),
+        ]:
+            theirs = await stranger.request(method, place + tail, **body)
+            nobodys = await stranger.request(method, unknown + tail, **body)
+            assert theirs.status_code == 404
+            assert theirs.text.replace(place[12:], "") == nobodys.text.replace(unknown[12:], "")
+        listed = await stranger.get("/api/boards")
+
+    assert listed.json() == {"data": [], "next": None}
+    assert (await http.get(place)).status_code == 200
+
+
+async def test_openapi_shows_what_a_board_is(app: Litestar) -> None:
+    document = app.openapi_schema.to_schema()
+    operation = document["paths"]["/api/boards/{board}"]["put"]
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+
+    assert body["properties"]["columns"]["items"]["required"] == ["id", "workflow"]
+    assert operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("BoardView")

@@ -1,0 +1,314 @@
+"""What all routes of the REST API have in common."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from litestar import Litestar, Response, get, post
+from litestar.params import FromPath
+from sqlalchemy import Connection, insert, select
+
+from palaver.errors import FaultyCall, InvalidParameter, Overloaded, RateLimited, UnknownParameter
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Filter,
+    Limit,
+    Page,
+    Search,
+    Time,
+    answer,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    told_time,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.exchange import Gone
+from palaver.server.settings import Settings
+from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.tables import projects
+from tests.server.rest import Somebody, application, asking
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+class Thing(msgspec.Struct):
+    name: str
+    at: Time = "2026-11-15T12:00:00.000000Z"
+
+
+class Inside(msgspec.Struct):
+    things: list[Thing]
+
+
+def raising() -> list[Exception]:
+    several = [InvalidParameter("One.", pointer="/parameters/a"), UnknownParameter("Two.", pointer="/parameters/b")]
+    return [Overloaded("Full."), RateLimited("Slow down.", retry_after=7), FaultyCall(several), Gone()]
+
+
+def things(database: Database, day: list[datetime], settings: Settings) -> list[Any]:
+    @get("/api/things")
+    async def listed(
+        limit: Limit = 50, after: After = None, search: Search = None, workflow: Filter = None
+    ) -> Page[Thing]:
+        return Page([Thing(f"{limit} {after} {search} {workflow}")])
+
+    @post("/api/things", operation_class=takes(Inside))
+    async def make(request: Asked) -> Response[Thing]:
+        raw, body = await read_body(request, settings, Inside)
+
+        def work(db: Connection) -> Answer:
+            for thing in body.things:
+                db.execute(insert(projects).values(name=thing.name, created_at=NOON))
+            return shown_as(body.things[0], status=201, location="/api/things/1")
+
+        return await once(request, database, raw, work, now=lambda: day[0])
+
+    @get("/api/things/{number:int}")
+    async def one(request: Asked, number: FromPath[int]) -> Response[Thing]:
+        return answer(request, Thing(str(number)))
+
+    @get("/api/fails/{number:int}")
+    async def fails(number: FromPath[int]) -> None:
+        raise raising()[number]
+
+    return [listed, make, one, fails]
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def day() -> list[datetime]:
+    return [NOON]
+
+
+@pytest.fixture
+def app(database: Database, day: list[datetime]) -> Litestar:
+    return application(things(database, day, Settings(max_body=300_000)))
+
+
+@pytest.fixture
+async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app) as client:
+        yield client
+
+
+def body(*names: str) -> dict[str, Any]:
+    return {"things": [{"name": name} for name in names]}
+
+
+async def names(database: Database) -> set[str]:
+    def ask(db: Connection) -> set[str]:
+        return set(db.scalars(select(projects.c.name))) - {"default"}
+
+    return await database.read(ask)
+
+
+# Times and ids
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (NOON, "2026-11-15T12:00:00.000000Z"),
+        (NOON + timedelta(microseconds=1), "2026-11-15T12:00:00.000001Z"),
+        (datetime(2026, 11, 15, 13, tzinfo=timezone(timedelta(hours=1))), "2026-11-15T12:00:00.000000Z"),
+    ],
+)
+def test_times_have_microseconds_and_are_utc(moment: datetime, text: str) -> None:
+    assert told_time(moment) == text
+
+
+def test_ids_have_a_prefix_and_26_characters() -> None:
+    assert re.fullmatch("var_[0-9a-hjkmnp-tv-z]{26}", new_id("var"))
+
+
+# Queries and errors
+
+
+async def test_a_query_is_read_and_what_is_unknown_ignored(http: httpx.AsyncClient) -> None:
+    given = await http.get("/api/things?limit=3&after=x&search=%25_%27&workflow=w&more=1")
+
+    assert (await http.get("/api/things")).json()["data"][0]["name"] == "50 None None None"
+    assert given.json()["data"][0]["name"] == "3 x %_' w"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("limit=0", "limit does not fit: Expected int >= 1."),
+        ("limit=201", "limit does not fit: Expected int <= 200."),
+        ("limit=x", "limit does not fit: Expected int, got str."),
+        (f"search={'x' * 201}", "search does not fit: Expected str of length <= 200."),
+        ("search=%00", r"search does not fit: Expected str matching regex '^[^\\x00]*$'."),
+        ("workflow=a%00", r"workflow does not fit: Expected str matching regex '^[^\\x00]*$'."),
+    ],
+)
+async def test_a_query_that_does_not_fit_is_pointed_at(http: httpx.AsyncClient, query: str, message: str) -> None:
+    refused = await http.get(f"/api/things?{query}")
+
+    path = f"?{query.partition('=')[0]}"
+    assert (refused.status_code, refused.json()) == (
+        400,
+        {"error": {"code": "invalid_value", "message": message, "path": path}},
+    )
+
+
+async def test_errors_say_when_to_try_again_and_all_that_is_wrong(http: httpx.AsyncClient) -> None:
+    full, slow, faulty, left = [await http.get(f"/api/fails/{number}") for number in range(4)]
+
+    assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+    assert (slow.status_code, slow.headers["retry-after"]) == (429, "7")
+    assert (faulty.status_code, faulty.json()) == (
+        422,
+        {
+            "error": {
+                "code": "invalid_parameter",
+                "message": "One.",
+                "path": "/parameters/a",
+                "errors": [
+                    {"code": "invalid_parameter", "message": "One.", "path": "/parameters/a"},
+                    {"code": "unknown_parameter", "message": "Two.", "path": "/parameters/b"},
+                ],
+            }
+        },
+    )
+    assert left.status_code == 499
+
+
+async def test_what_is_not_there_and_what_is_not_allowed(http: httpx.AsyncClient) -> None:
+    nothing, method = await http.get("/api/none"), await http.delete("/api/things")
+
+    assert (nothing.status_code, nothing.json()["error"]) == (
+        404,
+        {"code": "not_found", "message": "There is nothing at /api/none."},
+    )
+    assert (method.status_code, method.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert set(method.headers["allow"].replace(" ", "").split(",")) >= {"GET", "POST"}
+
+
+async def test_a_large_body_is_read_too_and_a_larger_one_refused(http: httpx.AsyncClient, database: Database) -> None:
+    large = body("a") | {"unknown": "x" * 100_000}
+    larger = body("b") | {"unknown": "x" * 400_000}
+
+    assert (await http.post("/api/things", json=large)).status_code == 201
+    assert (await http.post("/api/things", json=larger)).status_code == 413
+    assert await names(database) == {"a"}
+
+
+# ETags
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [('"x"', 200), ("*", 304), ("{tag}", 304), ("W/{tag}", 304), ('"x", {tag}', 304), ("", 200), ("{bare}", 200)],
+)
+async def test_if_none_match(http: httpx.AsyncClient, header: str, status: int) -> None:
+    tag = (await http.get("/api/things/1")).headers["etag"]
+    sent = header.format(tag=tag, bare=tag.strip('"'))
+    again = await http.get("/api/things/1", headers={"if-none-match": sent})
+
+    assert (again.status_code, again.headers["etag"]) == (status, tag)
+
+
+async def test_what_is_shown_otherwise_has_another_tag(http: httpx.AsyncClient) -> None:
+    tags = {(await http.get(f"/api/things/{number}")).headers["etag"] for number in (1, 2, 1)}
+
+    assert len(tags) == 2
+
+
+# Idempotency-Key
+
+
+async def test_the_same_again_does_nothing_and_gets_the_first_answer(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    key = {"idempotency-key": "k1"}
+    first = await http.post("/api/things", json=body("a"), headers=key)
+    again = await http.post("/api/things", json=body("a"), headers=key)
+
+    assert first.status_code == again.status_code == 201
+    assert first.content == again.content == b'{"name":"a","at":"2026-11-15T12:00:00.000000Z"}'
+    assert {name: again.headers[name] for name in ("location", "etag", "content-type")} == {
+        name: first.headers[name] for name in ("location", "etag", "content-type")
+    }
+    assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
+    assert await names(database) == {"a"}
+
+
+async def test_of_many_at_once_one_is_done(http: httpx.AsyncClient, database: Database) -> None:
+    key = {"idempotency-key": "k1"}
+    answers = await asyncio.gather(*(http.post("/api/things", json=body("a"), headers=key) for _ in range(9)))
+
+    assert [one.status_code for one in answers] == [201] * 9
+    assert sum("idempotency-replayed" in one.headers for one in answers) == 8
+
+
+async def test_another_body_or_query_under_the_same_key_is_refused(http: httpx.AsyncClient, database: Database) -> None:
+    key = {"idempotency-key": "k1"}
+    await http.post("/api/things", json=body("a"), headers=key)
+    refused = [
+        await http.post("/api/things", json=body("b"), headers=key),
+        await http.post("/api/things?dry_run=true", json=body("a"), headers=key),
+    ]
+
+    told = {
+        "code": "idempotency_mismatch",
+        "message": "This Idempotency-Key was used with another body: take a new one.",
+    }
+    assert [(one.status_code, one.json()["error"]) for one in refused] == [(409, told)] * 2
+    assert await names(database) == {"a"}
+
+
+async def test_a_refused_request_leaves_its_key_free(http: httpx.AsyncClient, database: Database) -> None:
+    key = {"idempotency-key": "k1"}
+    refused = await http.post("/api/things", json={}, headers=key)
+    made = await http.post("/api/things", json=body("a"), headers=key)
+
+    assert (refused.status_code, made.status_code) == (400, 201)
+
+
+async def test_a_key_counts_for_a_day_a_project_and_a_credential(
+    app: Litestar, http: httpx.AsyncClient, database: Database, day: list[datetime]
+) -> None:
+    key = {"idempotency-key": "k1"}
+    await http.post("/api/things", json=body("a"), headers=key)
+    async with asking(app, Somebody("other")) as other, asking(app, Somebody(key="ab12cd34")) as mine:
+        await other.post("/api/things", json=body("b"), headers=key)
+        await mine.post("/api/things", json=body("c"), headers=key)
+    day[0] += timedelta(days=1)
+    await http.post("/api/things", json=body("d"), headers=key)
+
+    assert await names(database) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize("key", ["", "x" * 129, "a b", "a\tb", b"\xe4"])
+async def test_a_key_is_1_to_128_printable_characters(http: httpx.AsyncClient, key: str | bytes) -> None:
+    refused = await http.post("/api/things", json=body("a"), headers=[(b"idempotency-key", key)])  # type: ignore[list-item]
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
+
+
+# OpenAPI
+
+
+async def test_openapi_describes_what_a_route_reads_itself(app: Litestar) -> None:
+    paths = app.openapi_schema.to_schema()["paths"]
+    schema = paths["/api/things"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    limit = next(one for one in paths["/api/things"]["get"]["parameters"] if one["name"] == "limit")
+
+    assert schema["properties"]["things"]["items"]["properties"]["name"] == {"type": "string"}
+    assert (limit["schema"]["minimum"], limit["schema"]["maximum"], limit["schema"]["default"]) == (1, 200, 50)
