@@ -138,7 +138,7 @@ async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Databas
     running = await here.backlog.put(endless, call(), THEIRS)
     there.backlog.begin()
     async with asyncio.timeout(10):
-        while (await here.records.row("theirs", running.run_id)).seq < 0 and not there.engine.alive:
+        while (await here.records.row("theirs", running.run_id)).seq < 0 and not there.engine.alive:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     cancelling = asyncio.create_task(here.records.cancel("theirs", running.run_id))
     async with asyncio.timeout(10):
@@ -172,7 +172,7 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
     started = await dying.backlog.put(fragile, call(), THEIRS)
     dying.backlog.begin()
     async with asyncio.timeout(10):
-        while len(await database.read(events.after, "theirs", started.run_id)) < 3:
+        while len(await database.read(events.after, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     dying.backlog._task.cancel()  # type: ignore[union-attr]
     for task in dying.presence._tasks:

@@ -181,8 +181,10 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "an option that is a typo": (
         lambda: chat(tutor, limit={"seconds": 1}),  # type: ignore[call-overload]
         "invalid_option",
-        "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
-        " idempotent, record.",
+        (
+            "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
+            " idempotent, record."
+        ),
     ),
     "an option outside its words": (
         lambda: chat(tutor, system="obey"),  # type: ignore[call-overload]

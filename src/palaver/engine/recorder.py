@@ -7,6 +7,7 @@ row for each run; a run's end is written at once, with all that end meanwhile. O
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from palaver.core.records import Batch, EndedRun, NewRun
 from palaver.engine.store import Kept
 from palaver.errors import Overloaded, PalaverError
 from palaver.storage.database import Database
-from palaver.storage.recording import record
+from palaver.storage.recording import interrupt, record
 
 log = logging.getLogger("palaver.run")
 
@@ -32,11 +33,12 @@ _MOST_LATE = 10_000
 class _State:
     """How far a run is recorded."""
 
-    __slots__ = ("is_new", "keeps_content", "written")
+    __slots__ = ("fault", "is_new", "keeps_content", "written")
 
     def __init__(self, run: Kept) -> None:
         self.is_new = not run.origin.waited
         self.written = 0
+        self.fault: Exception | None = None  # What is wrong with this one: it cannot be kept.
         self.keeps_content = run.call.record == "full" or _is_needed(run)
 
 
@@ -86,6 +88,8 @@ class Recorder:
         if state is None:
             self._touched.discard(run)
             return
+        if state.fault is not None:
+            raise state.fault
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(_End(run, state, last, durable))
         if self._writing is None and self._gathering is None:
@@ -97,7 +101,7 @@ class Recorder:
         """Keep this end when that is possible again: it was told to readers, and the run must not seem to go on."""
         state = self._states.get(run)
         self._forget(run)
-        if state is not None and len(self._late) < _MOST_LATE:
+        if state is not None and state.fault is None and len(self._late) < _MOST_LATE:
             self._late.append(_End(run, state, last, None))
             self._wait(PATIENCE)
 
@@ -150,12 +154,21 @@ class Recorder:
             ends, self._late = ends + self._late, []
             ending = {end.run for end in ends}
             alive = self._touched & self._states.keys()
-            grown = [(run, self._states[run]) for run in alive - ending]
+            grown = [(run, state) for run in alive - ending if (state := self._states[run]).fault is None]
             self._touched.clear()
         self._writing = asyncio.get_running_loop().create_task(self._written(ends, grown))
         return self._writing
 
     async def _written(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+        await self._try(ends, grown)
+        self._writing = None
+        if self._ends and self._gathering is None:
+            self._gather()
+        if self._states or self._touched or self._late:
+            self._wait(PATIENCE if self._fault else None)
+
+    async def _try(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+        """Write it. Where that fails for something in it, each run is written by itself: none fails for another."""
         said = [(run, state, run.log[state.written :]) for run, state in grown]
         said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
         new = [self._new(run) for run, state, _ in said if state.is_new]
@@ -166,8 +179,16 @@ class Recorder:
         told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
         try:
             await self._database.write(record, new, batches, [_ended(end) for end in ends], self._now(), told)
-        except Exception as error:
+        except PalaverError as error:
             self._failed(error, ends, grown)
+        except Exception as error:
+            if len(said) == 1:
+                await self._give_up(error, said[0][0], said[0][1], ends)
+                return
+            for end in ends:
+                await self._try([end], [])
+            for one in grown:
+                await self._try([], [one])
         else:
             self._fault = None
             for _, state, events in said:
@@ -175,22 +196,28 @@ class Recorder:
             for end in ends:
                 if end.durable is not None and not end.durable.done():
                     end.durable.set_result(None)
-        self._writing = None
-        if self._ends and self._gathering is None:
-            self._gather()
-        if self._states or self._touched or self._late:
-            self._wait(PATIENCE if self._fault else None)
 
-    def _failed(self, error: Exception, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+    def _failed(self, error: PalaverError, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
         """Nothing was written: those that end learn of it, what the others said is written later."""
         if self._fault is None:
-            log.error("Runs cannot be recorded: %s", error, exc_info=None if isinstance(error, PalaverError) else error)
-        self._fault = error if isinstance(error, PalaverError) else Overloaded("Runs cannot be recorded at the moment.")
+            log.error("Runs cannot be recorded: %s", error)
+        self._fault = error
         self._touched.update(run for run, _ in grown)
         self._late += [end for end in ends if end.durable is None]
         for end in ends:
             if end.durable is not None and not end.durable.done():
                 end.durable.set_exception(error)
+
+    async def _give_up(self, error: Exception, run: Kept, state: _State, ends: Sequence[_End]) -> None:
+        """What the database does not take of one run it will not take later. What it has of it stays."""
+        log.error("The run %s cannot be recorded.", run.id, exc_info=error)
+        self._fault = None
+        state.fault = Overloaded("The run cannot be recorded.")
+        with suppress(Exception):
+            await self._database.write(interrupt, run.origin.project, run.id, self._now())
+        for end in ends:
+            if end.durable is not None and not end.durable.done():
+                end.durable.set_exception(state.fault)
 
     def _new(self, run: Kept) -> NewRun:
         return NewRun(started=run.started, workflow=run.name, call=run.call, origin=run.origin, process=self._process)

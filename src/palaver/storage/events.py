@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Executable, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.core.events import Event
 from palaver.core.packing import pack, unpack
@@ -11,9 +12,17 @@ from palaver.core.records import Batch
 from palaver.storage.tables import events
 
 
+def _put(insert: sqlite.Insert | postgresql.Insert) -> Executable:
+    grown = {"count": insert.excluded.count, "data": insert.excluded.data}
+    return insert.on_conflict_do_update(index_elements=["project", "run", "first"], set_=grown)
+
+
+_append = {"sqlite": _put(sqlite.insert(events)), "postgresql": _put(postgresql.insert(events))}
+
+
 def append(db: Connection, batches: Sequence[Batch]) -> None:
-    """Add to the logs of runs."""
-    db.execute(insert(events), [_row(batch) for batch in batches])
+    """Add to the logs of runs. What begins at the same place was sent before, when nobody told us that it was kept."""
+    db.execute(_append[db.dialect.name], [_row(batch) for batch in batches])
 
 
 def _row(batch: Batch) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, make_url
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumperUnknown
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from palaver.errors import Overloaded, SettingsError
@@ -99,11 +101,25 @@ def engine_at(url: str) -> Engine:
         place = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
         raise SettingsError(f"No database at {redacted(url)!r}: give postgresql://user@host/name.") from None
-    return create_engine(
+    engine = create_engine(
         place,
         pool_size=_CONNECTIONS,
         max_overflow=0,
         pool_timeout=CONNECT_SECONDS,
         pool_pre_ping=True,
+        hide_parameters=True,  # What people said is not for our log.
         connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "palaver"},
     )
+    event.listen(engine, "connect", _prepare)
+    return engine
+
+
+class _Text(StrDumperUnknown):
+    """Text as this database can take it: without the one character that it refuses, which anybody may send us."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", "\ufffd"))
+
+
+def _prepare(connection: psycopg.Connection[Any], _: object) -> None:
+    connection.adapters.register_dumper(str, _Text)

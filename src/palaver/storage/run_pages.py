@@ -1,6 +1,6 @@
 """Runs as a list: newest first, a page at a time, by what is asked for."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,8 +16,8 @@ from palaver.storage.tables import events, runs
 
 _COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _EXACT = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
-_SLACK = timedelta(days=1)
-"""A run may have its name for a while before it starts: its turn has to come."""
+_SLACK = 24 * 60 * 60 * 1000
+"""Milliseconds for which a run may have its name before it starts: its turn has to come."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +74,9 @@ def _asked(db: Connection, project: str, filters: Filters) -> Select[Any]:
         asked = asked.where(false())  # No run is part of one yet.
     # Ids sort by time, and are what the list is read by: the times need not be looked for from its start.
     if filters.since is not None:
-        asked = asked.where(runs.c.created_at >= filters.since, runs.c.id >= _first_id(filters.since - _SLACK))
+        asked = asked.where(runs.c.created_at >= filters.since, runs.c.id >= _first_id(filters.since, -_SLACK))
     if filters.until is not None:
-        later = filters.until + timedelta(milliseconds=1)
-        asked = asked.where(runs.c.created_at < filters.until, runs.c.id < _first_id(later))
+        asked = asked.where(runs.c.created_at < filters.until, runs.c.id < _first_id(filters.until, 1))
     if filters.search:
         asked = asked.where(
             or_(*(_shows(db, cell, filters.search) for cell in (runs.c.preview_in, runs.c.preview_out)))
@@ -85,8 +84,9 @@ def _asked(db: Connection, project: str, filters: Filters) -> Select[Any]:
     return asked
 
 
-def _first_id(moment: datetime) -> str:
-    return f"run_{sortable(max(int(moment.timestamp() * 1000), 0), 0)[:10]}"
+def _first_id(moment: datetime, later: int) -> str:
+    """The first id of so many milliseconds later."""
+    return f"run_{sortable(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
 
 
 def _shows(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:

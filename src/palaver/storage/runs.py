@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Executable, Select, bindparam, delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.core.calls import Call, Reply
 from palaver.core.origins import RunStatus
@@ -92,9 +93,20 @@ _end = (
 )
 
 
+def _put(insert: sqlite.Insert | postgresql.Insert) -> Executable:
+    ending = {name: insert.excluded[name] for name in _ENDING}
+    return insert.on_conflict_do_update(index_elements=["project", "id"], set_=ending)
+
+
+_add = {"sqlite": _put(sqlite.insert(runs)), "postgresql": _put(postgresql.insert(runs))}
+
+
 def add(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Keep new runs; each row has the fields of RunRow, and `call`, `reading` and `reply`."""
-    db.execute(insert(runs), list(rows))
+    """Keep new runs; each row has the fields of RunRow, and `call`, `reading` and `reply`.
+
+    One that is there was sent before, when nobody told us that it was kept: it may have ended since.
+    """
+    db.execute(_add[db.dialect.name], list(rows))
 
 
 def end(db: Connection, endings: Sequence[Ending]) -> None:

@@ -66,7 +66,7 @@ class Sqlite:
             raise SettingsError(f"The database {path} cannot be opened: {error.strerror}.") from None
         migrating.bring_up_to_date(path)
         place = URL.create("sqlite", database=str(path))
-        engine = create_engine(place, pool_size=_READERS + 1, max_overflow=0)
+        engine = create_engine(place, pool_size=_READERS + 1, max_overflow=0, hide_parameters=True)
         event.listen(engine, "connect", _prepare_file)
         event.listen(engine, "begin", _begin)
         return cls(path, engine)
@@ -74,7 +74,9 @@ class Sqlite:
     @classmethod
     def in_memory(cls) -> "Sqlite":
         """One that is gone with this process."""
-        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+        engine = create_engine(
+            "sqlite://", poolclass=StaticPool, hide_parameters=True, connect_args={"check_same_thread": False}
+        )
         event.listen(engine, "connect", _prepare_memory)
         event.listen(engine, "begin", _begin)
         return cls(None, engine)

@@ -1,0 +1,58 @@
+"""What is let go of by itself: old runs that belong to nothing, answers kept for repetitions, files nobody names.
+
+Each function does a bounded piece of the work, and says how much: whoever calls it goes on until there is nothing left.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, exists, select, update
+
+from palaver.storage import files, idempotency, runs
+from palaver.storage.tables import runs as runs_table
+from palaver.storage.tables import threads
+
+PIECE = 200
+_UNSURE = timedelta(minutes=1)
+"""For so long a thread may be held by a run that is not in the database yet."""
+
+
+def forget_old_runs(db: Connection, before: datetime) -> int:
+    """Erase runs that ended before that time and belong to no thread and no stored response."""
+    free = (runs_table.c.thread.is_(None), runs_table.c.stored.is_(False))
+    return _erase(db, select(runs_table.c.project, runs_table.c.id).where(runs_table.c.ended_at < before, *free))
+
+
+def forget_all_but(db: Connection, most: int) -> int:
+    """Erase the oldest runs that belong to no thread, of more than so many: for a database in memory."""
+    ended = select(runs_table.c.project, runs_table.c.id).where(
+        runs_table.c.ended_at.is_not(None), runs_table.c.thread.is_(None)
+    )
+    return _erase(db, ended.order_by(runs_table.c.id.desc()).offset(most))
+
+
+def _erase(db: Connection, asked: Select[Any, Any]) -> int:
+    found = [(row.project, row.id) for row in db.execute(asked.limit(PIECE))]
+    for project in {project for project, _ in found}:
+        runs.erase(db, project, [run for of, run in found if of == project])
+    return len(found)
+
+
+def release_threads(db: Connection, now: datetime) -> int:
+    """Let go of threads that are held by a run which does not exist: its process died before it was kept."""
+    going = exists().where(
+        runs_table.c.project == threads.c.project, runs_table.c.id == threads.c.run, runs_table.c.ended_at.is_(None)
+    )
+    held = update(threads).where(threads.c.run.is_not(None), threads.c.updated_at < now - _UNSURE, ~going)
+    return db.execute(held.values(run=None, run_head=None)).rowcount
+
+
+def forget_answers(db: Connection, now: datetime) -> int:
+    """Let go of answers that are no longer kept for a repetition."""
+    idempotency.forget(db, now)
+    return 0
+
+
+def forget_files(db: Connection, now: datetime) -> int:
+    """Erase files that nothing has named for a day."""
+    return files.forget_unused(db, now - files.KEPT)

@@ -1,0 +1,68 @@
+"""Housekeeping: what is let go of by itself, and what is not; on every database."""
+
+from datetime import timedelta
+
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.housekeeping import Housekeeping
+from palaver.engine.recorder import Recorder
+from palaver.storage import events, housekeeping, runs, threads
+from palaver.storage.database import Database
+from palaver.storage.threads import NewThread
+from palaver.workflows.declare import chat
+from tests.engine.running import NOW, call
+
+
+@chat
+async def short(messages: list[Message]) -> str:
+    return "Hello."
+
+
+async def told(database: Database, **origin: object) -> str:
+    engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
+    run = engine.start(short, call(Message.user("Hi.")), origin=Origin(**origin))  # type: ignore[arg-type]
+    await run.ended()
+    return run.id
+
+
+async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Database) -> None:
+    await database.write(threads.create, "default", NewThread(id="conv_1", at=NOW))
+    loose, stored, talked = (
+        await told(database),
+        await told(database, stored=True),
+        await told(database, thread="conv_1"),
+    )
+    keeping = Housekeeping(database, run_days=30, now=lambda: NOW + timedelta(days=29))
+    await keeping.tidy()
+    young = await database.read(runs.get, "default", loose)
+    await Housekeeping(database, run_days=0, now=lambda: NOW + timedelta(days=31)).tidy()
+    kept = await database.read(runs.get, "default", loose)
+    await Housekeeping(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+
+    assert young is not None
+    assert kept == young
+    assert [await database.read(runs.get, "default", run) is None for run in (loose, stored, talked)] == [
+        True,
+        False,
+        False,
+    ]
+    assert await database.read(events.after, "default", loose) == []
+
+
+async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Database) -> None:
+    ids = [await told(database) for _ in range(4)]
+    gone = await database.write(housekeeping.forget_all_but, 2)
+
+    assert gone == 2
+    assert [await database.read(runs.get, "default", run) is None for run in sorted(ids)] == [True, True, False, False]
+
+
+async def test_a_thread_that_a_dead_run_holds_is_released_after_a_while(database: Database) -> None:
+    await database.write(threads.create, "default", NewThread(id="conv_1", at=NOW))
+    assert await database.write(threads.lock, "default", "conv_1", "run_lost")
+    soon = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=59))
+    later = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=61))
+
+    assert (soon, later) == (0, 1)
+    assert await database.write(threads.lock, "default", "conv_1", "run_next")
