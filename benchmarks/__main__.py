@@ -13,7 +13,18 @@ import click
 import msgspec
 
 from benchmarks.figures import Figure, table
-from benchmarks.parts import blocking, extraction, idle, imports, invocations, micro, recording, startup, streaming
+from benchmarks.parts import (
+    blocking,
+    conversations,
+    extraction,
+    idle,
+    imports,
+    invocations,
+    micro,
+    recording,
+    startup,
+    streaming,
+)
 from benchmarks.stand import CannotMeasure, Stand
 
 PARTS: dict[str, ModuleType] = {
@@ -24,6 +35,7 @@ PARTS: dict[str, ModuleType] = {
     "streaming": streaming,
     "invocations": invocations,
     "recording": recording,
+    "conversations": conversations,
     "idle": idle,
     "blocking": blocking,
 }

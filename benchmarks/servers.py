@@ -34,11 +34,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def palaver(stand: Stand, *, ready: bool = True, record: Literal["full", "off"] = "off") -> Iterator[Server]:
+def palaver(
+    stand: Stand, *, ready: bool = True, record: Literal["full", "off"] = "off", db: Path | None = None
+) -> Iterator[Server]:
     """`palaver serve`; `ready` waits until everything is loaded too. What is recorded goes to a file of its own."""
     port = machine.free_port()
     command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
-    command += ["--db", str(stand.folder / f"{port}.db")]
+    command += ["--db", str(db or stand.folder / f"{port}.db")]
     with running(stand, f"palaver, {record}", command, port, PALAVER_RECORD=record) as server:
         if ready:
             _await_good_answer(port, "/ready")

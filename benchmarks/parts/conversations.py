@@ -1,0 +1,84 @@
+"""Ten thousand stored conversations: how long the server takes to list the latest and to open one."""
+
+import asyncio
+import http.client
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+from sqlalchemy import Connection
+
+from benchmarks import servers
+from benchmarks.figures import Figure, at_most, half_range
+from benchmarks.stand import Stand
+from palaver.core.messages import Message
+from palaver.storage import threads
+from palaver.storage.database import open_database
+from palaver.storage.threads import NewThread
+
+_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+_TURNS = 10
+_WORDS = "Take the tram to the square, change there, and follow the river for about ten minutes. "
+_PIECE = 500
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    many = stand.choose(full=10_000, quick=200)
+    path = stand.folder / "conversations.db"
+    asyncio.run(_fill(path, many))
+    with servers.palaver(stand, db=path) as server:
+        paths = {
+            "listing the latest 50 of {} conversations": lambda _: "/api/threads?limit=50",
+            "opening one of {} conversations": lambda number: f"/api/threads/{_name(number)}/messages",
+            "the items of one of {} conversations": lambda number: f"/v1/conversations/{_name(number)}/items?limit=100",
+        }
+        for name, path_of in paths.items():
+            taken = _asked(server.port, path_of, many, stand.choose(full=300, quick=20))
+            yield Figure(
+                name=name.format(f"{many:,}"),
+                value=median(taken),
+                spread=half_range(taken[: len(taken) * 95 // 100]),
+                unit="ms",
+                goal=at_most(10),
+                how=f"over HTTP, SQLite file, {2 * _TURNS} messages each; median of {len(taken)}, "
+                f"95 % within {taken[len(taken) * 95 // 100]:.1f} ms",
+            )
+
+
+def _asked(port: int, path_of: Callable[[int], str], many: int, times: int) -> list[float]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    taken: list[float] = []
+    for number in range(times):
+        path = path_of(number * 7919 % many)
+        since = time.perf_counter()
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        taken.append((time.perf_counter() - since) * 1000)
+        assert answer.status == 200, path
+    connection.close()
+    return sorted(taken[len(taken) // 10 :])
+
+
+async def _fill(path: Path, many: int) -> None:
+    database = open_database(str(path))
+    for first in range(0, many, _PIECE):
+        await database.write(_add, first, min(first + _PIECE, many))
+    await database.close()
+
+
+def _add(db: Connection, first: int, end: int) -> None:
+    for number in range(first, end):
+        said = [
+            message
+            for turn in range(_TURNS)
+            for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_WORDS * 3))
+        ]
+        new = NewThread(id=_name(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
+        threads.create(db, "default", new, said)
+
+
+def _name(number: int) -> str:
+    return f"conv_{number:026}"
