@@ -17,12 +17,14 @@ COMMANDS = {
     "call": "Call a workflow with a JSON payload.",
     "extract": "Find the conversation in JSON or JSONL, or say why there is none.",
     "conform": "Grade any server's streams against the rules of the protocols.",
+    "worker": "Take background runs from the queue, beside servers.",
     "key": "Give out keys, list them, revoke them.",
     "variant": "List, compare, export and import variants: named sets of parameters.",
     "thread": "List, read, save and take back conversations.",
     "migrate": "Bring the database to the form that this version knows.",
     "backup": "Write the database to one file, also while a server is at work.",
     "restore": "Bring a backup back; what was there is set aside.",
+    "erase": "Forget a user or a session, after counting what there is.",
     "doctor": "Check this installation, and show every setting and where it came from.",
 }
 """Each stands in a file of its own name; a command's file is loaded only when the command is run."""

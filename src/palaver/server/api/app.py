@@ -1,5 +1,6 @@
 """The Litestar application behind /api. Our dispatcher has guarded the request before it comes here."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -25,13 +26,14 @@ from palaver.server.api import (
     variant_files,
     variants,
 )
+from palaver.server.api import house as house_routes
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
 from palaver.server.api.workflows import WorkflowRow, WorkflowView, row, view
 from palaver.server.callers import Callers
 from palaver.server.calling import Calling
 from palaver.server.rates import Rates
-from palaver.server.settings import Settings
+from palaver.server.settings import Settings, Source
 from palaver.server.turning import Turning
 from palaver.storage.database import Database
 
@@ -41,13 +43,6 @@ class Page(msgspec.Struct, frozen=True):
 
     data: list[WorkflowRow]
     next: str | None = None
-
-
-class About(msgspec.Struct, frozen=True):
-    """What is running here."""
-
-    version: str
-    limits: dict[str, float]
 
 
 class House(NamedTuple):
@@ -62,11 +57,12 @@ class House(NamedTuple):
     records: Records
     calling: Calling
     turning: Turning
+    sources: Mapping[str, Source]
 
 
 def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
-    registry, settings, version, database, callers, rates, records, calling, turning = house
+    registry, settings, version, database, callers, rates, records, calling, turning, sources = house
     turned = turns.House(database, settings, records, rates, calling, turning)
 
     @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
@@ -77,16 +73,10 @@ def make(house: House) -> Litestar:
     async def get_workflow(name: FromPath[str]) -> WorkflowView:
         return view(registry.workflow(name), default=registry.default, base=settings.root_path)
 
-    @get("/api/about", operation_id="about", summary="Version and limits")
-    async def about() -> About:
-        limits = {f.name: getattr(settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)}
-        return About(version=version, limits=limits)
-
     return Litestar(
         route_handlers=[
             list_workflows,
             get_workflow,
-            about,
             extract.route(settings),
             *login.routes(callers, rates, settings),
             *keys.routes(database, callers, settings),
@@ -101,6 +91,7 @@ def make(house: House) -> Litestar:
             *thread_files.routes(database, settings),
             *feedback.routes(database, settings),
             *files.routes(database, settings),
+            *house_routes.routes(database, settings, sources, version),
         ],
         openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),
         exception_handlers=HANDLERS,

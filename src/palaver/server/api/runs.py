@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
@@ -37,8 +38,8 @@ _NO_KEY = "-"
 _PARTS = frozenset({"input", "reply"})
 
 Status = Annotated[RunStatus | None, QueryParameter(description="How it goes, or how it ended.")]
-Since = Annotated[datetime | None, QueryParameter(name="from", description="Made then or later.")]
-Until = Annotated[datetime | None, QueryParameter(name="to", description="Made before that.")]
+Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: made then or later.")]
+Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339: made before that.")]
 Include = Annotated[str, QueryParameter(max_length=40, description="`input`, `reply`, or both with a comma.")]
 AfterEvent = Annotated[
     int | None, QueryParameter(name="after", ge=-1, le=1 << 31, description="The number of the last event one has.")
@@ -76,11 +77,10 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
             evaluation=evaluation,
             key=None if key is None else parse_wire_id(key) or _NO_KEY,
             user=user,
-            since=_moment(since),
-            until=_moment(until),
+            since=_moment(since, "?from"),
+            until=_moment(until, "?to"),
             search=search,
         )
-        await records.written()  # What began a moment ago is in the list.
         page = await database.read(run_pages.listed, caller_of(request).project, filters, Window(limit, after))
         return page.of(lambda row: run_view(row, records))
 
@@ -150,9 +150,15 @@ async def _said(records: Records, project: str, found: Whole) -> RunReply | None
     return RunReply(messages=reply.messages, value=reply.value)
 
 
-def _moment(given: datetime | None) -> datetime | None:
-    """A time without a zone is in ours."""
-    return given.replace(tzinfo=UTC) if given is not None and given.tzinfo is None else given
+def _moment(given: str | None, pointer: str) -> datetime | None:
+    """A time; without a zone it is in ours."""
+    if given is None:
+        return None
+    try:
+        moment = msgspec.convert(given, datetime)
+    except msgspec.ValidationError:
+        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _last_event_id(request: Asked) -> int:

@@ -1,0 +1,52 @@
+"""palaver erase: forget a user, or a session."""
+
+import asyncio
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, using
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import SettingsError
+
+
+@click.command()
+@click.option("--user", metavar="LABEL", help="Whom the caller spoke for, as it said.")
+@click.option("--session", metavar="LABEL", help="A session, or the id of a chat.")
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose.")
+@click.option("--yes", is_flag=True, help="Erase it; without, it is only counted.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@db_option
+def command(user: str | None, session: str | None, project: str, yes: bool, as_json: bool, db: str | None) -> None:
+    """Erase all runs, responses, conversations and opinions that carry a label; without --yes, count them.
+
+    A conversation goes as a whole if all its runs carry the label; else what those runs said is taken out of it.
+
+    \b
+    Examples:
+      palaver erase --user ada@example.org
+      palaver erase --user ada@example.org --yes
+    """
+    if (user is None) == (session is None):
+        raise SettingsError("Name a user or a session, one of them: --user LABEL or --session LABEL.")
+    found = asyncio.run(_erase(db, project, user, session, yes))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    counted = ", ".join(f"{count} {name}" for name, count in found.items() if name != "running")
+    click.echo(f"Erased: {counted}." if yes else f"Found: {counted}. Nothing was erased: say --yes.")
+    if found["running"]:
+        click.echo(f"{found['running']} runs have not ended, and stay.", err=True)
+
+
+async def _erase(db: str | None, project: str, user: str | None, session: str | None, yes: bool) -> dict[str, int]:
+    from palaver.engine.engine import utc_now
+    from palaver.storage import erasing
+
+    label, value = ("user", user) if user is not None else ("session", session)
+    assert value is not None
+    async with using(db) as database:
+        found = await database.read(erasing.find, project, label, value)
+        while yes and await database.write(erasing.erase_some, project, label, value, utc_now()):
+            pass
+    return msgspec.structs.asdict(found)

@@ -1,0 +1,69 @@
+"""Erasing what carries a label: all of it, and nothing else; on every database."""
+
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.recorder import Recorder
+from palaver.storage import erasing, events, feedback, nodes, runs, threads
+from palaver.storage.database import Database
+from palaver.storage.erasing import Found
+from palaver.storage.feedback import Opinion
+from palaver.storage.threads import NewThread
+from palaver.workflows.declare import chat
+from tests.engine.running import NOW, call
+
+
+@chat
+async def short(messages: list[Message]) -> str:
+    return "Hello."
+
+
+async def told(database: Database, user: str | None, **origin: object) -> str:
+    engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
+    asked = call(Message.user("Hi."), user=user, session=f"of {user}")
+    run = engine.start(short, asked, origin=Origin(**origin))  # type: ignore[arg-type]
+    await run.ended()
+    return run.id
+
+
+async def emptied(database: Database, label: erasing.Label, value: str, project: str = "default") -> None:
+    while await database.write(erasing.erase_some, project, label, value, NOW):
+        pass
+
+
+async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database) -> None:
+    for name in ("conv_hers", "conv_both"):
+        await database.write(threads.create, "default", NewThread(id=name, at=NOW), [Message.user("Hi.")])
+    alone = await told(database, "ada", stored=True)
+    hers = await told(database, "ada", thread="conv_hers")
+    shared = await told(database, "ada", thread="conv_both")
+    his = await told(database, "bob", thread="conv_both")
+    elsewhere = await told(database, "ada", project="theirs")
+    for user in ("ada", "bob"):
+        opinion = Opinion(run=his, user=user, rating="up", created_at=NOW)
+        await database.write(feedback.put, "default", opinion)
+    found = await database.read(erasing.find, "default", "user", "ada")
+    await emptied(database, "user", "ada")
+    left = await database.read(nodes.everything, "default", "conv_both")
+
+    assert found == Found(threads=1, runs=3, responses=1, feedback=1)
+    assert await database.read(erasing.find, "default", "user", "ada") == Found()
+    assert [await database.read(runs.get, "default", run) for run in (alone, hers, shared)] == [None, None, None]
+    assert await database.read(events.after, "default", alone) == []
+    assert await database.read(threads.get, "default", "conv_hers") is None
+    assert [node.run for node in left] == [None, his]
+    assert await database.read(runs.get, "default", his) is not None
+    assert await database.read(runs.get, "theirs", elsewhere) is not None
+    assert await database.read(erasing.find, "default", "user", "bob") == Found(threads=1, runs=1, feedback=1)
+
+
+async def test_a_session_goes_too_and_a_label_that_nobody_has_is_nothing(database: Database) -> None:
+    run = await told(database, "ada")
+    nothing = await database.read(erasing.find, "default", "session", "x' OR 1=1 --")
+    await emptied(database, "session", "x' OR 1=1 --")
+    still = await database.read(runs.get, "default", run)
+    await emptied(database, "session", "of ada")
+
+    assert nothing == Found()
+    assert still is not None
+    assert await database.read(runs.get, "default", run) is None
