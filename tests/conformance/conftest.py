@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.conformance.keeping import Keeper, keeping
 from tests.conformance.node import Driver
 from tests.serving import WORKFLOWS, Served, served
 
@@ -28,6 +29,21 @@ def _no_proxy() -> Iterator[None]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("conformance"), WORKFLOWS, *map(str, OURS)) as running:
         yield running
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def keeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
+    """A server that keeps what passes: all that is asked of one database is asked of the other."""
+    folder = tmp_path_factory.mktemp("keeping")
+    if request.param == "sqlite":
+        with keeping(folder, str(folder / "palaver.db")) as running:
+            yield running
+        return
+    postgres = request.getfixturevalue("postgres")
+    url = postgres.create()
+    with keeping(folder, url) as running:
+        yield running
+    postgres.drop(url)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """A workflow that honours what a caller may ask of a model: length, stop words, tools, JSON, effort. For llmprobe.
 
-Its tokens are words, and it says the last words that it heard. The platform hands such wishes over as `ctx.options` and
-claims no more than that: what llmprobe calls an engine is Palaver and a workflow like this one together.
+Its tokens are words, and it says the last words that it heard, or the name that it was told before. The platform hands
+such wishes over as `ctx.options` and claims no more than that: what llmprobe calls an engine is Palaver and a workflow
+like this one together.
 """
 
 import json
@@ -87,7 +88,14 @@ def _text(messages: Sequence[Message], options: Mapping[str, Any]) -> str:
             return json.dumps(example(wanted["schema"]))
         case _:
             said = next((message.text for message in reversed(messages) if message.text), "Nothing was said.")
+            said = (_name(messages) or said) if "my name?" in said else said
             return _until(said, options.get("stop"))
+
+
+def _name(messages: Sequence[Message]) -> str | None:
+    """What somebody said to be called."""
+    found = re.search(r"My name is (\w+)", " ".join(message.text for message in messages))
+    return found and found[1]
 
 
 def _until(text: str, stop: str | Sequence[str] | None) -> str:

@@ -24,9 +24,6 @@ NOT_CLAIMED = {
     # A workflow may have no probabilities to tell; a run is one answer.
     "logprobs",
     "n-choices",
-    # They come with storage.
-    "previous-response-id",
-    "background",
     # llmprobe cannot test it, or did not at this depth.
     "mcp-tools",
     "prompt-caching",

@@ -57,16 +57,36 @@ def test_a_mistake_is_told_before_the_stream_begins(client: openai.OpenAI) -> No
 
 
 @pytest.mark.parametrize("stored", ["retrieve", "cancel", "delete"])
-def test_what_comes_with_storage_says_so_and_is_asked_for_once(
+def test_a_response_that_never_was_is_not_found_and_asked_for_once(
     client: openai.OpenAI, http: httpx.Client, stored: str
 ) -> None:
-    before = requests(http, status=501)
+    before = requests(http, status=404)
 
-    with pytest.raises(openai.InternalServerError, match="not stored yet") as raised:
+    with pytest.raises(openai.NotFoundError, match="resp_1") as raised:
         getattr(client.responses, stored)("resp_1")
 
-    assert told(raised.value) == {"status": 501, "type": "server_error", "code": "not_implemented", "param": None}
-    assert requests(http, status=501) == before + 1
+    assert told(raised.value) == {"status": 404, "type": "not_found", "code": "response_not_found", "param": None}
+    assert requests(http, status=404) == before + 1
+
+
+def test_nothing_goes_on_from_what_is_not_there(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as raised:
+        client.responses.create(model="scripted", input="Hello", previous_response_id="resp_1")
+    assert told(raised.value) == {
+        "status": 404,
+        "type": "not_found",
+        "code": "previous_response_not_found",
+        "param": "previous_response_id",
+    }
+
+    with pytest.raises(openai.NotFoundError) as raised:
+        client.responses.create(model="scripted", input="Hello", conversation="conv_1")
+    assert told(raised.value) == {
+        "status": 404,
+        "type": "not_found",
+        "code": "conversation_not_found",
+        "param": "conversation",
+    }
 
 
 def test_a_failed_run_is_told_with_its_code_and_not_run_again(client: openai.OpenAI, http: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from palaver.core.ids import sortable
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
@@ -60,7 +61,8 @@ async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Data
 
 async def test_a_thread_that_a_dead_run_holds_is_released_after_a_while(database: Database) -> None:
     await database.write(threads.create, "default", NewThread(id="conv_1", at=NOW))
-    assert await database.write(threads.lock, "default", "conv_1", "run_lost")
+    lost = "run_" + sortable(int(NOW.timestamp() * 1000), 7)
+    assert await database.write(threads.lock, "default", "conv_1", lost)
     soon = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=59))
     later = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=61))
 

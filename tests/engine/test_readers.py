@@ -293,6 +293,6 @@ async def test_followers_see_what_is_emitted_at_once() -> None:
         batch = await anext(followed)
     go_on.set()
     await over(run)
-    await followed.aclose()  # type: ignore[attr-defined]
+    await followed.aclose()
 
     assert said(batch) == ["PartAdded"]

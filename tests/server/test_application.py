@@ -244,7 +244,8 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
     reading = agenta.Reading(form=invoke.SSE)
-    stream = Stream(Exchange(scope, asyncio.Event().wait, send), cast("Any", invoke), reading, column="a", cancels=True)  # type: ignore[arg-type]
+    exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
+    stream = Stream(exchange, cast("Any", invoke), reading, column="a", cancels=True, leave=lambda _: None)
     stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
     stream._head = invoke.head(RunStarted(run_id="run_1", session="s"), reading)
 

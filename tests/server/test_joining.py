@@ -397,6 +397,34 @@ async def test_a_result_of_the_clients_own_tool_is_taken_from_its_list() -> None
         assert shown[2]["parent"] == before[1]["id"]
 
 
+async def test_an_approval_is_taken_from_the_clients_list() -> None:
+    async with serving() as (http, _):
+        thread = await new_thread(http)
+        call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+        asking = {"id": "a1", "role": "assistant", "content": "May I?", "tool_calls": [call]}
+        await http.post(
+            f"/api/threads/{thread}/messages",
+            json={"messages": [{"id": "u1", "role": "user", "content": "pay"}, asking]},
+        )
+        before = await nodes(http, thread)
+        part = {
+            "type": "dynamic-tool",
+            "toolName": "pay",
+            "toolCallId": "c1",
+            "input": {},
+            "state": "approval-responded",
+        }
+        given = {**part, "approval": {"id": "c1", "approved": True}}
+
+        await chat(http, thread, ui("user", "pay", "u1"), ui("assistant", "May I?", before[1]["id"], given))
+
+        shown = await nodes(http, thread)
+        assert [node["role"] for node in shown] == ["user", "assistant", "user", "assistant"]
+        assert shown[2]["parts"] == [
+            {"type": "data", "name": "approval-response", "value": {"id": "c1", "approve": True, "reason": None}}
+        ]
+
+
 async def test_a_new_message_in_a_chat_ends_the_run_before() -> None:
     async with serving() as (http, _):
         thread = await new_thread(http, "slow")
@@ -429,3 +457,157 @@ async def test_a_chat_with_the_id_of_no_thread() -> None:
         assert (await http.get("/echo/api/chat/conv_none/stream")).status_code == 204
         assert (await http.post("/echo/api/chat/conv_none/stop")).status_code == 204
         assert (await http.get("/api/threads")).json()["data"] == []
+
+
+async def test_a_chat_that_is_sent_again_under_its_key_does_not_end_itself() -> None:
+    async with serving() as (http, _):
+        body, key = {"id": "mine", "messages": [ui("user", "a", "u1")]}, {"idempotency-key": "k"}
+
+        first = asyncio.ensure_future(http.post("/slow/api/chat", json=body, headers=key))
+        again = asyncio.ensure_future(http.post("/slow/api/chat", json=body, headers=key))
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        let_go("a")
+
+        assert (await first).text == (await again).text
+        assert "end of a" in (await first).text
+
+
+# Responses
+
+
+async def test_a_response_goes_on_from_the_one_before() -> None:
+    async with serving() as (http, _):
+        first = (await http.post("/echo/v1/responses", json={"input": "one", "instructions": "Be."})).json()
+        second = (
+            await http.post("/echo/v1/responses", json={"input": "two", "previous_response_id": first["id"]})
+        ).json()
+        third = await http.post("/echo/v1/responses", json={"input": "three", "previous_response_id": second["id"]})
+
+        said_first = f"{first['output'][0]['content'][0]['text']}"
+        said_second = f"user: one | assistant: {said_first} | user: two"
+        assert second["output"][0]["content"][0]["text"] == said_second
+        assert (
+            third.json()["output"][0]["content"][0]["text"] == f"{said_second} | assistant: {said_second} | user: three"
+        )
+        run = (await http.get(f"/api/runs/{third.headers['x-palaver-run-id']}", params={"include": "input"})).json()
+        assert len(run["input"]["messages"]) == 5
+
+
+async def test_a_response_goes_on_from_none_that_is_not_its_own_or_has_not_ended() -> None:
+    async with serving() as (http, _):
+        first = (await http.post("/echo/v1/responses", json={"input": "one"})).json()["id"]
+        slow = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
+        async with asyncio.timeout(10):
+            while not (going := (await http.get("/api/runs", params={"status": "running"})).json()["data"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        alive = going[0]["id"].replace("run_", "resp_")
+
+        async def after(name: str, previous: str) -> tuple[int, str]:
+            body = {"input": "x", "previous_response_id": previous}
+            return code_of(await http.post(f"/{name}/v1/responses", json=body))
+
+        assert await after("slow", first) == (404, "previous_response_not_found")
+        assert await after("echo", "resp_none") == (404, "previous_response_not_found")
+        assert await after("slow", alive) == (400, "still_running")
+        let_go("a")
+        await slow
+
+
+async def test_a_response_joins_a_conversation() -> None:
+    async with serving() as (http, _):
+        thread = (await http.post("/v1/conversations", json={})).json()["id"]
+
+        for text in ("one", "two"):
+            await http.post("/echo/v1/responses", json={"input": text, "conversation": thread})
+        again = await http.post("/echo/v1/responses", json={"input": [], "conversation": {"id": thread}})
+        unknown = await http.post("/echo/v1/responses", json={"input": "x", "conversation": "conv_none"})
+
+        shown = await branch(http, thread)
+        assert [role for role, _ in shown] == ["user", "assistant"] * 2 + ["assistant"]
+        assert again.status_code == 200
+        assert code_of(unknown) == (404, "conversation_not_found")
+
+
+async def test_a_response_refers_to_what_was_said_elsewhere() -> None:
+    async with serving() as (http, _):
+        first = (await http.post("/echo/v1/responses", json={"input": "one"})).json()
+        thread = await new_thread(http, "echo", "in a thread")
+        (node,) = await nodes(http, thread)
+        item = {"type": "item_reference", "id": first["output"][0]["id"]}
+        other = {"type": "item_reference", "id": node["id"]}
+        asking = {"role": "user", "content": "two"}
+
+        answer = await http.post("/echo/v1/responses", json={"input": [other, item, asking]})
+        in_chain = await http.post(
+            "/echo/v1/responses", json={"input": [item, asking], "previous_response_id": first["id"]}
+        )
+        unknown = await http.post(
+            "/echo/v1/responses", json={"input": [{"type": "item_reference", "id": "msg_none"}, asking]}
+        )
+
+        text = answer.json()["output"][0]["content"][0]["text"]
+        assert text == "user: in a thread | assistant: user: one | user: two"
+        assert in_chain.json()["output"][0]["content"][0]["text"] == "user: one | assistant: user: one | user: two"
+        assert code_of(unknown) == (404, "item_not_found")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_in_the_background_is_begun_once(stream: bool) -> None:
+    async with serving() as (http, _):
+        body = {"input": "hi", "background": True, "stream": stream}
+
+        first = await http.post("/echo/v1/responses", json=body, headers={"idempotency-key": "k"})
+        run = first.headers["x-palaver-run-id"]
+        await over(http, run)
+        again = await http.post("/echo/v1/responses", json=body, headers={"idempotency-key": "k"})
+
+        assert again.headers["x-palaver-run-id"] == run
+        assert "user: hi" in again.text
+        assert len((await http.get("/api/runs")).json()["data"]) == 1
+
+
+async def test_a_server_that_is_full_says_so() -> None:
+    async with serving(max_streams_total=0) as (http, _):
+        thread = await new_thread(http)
+
+        assert (await ask(http, "responses", "hi")).status_code == 503
+        assert (await http.post(f"/api/threads/{thread}/turns", json={})).status_code == 503
+        assert (await ask(http, "responses", "hi", "unknown")).status_code == 404
+
+
+async def test_what_was_not_kept_cannot_be_told_again() -> None:
+    async with serving(record="metadata") as (http, _):
+        first = await ask(http, "invoke", "hi", idempotency_key="k")
+        again = await ask(http, "invoke", "hi", idempotency_key="k")
+
+        assert (first.status_code, again.status_code) == (200, 404)
+        assert len((await http.get("/api/runs")).json()["data"]) == 1
+
+
+# Chats that are no threads
+
+
+async def test_a_chat_of_the_clients_own_is_resumed_interrupted_and_stopped_by_its_name() -> None:
+    async with serving() as (http, _):
+        body = {"id": "mine", "messages": [ui("user", "a", "u1")]}
+
+        async def leave(text: str) -> str:
+            said = {**body, "messages": [ui("user", text, "u1")]}
+            async with http.stream("POST", "/slow/api/chat", json=said) as stream:
+                await anext(stream.aiter_bytes())
+                return stream.headers["x-palaver-run-id"]
+
+        first = await leave("a")
+        second = await leave("b")
+        resuming = asyncio.ensure_future(http.get("/slow/api/chat/mine/stream"))
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        stopped = await http.post("/slow/api/chat/mine/stop")
+
+        assert [(await over(http, run))["status"] for run in (first, second)] == ["cancelled", "cancelled"]
+        assert (await resuming).headers["x-palaver-run-id"] == second
+        assert ui_parts(await resuming)[-1]["type"] == "abort"
+        assert stopped.status_code == 204
+        assert (await http.get("/slow/api/chat/mine/stream")).status_code == 204
+        assert (await http.post("/slow/api/chat/mine/stop")).status_code == 204

@@ -162,10 +162,10 @@ async def test_what_is_stored_is_answered_with_other_methods_only_where_they_mea
 ) -> None:
     for method, path, allowed in (
         ("GET", "/v1/conversations", "POST"),
-        ("POST", "/v1/responses/resp_1", "GET, HEAD, DELETE"),
+        ("POST", "/v1/responses/resp_1", "DELETE, GET, HEAD"),
         ("GET", "/v1/responses/resp_1/cancel", "POST"),
         ("POST", "/v1/responses/resp_1/input_items", "GET, HEAD"),
-        ("PUT", "/v1/conversations/conv_1", "GET, HEAD, POST, DELETE"),
+        ("PUT", "/v1/conversations/conv_1", "DELETE, GET, HEAD, POST"),
     ):
         answer = await http.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)

@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from palaver.engine.engine import new_run_id
+from palaver.storage import threads
 from tests.server.talking import begun, branch, events, let_go, new_thread, nodes, over, problem, serving, turn
 
 STREAM = {"accept": "text/event-stream"}
@@ -29,9 +31,10 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
         )
         assert (run["thread"], run["answers"], run["session"]) == (thread, said["id"], thread)
         assert (run["protocol"], run["background"], run["workflow"]) == ("turns", False, "echo")
-        assert (ended["status"], ended["finish"], ended["out"]["text"]) == (
+        assert (ended["status"], ended["finish"], ended["in"]["text"], ended["out"]["text"]) == (
             "finished",
             "stop",
+            "three",
             "user: one | assistant: two | user: three",
         )
         assert await branch(http, thread) == [
@@ -189,6 +192,9 @@ async def test_a_turn_waits_where_the_author_wants_that() -> None:
         first = await turn(http, thread, "a")
         second = asyncio.ensure_future(turn(http, thread, "b"))
         let_go("b")
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert not second.done()
 
         let_go("a")
         await over(http, first["run"]["id"])
@@ -200,6 +206,23 @@ async def test_a_turn_waits_where_the_author_wants_that() -> None:
             ("user", "b"),
             ("assistant", "begin end of b"),
         ]
+
+
+async def test_only_so_many_turns_wait() -> None:
+    async with serving(max_queued=1) as (http, _):
+        thread = await new_thread(http, "queue")
+        first = await turn(http, thread, "a")
+        second = asyncio.ensure_future(turn(http, thread, "b"))
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+
+        refused = await http.post(f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "c"}]})
+
+        assert problem(refused) == (429, "rate_limited", None)
+        let_go("a")
+        let_go("b")
+        await over(http, first["run"]["id"])
+        await over(http, (await second)["run"]["id"])
 
 
 async def test_a_turn_ends_the_one_before_where_the_author_wants_that() -> None:
@@ -271,6 +294,22 @@ async def test_a_turn_may_be_left_to_the_background() -> None:
         assert taken["run"]["id"] == run
         assert (ended["background"], ended["status"]) == (True, "finished")
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin end of a")]
+
+
+async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> None:
+    async with serving() as (http, server):
+        thread, other = await new_thread(http, "interrupt"), new_run_id()
+        await server.database.write(threads.lock, "default", thread, other)
+        let_go("b")
+
+        second = asyncio.ensure_future(turn(http, thread, "b"))
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        waits = not second.done()
+        await server.database.write(threads.unlock, "default", thread, other)
+
+        assert waits
+        assert (await over(http, (await second)["run"]["id"]))["status"] == "finished"
 
 
 # Nobody reads

@@ -53,6 +53,7 @@ class Backlog:
         self._now = now
         self._look = look
         self._going: set[asyncio.Task[None]] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._ending = False
@@ -87,6 +88,8 @@ class Backlog:
         if self._task is not None:
             self._ending = True  # Not cancelled: what it is taking at this moment would be nobody's.
             self.wake()
+            for waiter in list(self._waiters):
+                waiter.cancel()  # A run may go on for longer than whoever wants us to end will wait.
             await asyncio.gather(self._task, *self._going, return_exceptions=True)
             self._task = None
 
@@ -130,7 +133,10 @@ class Backlog:
             log.warning("The run %s, which waited, could not begin: %s", row.id, error)
             await self._database.write(recording.refuse, row.project, row.id, _told(error), self._now())
         else:
-            await run.ended()
+            waiter = asyncio.ensure_future(run.ended())
+            self._waiters.add(waiter)
+            waiter.add_done_callback(self._waiters.discard)
+            await asyncio.wait([waiter])
 
     def _start(self, waiting: Waiting) -> Run:
         if self._ending:

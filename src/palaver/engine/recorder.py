@@ -63,6 +63,7 @@ class Recorder:
         self._ends: list[_End] = []
         self._late: list[_End] = []  # Of which nobody waits for the end: it was told before it could be kept.
         self._timer: asyncio.TimerHandle | None = None
+        self._flushing: list[asyncio.Future[None]] = []  # Those who wait for all that is known.
         self._gathering: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._fault: PalaverError | None = None
@@ -106,11 +107,16 @@ class Recorder:
             self._wait(PATIENCE)
 
     async def flushed(self) -> None:
-        """Write all that is known, and wait for it."""
-        while self._writing is not None:
-            await asyncio.wait([self._writing])
-        if self._touched or self._ends or self._late:
-            await self._write(due=True)
+        """Write all that is known by now, and wait for it: not for what comes meanwhile."""
+        if not (self._touched or self._ends or self._late):
+            if self._writing is not None:
+                await asyncio.wait([self._writing])
+            return
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushing.append(written)
+        if self._writing is None:
+            self._write(due=True)
+        await written
 
     def _forget(self, run: Kept) -> None:
         self._touched.discard(run)
@@ -146,9 +152,10 @@ class Recorder:
         elif self._states:
             self._wait()
 
-    def _write(self, *, due: bool) -> "asyncio.Task[None]":
+    def _write(self, *, due: bool) -> None:
         """Write the ends that wait and, where it is due, what the others said."""
         ends, self._ends = self._ends, []
+        flushing: list[asyncio.Future[None]] = []
         grown: list[tuple[Kept, _State]] = []
         if due:
             ends, self._late = ends + self._late, []
@@ -156,13 +163,23 @@ class Recorder:
             alive = self._touched & self._states.keys()
             grown = [(run, state) for run in alive - ending if (state := self._states[run]).fault is None]
             self._touched.clear()
-        self._writing = asyncio.get_running_loop().create_task(self._written(ends, grown))
-        return self._writing
+            flushing, self._flushing = self._flushing, []
+        self._writing = asyncio.get_running_loop().create_task(self._written(ends, grown, flushing))
 
-    async def _written(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+    async def _written(
+        self,
+        ends: Sequence[_End],
+        grown: Sequence[tuple[Kept, _State]],
+        flushing: Sequence["asyncio.Future[None]"],
+    ) -> None:
         await self._try(ends, grown)
         self._writing = None
-        if self._ends and self._gathering is None:
+        for waiter in flushing:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._flushing:
+            self._write(due=True)
+        elif self._ends and self._gathering is None:
             self._gather()
         if self._states or self._touched or self._late:
             self._wait(PATIENCE if self._fault else None)

@@ -14,11 +14,12 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
+from palaver.core.ids import moment
 from palaver.engine.engine import Engine
 from palaver.engine.orphans import Orphans
 from palaver.engine.recorder import PATIENCE, Recorder
 from palaver.engine.run import Run
-from palaver.engine.watching import Watching
+from palaver.engine.watching import LOOK, Watching
 from palaver.errors import DiskFull, Overloaded, RunNotFound
 from palaver.storage import events, notices, recording, runs
 from palaver.storage.database import Database
@@ -27,6 +28,8 @@ from palaver.storage.runs import RunRow, Whole
 T = TypeVar("T")
 
 _CANCEL_SECONDS = 30
+_YOUNG_SECONDS, _SKEW_SECONDS = 0.5, 1.0
+"""How long a run may be at work without being in the database, and how far the clocks of two machines may differ."""
 
 
 class Records:
@@ -55,18 +58,22 @@ class Records:
 
     async def row(self, project: str, run: str) -> RunRow:
         """One run; RunNotFound for an unknown one, or another project's."""
-        await self._written(project, run)
-        return _given(await self._database.read(runs.get, project, run), run)
+        return _given(await self._sought(runs.get, project, run), run)
 
     async def whole(self, project: str, run: str) -> Whole:
         """One run, with all that is kept of it."""
-        await self._written(project, run)
-        return _given(await self._database.read(runs.whole, project, run), run)
+        return _given(await self._sought(runs.whole, project, run), run)
 
     async def log(self, project: str, run: str) -> Sequence[Event]:
         """All its events so far."""
         alive = self.alive(project, run)
         return alive.log.copy() if alive else await self._database.read(events.after, project, run)
+
+    async def log_of(self, row: RunRow) -> Sequence[Event]:
+        """The same of a run as it was found: if it had ended, to its end, though readers here may not know yet."""
+        if row.ended_at is None:
+            return await self.log(row.project, row.id)
+        return await self._database.read(events.after, row.project, row.id)
 
     async def follow(self, project: str, run: str, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last."""
@@ -132,9 +139,21 @@ class Records:
         """Wait until all that is known of runs here is in the database."""
         await self._recorder.flushed()
 
-    async def _written(self, project: str, run: str) -> None:
+    async def _sought(self, ask: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
+        """What the database says of a run; also of one that has only just begun, and is not there yet."""
         if self.alive(project, run) is not None:
-            await self._recorder.flushed()  # It may be too young to be in the database.
+            await self._recorder.flushed()
+        found = await self._database.read(ask, project, run)
+        if found is None and self._database.kind == "postgresql" and self._is_young(run):  # Another process has it.
+            for _ in range(round(_YOUNG_SECONDS / LOOK)):
+                await asyncio.sleep(LOOK)
+                if (found := await self._database.read(ask, project, run)) is not None:
+                    break
+        return found
+
+    def _is_young(self, run: str) -> bool:
+        began, now = moment(run), self._now().timestamp()
+        return began is not None and abs(now - began / 1000) < _YOUNG_SECONDS + _SKEW_SECONDS
 
 
 def _since(db: Connection, project: str, run: str, after: int) -> tuple[RunRow | None, Sequence[Event]]:

@@ -246,7 +246,10 @@ class Run(Log):
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
-            last = self._grammar.end(terminal, at=self._house.now())
+            at = self._house.now()
+            if self.started.at is not None:
+                at = max(at, self.started.at)  # A clock that was set back must not make it end before it began.
+            last = self._grammar.end(terminal, at=at)
             await self._close(last)
         finally:
             self.over = True

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from palaver.core import jsons
 from palaver.discovery.registry import Registry
 from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine, utc_now
+from palaver.engine.housekeeping import Housekeeping
 from palaver.engine.orphans import Orphans
 from palaver.engine.processes import Presence, new_process_id
 from palaver.engine.recorder import Recorder
@@ -29,7 +31,7 @@ from palaver.server.questions import Served
 from palaver.server.rates import Rates
 from palaver.server.replay import replay
 from palaver.server.routes import Match
-from palaver.server.settings import Settings
+from palaver.server.settings import Settings, Source
 from palaver.server.status import and_headers, status_of, with_retry
 from palaver.server.stored import Stored
 from palaver.server.turning import Turning
@@ -55,7 +57,9 @@ class Server:
         database: Database | None = None,
         only_server: bool = False,
         kind: ProcessKind = "server",
+        sources: Mapping[str, Source] | None = None,
     ) -> None:
+        self._sources = sources or {}  # Where each setting was written.
         self.registry = registry
         self.settings = settings or Settings()
         self.database = database or Later(self.settings.db or MEMORY)
@@ -84,6 +88,7 @@ class Server:
         orphans = Orphans(self.database, seconds=self.settings.orphan_seconds)
         self.records = Records(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
         self.callers = Callers(self.database, self.settings)
+        self.housekeeping = Housekeeping(self.database, run_days=self.settings.run_days, now=utc_now)
         self.backlog = Backlog(
             self.engine,
             self.database,
@@ -99,7 +104,7 @@ class Server:
             self.database, self.records, most_queued=self.settings.max_queued, seconds=self.settings.run_seconds
         )
         self.stored = Stored(self.settings, self.database, self.records, now=utc_now)
-        joining = Joining(self.database, turns, bounds=self.settings.history_bounds, now=utc_now)
+        joining = Joining(self.database, self.records, turns, bounds=self.settings.history_bounds, now=utc_now)
         self.turning = Turning(registry, self.settings, self.engine, self.records, joining, self.backlog)
         self.calling = Calling(
             registry,
@@ -296,9 +301,11 @@ class Server:
                 await self.presence.begin(only_server=self._only_server)
                 await self.database.listen(self._hearing.heard)
                 self.backlog.begin()
+            self.housekeeping.begin()
 
     async def close(self) -> None:
         """Write what is left to write, and let go of the database. Nothing may be running."""
+        await self.housekeeping.end()
         await self.backlog.end()
         await self.presence.end()
         await self._hearing.end()
@@ -326,6 +333,7 @@ class Server:
                 self.records,
                 self.calling,
                 self.turning,
+                self._sources,
             )
             return make(house)
 

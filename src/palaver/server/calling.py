@@ -64,11 +64,12 @@ class Calling:
         self._backlog = backlog
         self._stores = settings.record == "full"
         self._bounds = settings.json_bounds
+        self._leave = records.orphans.left
         self.pulse = Pulse(stall=settings.stream_stall, callers=callers)
 
     async def answer(self, exchange: Exchange, found: Match) -> None:
         """Answer a call."""
-        endpoint, stream = found.endpoint, None
+        endpoint, stream, asked = found.endpoint, None, None
         adapter = endpoint.adapter
         assert adapter is not None
         try:
@@ -85,14 +86,9 @@ class Calling:
                 reading,
                 column=endpoint.column,
                 cancels=endpoint.cancels,
-                leave=self._records.orphans.left,
+                leave=self._leave,
             )
             caller, said = exchange.caller, marks.read(exchange.headers)
-            if endpoint.interrupts:
-                if call.session is not None and call.session.startswith(thread_turns.THREAD):
-                    said = said if said.thread is not None else said._replace(thread=call.session)
-                elif said.thread is None:
-                    await self.interrupt(caller.project, call.workflow, call.session)
             origin = Origin(
                 project=caller.project,
                 key=caller.key,
@@ -107,6 +103,11 @@ class Calling:
                 if asked.said_before is not None:
                     await self._tell_again(exchange, endpoint, reading, asked.said_before)
                     return
+            if endpoint.interrupts and said.thread is None:
+                if call.session is not None and call.session.startswith(thread_turns.THREAD):
+                    said = said._replace(thread=call.session)
+                else:
+                    await self.interrupt(caller.project, call.workflow, call.session)
             joining = self._joined(caller, found, asked, said)
             if call.background:
                 await self._answer_later(exchange, adapter, joining)
@@ -115,9 +116,12 @@ class Calling:
                 await self._open(stream, joining)
                 # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
                 exchange.headers = NO_HEAD
-                del call, reading, origin, request, asked, joining
+                asked = None
+                del call, reading, origin, request, joining
                 await stream.tell(self.pulse)
         except PalaverError as error:
+            if asked is not None and asked.said_before is None:
+                await self._release(asked)
             await exchange.answer(_failure(adapter, error, stream, endpoint))
 
     async def _open(self, stream: Stream, joining: AbstractAsyncContextManager[Joined]) -> None:
@@ -168,8 +172,7 @@ class Calling:
             async with await self._placed(caller, found, asked, said) as joined:
                 yield joined
         except BaseException:
-            if asked.once is not None and asked.run_id is not None:
-                await asyncio.shield(self._database.write(begun.release, asked.once, asked.run_id))
+            await asyncio.shield(self._release(asked))
             raise
 
     async def _placed(
@@ -203,6 +206,11 @@ class Calling:
         run = new_run_id()
         before = await self._database.write(begun.begin, once, run)
         return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
+
+    async def _release(self, asked: Joined) -> None:
+        """Let another do what was not done."""
+        if asked.once is not None and asked.run_id is not None:
+            await self._database.write(begun.release, asked.once, asked.run_id)
 
     async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """The answer of a run that was begun before: as it was, as far as it has come."""

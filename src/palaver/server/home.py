@@ -2,10 +2,10 @@
 
 from html import escape
 
-from palaver.core import jsons
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.protocols.base import Answer
+from palaver.server.snippets import curl
 
 _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STYLE = (
@@ -48,34 +48,6 @@ def _section(description: Description, base: str) -> str:
     told = f"<p>{escape(description.description)}</p>" if description.description else ""
     line = curl(description, base)
     return f"<h2>{escape(description.name)} {kind}</h2>{told}<pre>{escape(line)}</pre>"
-
-
-def curl(description: Description, base: str) -> str:
-    """A line that calls the workflow as it stands."""
-    required: list[str] = list(description.schemas.inputs.get("required", []))
-    properties = description.schemas.inputs.get("properties", {})
-    inputs = {name: _example(properties.get(name, {})) for name in required if name != "messages"}
-    if not required and description.schemas.inputs.get("additionalProperties"):
-        inputs = {"text": "Hello!"}
-    body: dict[str, object] = {"messages": [{"role": "user", "content": "Hello!"}]} if description.is_chat else {}
-    if inputs or not body:
-        body["inputs"] = inputs
-    said = jsons.encode(body).decode().replace("'", "'\\''")
-    return f"curl {base}/{description.name}/invoke \\\n  -H 'content-type: application/json' \\\n  -d '{said}'"
-
-
-def _example(schema: dict[str, object]) -> object:
-    match schema.get("type"):
-        case "integer" | "number":
-            return 1
-        case "boolean":
-            return True
-        case "array":
-            return []
-        case "object":
-            return {}
-        case _:
-            return "Some text."
 
 
 def _hash(style: str) -> str:

@@ -16,6 +16,7 @@ from palaver.core.history import Bounds, believed
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import new_run_id
+from palaver.engine.records import Records
 from palaver.errors import ConversationNotFound, ItemNotFound, StillRunning, ThreadNotFound
 from palaver.protocols import item_pages, response_history, response_store
 from palaver.protocols.response_object import response_id
@@ -52,8 +53,11 @@ class Joined(NamedTuple):
 class Joining:
     """Looks up what calls refer to."""
 
-    def __init__(self, database: Database, turns: Turns, *, bounds: Bounds, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, database: Database, records: Records, turns: Turns, *, bounds: Bounds, now: Callable[[], datetime]
+    ) -> None:
         self._database = database
+        self._records = records
         self._turns = turns
         self._bounds = bounds
         self._now = now
@@ -138,6 +142,8 @@ class Joining:
         call, reading, origin = asked.call, asked.reading, asked.origin
         assert call.previous is not None
         run = response_store.previous_run_id(call.previous)
+        if self._records.alive(caller.project, run) is not None:
+            await self._records.written()  # It may be too young to be in the database.
         chain, messages = await self._database.read(_chain, caller.project, run)
         if not chain or (named is not None and chain[-1].row.workflow != named):
             raise response_store.unknown_previous(call.previous)

@@ -6,6 +6,7 @@ put handlers of their own there, its lines are made by hand and written together
 
 import asyncio
 import logging
+import os
 import sys
 import time
 from functools import lru_cache
@@ -14,8 +15,8 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons
-from palaver.outbound import printable
+from palaver.core import jsons, secrets
+from palaver.outbound import printable, printable_json, printable_lines
 
 access = logging.getLogger("palaver.access")
 
@@ -56,11 +57,12 @@ def _only_handler() -> "Lines | None":
 class Lines(logging.StreamHandler[TextIO]):
     """Writes lines to standard error; those of the access log a moment later, all at once."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, worker: int | None = None) -> None:
         super().__init__(sys.stderr)
         self._as_json = as_json
+        self._worker = worker
         self._waiting: list[Seen] = []
-        self.setFormatter(JsonLines() if as_json else Plain())
+        self.setFormatter(JsonLines(worker) if as_json else Plain(worker))
 
     def note(self, seen: Seen) -> None:
         """One line of the access log. On the loop only."""
@@ -85,8 +87,8 @@ class Lines(logging.StreamHandler[TextIO]):
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            lines = [_line(seen) for seen in waiting]
-            self.stream.write(_as_json(lines) if self._as_json else _as_text(waiting, lines))
+            lines = [_line(seen, self._worker) for seen in waiting]
+            self.stream.write(_as_json(lines) if self._as_json else _as_text(waiting, lines, self._worker))
 
 
 class _Line(msgspec.Struct):
@@ -102,31 +104,43 @@ class _Line(msgspec.Struct):
     status: int
     milliseconds: float
     run_id: str | UnsetType
+    worker: int | UnsetType = UNSET
 
 
-def _line(seen: Seen) -> _Line:
+def _line(seen: Seen, worker: int | None = None) -> _Line:
     at, request_id, method, path, status, seconds, run_id = seen
     milliseconds = round(seconds * 1000, 1)
+    if "plv_" in path:
+        path = secrets.masked(path)  # A key is no part of a path, but some will try.
     said = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
-    return _Line(_at(at), "info", access.name, said, request_id, method, path, status, milliseconds, run)
+    whose: int | UnsetType = UNSET if worker is None else worker
+    return _Line(_at(at), "info", access.name, said, request_id, method, path, status, milliseconds, run, whose)
 
 
 def _as_json(lines: list[_Line]) -> str:
     try:
-        return _encode_lines(lines).decode()
+        return printable_json(_encode_lines(lines).decode())
     except UnicodeEncodeError:  # Half a character, in a path as it was sent.
         return "".join([f"{_encoded(line)}\n" for line in lines])
 
 
-def _as_text(waiting: list[Seen], lines: list[_Line]) -> str:
+def _as_text(waiting: list[Seen], lines: list[_Line], worker: int | None) -> str:
+    whose = _whose(worker)
     return "".join(
-        [f"{_clock(int(seen[0]))}  {printable(line.message, 500)}\n" for seen, line in zip(waiting, lines, strict=True)]
+        [
+            f"{_clock(int(seen[0]))}  {whose}{printable(line.message, 500)}\n"
+            for seen, line in zip(waiting, lines, strict=True)
+        ]
     )
 
 
 class JsonLines(logging.Formatter):
     """A record as one line of JSON."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, logger, message, the fields of an access record, and a traceback where there is one."""
@@ -134,30 +148,51 @@ class JsonLines(logging.Formatter):
             "at": _at(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _masked(record.getMessage()),
         }
         line |= getattr(record, "fields", {})
+        if self._worker is not None:
+            line["worker"] = self._worker
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = _masked(self.formatException(record.exc_info))
         return _encoded(line)
 
 
 class Plain(logging.Formatter):
     """A record for a person: short, and with nothing in it that could move the cursor."""
 
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._whose = _whose(worker)
+
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback where there is one."""
-        line = f"{_clock(int(record.created))}  {printable(record.getMessage(), 500)}"
+        line = f"{_clock(int(record.created))}  {self._whose}{printable(_masked(record.getMessage()), 500)}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + printable_lines(_masked(self.formatException(record.exc_info)))
         return line
+
+
+def _whose(worker: int | None) -> str:
+    """Which of several processes on one socket speaks."""
+    return "" if worker is None else f"[{worker}] "
 
 
 def _encoded(line: Any) -> str:
     try:
-        return jsons.encode(line).decode()
+        return printable_json(jsons.encode(line).decode())
     except UnicodeEncodeError:  # Half a character, in a path as it was sent.
-        return jsons.encode(jsons.plain(line)).decode()
+        return printable_json(jsons.encode(jsons.plain(line)).decode())
+
+
+def _masked(text: str) -> str:
+    return secrets.masked(text, _of_environment())
+
+
+def _of_environment() -> set[str]:
+    """Values of variables that by their names are secrets: libraries put them into their exceptions."""
+    ends = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+    return {value for name, value in os.environ.items() if name.upper().endswith(ends)}
 
 
 def _at(seconds: float) -> str:
@@ -175,9 +210,9 @@ def _clock(seconds: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
-def set_up(*, verbose: bool = False) -> None:
-    """Send our log to the terminal or, as JSON, to wherever standard error goes."""
+def set_up(*, verbose: bool = False, worker: int | None = None) -> None:
+    """Send our log to the terminal or, as JSON, to wherever standard error goes; its lines name the worker."""
     root = logging.getLogger("palaver")
-    root.handlers = [Lines(as_json=not sys.stderr.isatty())]
+    root.handlers = [Lines(as_json=not sys.stderr.isatty(), worker=worker)]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
     root.propagate = False

@@ -65,9 +65,15 @@ def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
     raise SettingsError(f"No free port from {settings.port} on: try --port 0.")
 
 
-def run(server: Server, listening: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal says stop. The first one lets runs end; a second one ends at once."""
-    _Uvicorn(_config(server), server, started).run(sockets=[listening])
+def run(
+    server: Server,
+    listening: socket.socket,
+    *,
+    started: Callable[[], None] = lambda: None,
+    parent: socket.socket | None = None,
+) -> None:
+    """Serve until a signal says stop, or the parent is gone. The first signal lets runs end, a second ends at once."""
+    _Uvicorn(_config(server), server, started, parent).run(sockets=[listening])
 
 
 def _config(server: Server) -> uvicorn.Config:
@@ -89,10 +95,13 @@ def _config(server: Server) -> uvicorn.Config:
 class _Uvicorn(uvicorn.Server):
     """uvicorn, told how our runs end."""
 
-    def __init__(self, config: uvicorn.Config, server: Server, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, server: Server, started: Callable[[], None], parent: socket.socket | None
+    ) -> None:
         super().__init__(config)
         self._server = server
         self._tell_started = started
+        self._parent = parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -100,6 +109,14 @@ class _Uvicorn(uvicorn.Server):
         gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again,
         gc.set_threshold(*_COLLECT)  # nor look for garbage every 700 values while thousands of streams are open.
         self._tell_started()
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(self._parent, self._left_alone)
+
+    def _left_alone(self) -> None:
+        """The parent says nothing while it lives: it has gone, and nobody else would ever stop us."""
+        assert self._parent is not None
+        asyncio.get_running_loop().remove_reader(self._parent)
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         seconds = 0 if self.force_exit else self._server.settings.shutdown_seconds

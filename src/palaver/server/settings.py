@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A prefix that a proxy in front of us adds to every path."""
     db: str = ""
     """The database: a path, sqlite:///path or postgresql://host/name; empty: palaver.db in the user's data folder."""
+    workers: int = 1
+    """How many processes serve; more than one need PostgreSQL."""
     debug: bool = False
     """Tell callers what went wrong inside a workflow."""
     threads: int = 32
@@ -77,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Streams at once for each key; 0: any number; beyond: 429."""
     max_streams_total: int = 8_192
     """Calls answered at once; beyond: 503."""
+    run_days: float = 30
+    """How long runs are kept that belong to no conversation and are no stored response; 0: for ever."""
     background_runs: int = 16
     """Runs in the background at once, in each process."""
     max_queued: int = 8
@@ -150,6 +154,8 @@ def read_settings(
         else:
             sources[field.name] = "default"
     settings = Settings(**values)
+    if settings.workers < 1:
+        raise SettingsError("Setting workers: at least one process has to serve.")
     if settings.debug and not settings.is_loopback:
         raise SettingsError("--debug shows what goes wrong inside: it is refused on a host that others can reach.")
     return settings, sources

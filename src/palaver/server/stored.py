@@ -15,7 +15,14 @@ from palaver.core.history import believed
 from palaver.core.messages import Message
 from palaver.engine.chance import new_id
 from palaver.engine.records import Records
-from palaver.errors import ConversationNotFound, NotCancellable, ResponseNotFound, RunNotFound, StillRunning
+from palaver.errors import (
+    ConversationLocked,
+    ConversationNotFound,
+    NotCancellable,
+    ResponseNotFound,
+    RunNotFound,
+    StillRunning,
+)
 from palaver.protocols import conversations, item_pages, response_history, response_store, responses
 from palaver.protocols.base import Answer, Request
 from palaver.protocols.item_pages import Placed
@@ -27,6 +34,7 @@ from palaver.storage import histories, runs, threads
 from palaver.storage.database import Database
 from palaver.storage.nodes import Node
 from palaver.storage.runs import Whole
+from palaver.storage.thread_rows import held_row
 from palaver.storage.threads import Changes, NewThread, Thread
 
 
@@ -51,7 +59,7 @@ class Stored:
         if asked is None:
             return await self._delete(project, found)
         if not asked.stream:
-            return _shown(found, await self._records.log(project, found.row.id))
+            return _shown(found, await self._records.log_of(found.row))
         reading, started = _reading(found), _started(found)
         following = self._records.follow(project, found.row.id)
         frames = response_store.resumed(reading, asked.after)
@@ -67,7 +75,7 @@ class Stored:
             found = await self._found(project, name, request.workflow)
         if found.row.status != "cancelled":
             raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
-        return _shown(found, await self._records.log(project, found.row.id))
+        return _shown(found, await self._records.log_of(found.row))
 
     async def input_items(self, exchange: Exchange, request: Request) -> Answer:
         """GET of what a response saw."""
@@ -99,11 +107,11 @@ class Stored:
     async def conversations(self, exchange: Exchange, request: Request) -> Answer:
         """POST of a new conversation."""
         given = conversations.decode_new(request)
-        messages, _ = believed(given.messages, system="keep", bounds=self._settings.history_bounds)
+        believed(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
         )
-        made = await self._database.write(threads.create, exchange.caller.project, thread, messages)
+        made = await self._database.write(threads.create, exchange.caller.project, thread, given.messages)
         return _conversation(made)
 
     async def conversation(self, exchange: Exchange, request: Request) -> Answer:
@@ -136,12 +144,10 @@ class Stored:
         """GET and DELETE of one item."""
         project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._thread(project, request)
-        branch = await self._database.read(threads.branch, project, name)
-        item = item_pages.found(_placed(branch, name), wanted)
         if request.method != "DELETE":
-            return item_pages.one(item)
-        node = branch[item.message]
-        await self._database.write(_remove, project, name, node, item_pages.without(node.message, item), self._now())
+            branch = await self._database.read(threads.branch, project, name)
+            return item_pages.one(item_pages.found(_placed(branch, name), wanted))
+        await self._database.write(_remove, project, name, wanted, self._now())
         return _conversation(await self._thread(project, request))
 
     async def _thread(self, project: str, request: Request) -> Thread:
@@ -182,16 +188,36 @@ def _add(
     db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
 ) -> tuple[list[Node], list[Node]]:
     """Append what is new to a conversation: the new nodes, and the whole branch with them."""
+    if held_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
+        raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.branch(db, project, thread))
     fresh = tuple(response_history.new(stored, messages).values())
-    believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing.
+    believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing; a call may wait for its own.
     made = threads.append(db, project, thread, "head", fresh, origin="client", at=at)
     return made, threads.branch(db, project, thread)
 
 
-def _remove(db: Connection, project: str, thread: str, node: Node, left: Message | None, at: datetime) -> None:
-    """Take an item out: its message goes, and what it said besides stands in its place."""
-    if left is None:
-        threads.remove(db, project, thread, node.id, below="keep", at=at)
-    else:
-        histories.rewrite(db, project, thread, node, left)
+def _remove(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:
+    """Take an item out: its message goes, and what it said besides stands in its place.
+
+    A call goes with its result, which would answer nothing: no turn could go on from there.
+    """
+    branch = threads.branch(db, project, thread)
+    items = _placed(branch, thread)
+    item = item_pages.found(items, wanted)
+    for gone in (item, *_answers(items, item)):
+        node = branch[gone.message]
+        left = item_pages.without(node.message, gone)
+        if left is None:
+            threads.remove(db, project, thread, node.id, below="keep", at=at)
+        else:
+            histories.rewrite(db, project, thread, node, left)
+
+
+def _answers(items: Sequence[Placed], call: Placed) -> list[Placed]:
+    """The result of a call, if it has one; an id may come again once it has its result."""
+    if call.item["type"] != "function_call":
+        return []
+    later = items[items.index(call) + 1 :]
+    same = next((item for item in later if item.item.get("call_id") == call.item["call_id"]), None)
+    return [same] if same is not None and same.item["type"] == "function_call_output" else []

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from palaver.engine.records import Records
-from palaver.errors import ConversationLocked, RateLimited
+from palaver.errors import ConversationLocked, RateLimited, RunNotFound
 from palaver.storage import threads
 from palaver.storage.database import Database
 from palaver.workflows.options import TurnPolicy
@@ -50,7 +50,13 @@ class Turns:
             while not await self._database.write(threads.lock, project, thread, run):
                 found = await self._database.read(threads.sure, project, thread)
                 if found.run is not None:
-                    await self._records.cancel(project, found.run)
+                    await self._cancel(project, found.run)
+
+    async def _cancel(self, project: str, run: str) -> None:
+        try:
+            await self._records.cancel(project, run)
+        except RunNotFound:
+            await asyncio.sleep(_LOOK)  # It is about to begin.
 
     async def _queue(self, project: str, thread: str, run: str) -> None:
         place = project, thread

@@ -26,8 +26,9 @@ def begin(db: Connection, once: Once, run: str) -> Kept | None:
 
 
 def release(db: Connection, once: Once, run: str) -> None:
-    """Nothing was begun: another may."""
-    db.execute(delete(table).where(*_key(once), table.c.run == run))
+    """If nothing was begun, another may."""
+    if runs.get(db, once.project, run) is None:
+        db.execute(delete(table).where(*_key(once), table.c.run == run))
 
 
 def _is_abandoned(db: Connection, once: Once, kept: Kept) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, exists, select, update
 
+from palaver.core.ids import sortable
 from palaver.storage import files, idempotency, runs
 from palaver.storage.tables import runs as runs_table
 from palaver.storage.tables import threads
@@ -43,7 +44,8 @@ def release_threads(db: Connection, now: datetime) -> int:
     going = exists().where(
         runs_table.c.project == threads.c.project, runs_table.c.id == threads.c.run, runs_table.c.ended_at.is_(None)
     )
-    held = update(threads).where(threads.c.run.is_not(None), threads.c.updated_at < now - _UNSURE, ~going)
+    before = "run_" + sortable(int((now - _UNSURE).timestamp() * 1000), 0)[:10]  # A run's name begins with its time.
+    held = update(threads).where(threads.c.run.is_not(None), threads.c.run < before, ~going)
     return db.execute(held.values(run=None, run_head=None)).rowcount
 
 

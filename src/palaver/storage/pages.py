@@ -7,11 +7,11 @@ the project is always the caller's own, and what the cursor brings is compared w
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Integer, Select, literal, tuple_
+from sqlalchemy import ColumnElement, Connection, Integer, Select, String, column, literal, tuple_
 from sqlalchemy.engine import Row
 
 from palaver.errors import InvalidValue
@@ -81,6 +81,22 @@ def page(
     shown = rows[: window.limit]
     more = len(rows) > window.limit
     return Page([read(row) for row in shown], _closed(shown[-1][-len(by) :], bound, by) if more else None)
+
+
+def page_by_name(
+    rows: Iterable[T],
+    name: Callable[[T], str],
+    *,
+    project: str,
+    window: Window = START,
+    filters: Mapping[str, Any] | None = None,
+) -> Page[T]:
+    """One page of what is in memory, each under a name of its own, in the order of their names."""
+    bound, by = (project, dict(filters or {}), "oldest", ["name"]), [column("name", String)]
+    after = "" if window.after is None else _opened(window.after, bound, by)[0]
+    rest = sorted((row for row in rows if name(row) > after), key=name)
+    shown = rest[: window.limit]
+    return Page(shown, _closed([name(shown[-1])], bound, by) if len(rest) > window.limit else None)
 
 
 # Cursors

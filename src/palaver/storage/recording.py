@@ -71,7 +71,7 @@ def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
         "call": _written(call, said) if has_content else None,
         "reading": None if origin.reading is None else jsons.encode(origin.reading),
         "reply": None,
-        "preview_in": _previewed_input(said, call.inputs) if has_content else None,
+        "preview_in": _previewed_input(said or call.messages, call.inputs) if has_content else None,
         "preview_out": None,
         "process": one.process,
         "idempotent": one.idempotent,
@@ -160,6 +160,7 @@ def interrupt(db: Connection, project: str, run: str, now: datetime) -> bool:
         return False
     found = runs.whole(db, project, run)
     assert found is not None
+    now = _not_before(found, now)
     said = events.after(db, project, run)
     if said:
         _finish(db, found, said, rest(said, now), now)
@@ -176,6 +177,7 @@ def cancel_waiting(db: Connection, project: str, run: str, now: datetime) -> boo
     found = runs.whole(db, project, run)
     if found is None or found.row.status != "queued":
         return False
+    now = _not_before(found, now)
     _finish(db, found, [], [_started(found), RunCancelled(1, at=now)], now)
     return True
 
@@ -185,7 +187,13 @@ def refuse(db: Connection, project: str, run: str, why: tuple[str, str], now: da
     if runs.take(db, project, run):
         found = runs.whole(db, project, run)
         assert found is not None
+        now = _not_before(found, now)
         _finish(db, found, [], [_started(found), RunFailed(1, *why, at=now)], now)
+
+
+def _not_before(found: Whole, now: datetime) -> datetime:
+    """When it ends, by a clock that may have been set back since it began."""
+    return max(now, found.row.started_at or found.row.created_at)
 
 
 def _started(found: Whole) -> RunStarted:

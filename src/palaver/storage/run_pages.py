@@ -70,6 +70,11 @@ def _asked(db: Connection, project: str, filters: Filters) -> Select[Any]:
             asked = asked.where(runs.c.variant.startswith(f"{held(wanted)}:", autoescape=True))
         else:
             asked = asked.where(runs.c[name] == held(wanted))
+    if filters.status in ("queued", "running"):
+        # They are few among many, and have an index of their own; asked for directly, it is passed over.
+        going = runs.alias("going")
+        alive = select(going.c.id).where(going.c.ended_at.is_(None), going.c.status == filters.status)
+        asked = asked.where(runs.c.id.in_(alive))
     if filters.evaluation is not None:
         asked = asked.where(false())  # No run is part of one yet.
     # Ids sort by time, and are what the list is read by: the times need not be looked for from its start.

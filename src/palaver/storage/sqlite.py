@@ -141,11 +141,12 @@ class Sqlite:
             with self._engine.begin() as connection:
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
-            if len(group) > 1:
+            told = meaning(error)
+            if len(group) > 1 and not isinstance(told, Overloaded):  # Then it is nobody's fault, and each would wait.
                 for job in group:
                     self._write([job])
                 return
-            results = [(group[0], None, meaning(error) or error)]
+            results = [(job, None, told or error) for job in group]
         if results:
             _settle(results)
 

@@ -56,7 +56,6 @@ __all__ = [
     "change",
     "create",
     "delete",
-    "free",
     "get",
     "join",
     "lock",
@@ -268,15 +267,6 @@ def taken_for_nothing(db: Connection) -> list[tuple[str, str, str]]:
         ),
     )
     return [(project, thread, run) for project, thread, run in db.execute(asked)]
-
-
-def free(db: Connection, project: str, thread: str, before: str) -> None:
-    """Let others answer if the run that was to answer was never begun, and has its name from before that id."""
-    known = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.id == threads_table.c.run)
-    lost = update(threads_table).where(
-        threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run < before, ~known.exists()
-    )
-    db.execute(lost.values(run=None, run_head=None))
 
 
 def join(

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-from litestar import Litestar, get
+from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
-from litestar.params import FromPath
 
 from palaver.discovery.registry import Registry
 from palaver.engine.records import Records
@@ -25,24 +23,17 @@ from palaver.server.api import (
     turns,
     variant_files,
     variants,
+    workflows,
 )
 from palaver.server.api import house as house_routes
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
-from palaver.server.api.workflows import WorkflowRow, WorkflowView, row, view
 from palaver.server.callers import Callers
 from palaver.server.calling import Calling
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings, Source
 from palaver.server.turning import Turning
 from palaver.storage.database import Database
-
-
-class Page(msgspec.Struct, frozen=True):
-    """A page of rows; `next` is the cursor of the one after it."""
-
-    data: list[WorkflowRow]
-    next: str | None = None
 
 
 class House(NamedTuple):
@@ -64,19 +55,9 @@ def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
     registry, settings, version, database, callers, rates, records, calling, turning, sources = house
     turned = turns.House(database, settings, records, rates, calling, turning)
-
-    @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
-    async def list_workflows() -> Page:
-        return Page(data=[row(w, default=registry.default) for w in sorted(registry, key=lambda w: w.description.name)])
-
-    @get("/api/workflows/{name:str}", operation_id="get_workflow", summary="One workflow, with its schemas")
-    async def get_workflow(name: FromPath[str]) -> WorkflowView:
-        return view(registry.workflow(name), default=registry.default, base=settings.root_path)
-
     return Litestar(
         route_handlers=[
-            list_workflows,
-            get_workflow,
+            *workflows.routes(registry, settings, database, callers),
             extract.route(settings),
             *login.routes(callers, rates, settings),
             *keys.routes(database, callers, settings),

@@ -1,5 +1,6 @@
 """Errors as the REST API tells them: `{"error": {"code", "message", "path"?, "details"?, "errors"?}}`."""
 
+import logging
 from typing import Any
 
 from litestar import Request, Response
@@ -10,6 +11,7 @@ from palaver.errors import FaultyCall, MethodNotAllowed, PalaverError, RequestEr
 from palaver.server.exchange import Gone
 from palaver.server.status import headers_of, status_in_api
 
+log = logging.getLogger("palaver.server")
 _CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
 """What Litestar finds by itself, by its status."""
 
@@ -57,5 +59,16 @@ def _problem(status: int, error: dict[str, Any], headers: dict[str, str]) -> "Re
     return Response(jsons.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
 
 
-HANDLERS: dict[int | type[Exception], Any] = {PalaverError: refused, HTTPException: _failed, Gone: _left}
+def _broken(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
+    """A mistake of ours: for the log; the caller learns what to quote."""
+    log.error("%s %s failed", request.method, request.url.path[:200], exc_info=error)
+    return _problem(500, {"code": "internal", "message": "Something broke: the log says what."}, {})
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    PalaverError: refused,
+    HTTPException: _failed,
+    Gone: _left,
+    Exception: _broken,
+}
 """For Litestar's `exception_handlers`."""

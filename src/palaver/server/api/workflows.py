@@ -1,14 +1,43 @@
-"""Workflows as the REST API shows them."""
+"""/api/workflows: what is served here, and how it is called."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
 
 from palaver.core.descriptions import IsChatSource, Schemas
+from palaver.discovery.registry import Registry
 from palaver.frameworks.remote import RemoteWorkflow
-from palaver.server import routes
+from palaver.server import routes as paths
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Search,
+    Time,
+    Window,
+    answer,
+    caller_of,
+    told_time,
+)
+from palaver.server.callers import Callers
+from palaver.server.settings import Settings
+from palaver.server.snippets import Snippet, snippets
+from palaver.server.variants import keep_default
+from palaver.storage import variants
+from palaver.storage.database import Database
+from palaver.storage.pages import page_by_name
+from palaver.storage.variants import Variant
+from palaver.workflows.options import OnDisconnect, TurnPolicy
 from palaver.workflows.workflow import Workflow
+
+WorkflowOrigin = Literal["served", "connected"]
+State = Literal["ready", "unreachable"]
+_EVERY = Window(limit=200)
 
 
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,13 +45,26 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    origin: Literal["served", "connected"]
-    state: Literal["ready", "unreachable"]
+    origin: WorkflowOrigin
+    state: State
     default: bool
     is_chat: bool
     is_chat_source: IsChatSource
     flags: Mapping[str, bool]
     streams: bool
+    turns: TurnPolicy
+    on_disconnect: OnDisconnect | None
+    """What becomes of a run that nobody reads any more; null leaves it to the protocol."""
+    checked_at: Time | None
+    """When a connected one was last asked what it is."""
+
+
+class VariantNamed(msgspec.Struct, frozen=True):
+    """A variant of it, and its newest version."""
+
+    id: str
+    name: str
+    head: int
 
 
 class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
@@ -30,7 +72,12 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
 
     schemas: Schemas
     parameters: Mapping[str, Any]
+    variants: list[VariantNamed]
     routes: Mapping[str, str]
+    """Where it is called, by protocol."""
+    snippets: list[Snippet]
+    evidence: Any
+    """How was found out what a connected one is."""
 
 
 def row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
@@ -38,25 +85,97 @@ def row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
     return WorkflowRow(**_common(workflow, default))
 
 
-def view(workflow: Workflow, *, default: str | None, base: str) -> WorkflowView:
-    """A workflow as a whole."""
+def view(
+    workflow: Workflow, *, default: str | None, base: str, keyed: bool, known: list[Variant] | None = None
+) -> WorkflowView:
+    """A workflow as a whole, for who asked under that URL; `keyed`: they need a key."""
     description = workflow.description
-    paths = {name: base + path for name, path in routes.of(description.name).items()}
-    told = _common(workflow, default)
-    return WorkflowView(**told, schemas=description.schemas, parameters=description.parameters, routes=paths)
+    return WorkflowView(
+        **_common(workflow, default),
+        schemas=description.schemas,
+        parameters=description.parameters,
+        variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in known or ()],
+        routes={name: base + path for name, path in paths.of(description.name).items()},
+        snippets=snippets(description, base, keyed=keyed),
+        evidence=workflow.evidence if isinstance(workflow, RemoteWorkflow) else None,
+    )
+
+
+Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="Served from here, or reached by URL.")]
+IsChat = Annotated[bool | None, QueryParameter(description="Chats only, or only what is none.")]
+InState = Annotated[State | None, QueryParameter(description="How it stands.")]
+
+
+def routes(registry: Registry, settings: Settings, database: Database, callers: Callers) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
+    async def list_workflows(  # noqa: PLR0913, PLR0917 - one for each filter
+        request: Asked,
+        search: Search = None,
+        origin: Origin = None,
+        is_chat: IsChat = None,
+        state: InState = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[WorkflowRow]:
+        wanted = {"origin": origin, "is_chat": is_chat, "state": state}
+        exact = {name: value for name, value in wanted.items() if value is not None}
+        rows = [row(workflow, default=registry.default) for workflow in registry]
+        return page_by_name(
+            [one for one in rows if _shows(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
+            lambda one: one.name,
+            project=caller_of(request).project,
+            window=Window(limit, after),
+            filters={"search": search, **exact},
+        )
+
+    @get("/api/workflows/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
+    async def get_workflow(request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
+        return answer(request, await whole(request, registry.workflow(name)))
+
+    @post(
+        "/api/workflows/{name:str}/refresh",
+        operation_id="refresh_workflow",
+        summary="Ask a connected one again what it is, whether or not it answers",
+        status_code=200,
+    )
+    async def refresh_workflow(request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
+        workflow = registry.workflow(name)
+        if isinstance(workflow, RemoteWorkflow):
+            await workflow.refresh()
+        return answer(request, await whole(request, workflow))
+
+    async def whole(request: Asked, workflow: Workflow) -> WorkflowView:
+        project, name = caller_of(request).project, workflow.description.name
+        await keep_default(database, project, workflow)
+        known = await database.read(variants.listed, project, workflow=name, window=_EVERY)
+        keyed = not settings.is_loopback or await callers.has_keys()
+        base = f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
+        return view(workflow, default=registry.default, base=base, keyed=keyed, known=known.data)
+
+    return [list_workflows, get_workflow, refresh_workflow]
+
+
+def _shows(one: WorkflowRow, search: str | None) -> bool:
+    needle = (search or "").casefold()
+    return needle in one.name.casefold() or needle in one.description.casefold()
 
 
 def _common(workflow: Workflow, default: str | None) -> dict[str, Any]:
-    description = workflow.description
-    away = isinstance(workflow, RemoteWorkflow) and not workflow.reachable
+    description, options = workflow.description, workflow.options
+    far = workflow if isinstance(workflow, RemoteWorkflow) else None
     return {
         "name": description.name,
         "description": description.description,
         "origin": "connected" if description.remote else "served",
-        "state": "unreachable" if away else "ready",
+        "state": "ready" if far is None or far.reachable else "unreachable",
         "default": description.name == default,
         "is_chat": description.is_chat,
         "is_chat_source": description.is_chat_source,
         "flags": description.flags,
         "streams": description.streams,
+        "turns": options.turns,
+        "on_disconnect": options.on_disconnect,
+        "checked_at": None if far is None else told_time(far.checked_at),
     }

@@ -1,0 +1,215 @@
+"""Programs that call a workflow, one for each client that people use: whole, with inputs that it takes as they stand.
+
+A key is never in them, only the variable that holds it; and not even that where nobody needs a key.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.descriptions import Description
+
+Client = Literal["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
+Language = Literal["bash", "python", "javascript"]
+
+_SAID = "Hello!"
+_NONE: Mapping[str, Any] = {}
+_DEEPEST, _MOST = 3, 20
+"""Levels and fields of an example: what a remote service says of itself may be a maze."""
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """One program."""
+
+    client: Client
+    language: Language
+    code: str
+
+
+class _About(NamedTuple):
+    """What all programs are written from."""
+
+    name: str
+    url: str
+    is_chat: bool
+    inputs: Mapping[str, Any]
+    keyed: bool
+
+
+def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippet]:
+    """All of them, for a server that is asked under that URL."""
+    about = _about(description, base, keyed=keyed)
+    return [Snippet(client, language, write(about)) for client, language, write in _CLIENTS]
+
+
+def curl(description: Description, base: str, *, keyed: bool = False) -> str:
+    """A line that calls the workflow as it stands."""
+    return _curl(_about(description, base, keyed=keyed)).removesuffix("\n")
+
+
+def _about(description: Description, base: str, *, keyed: bool) -> _About:
+    name = description.name
+    return _About(name, f"{base}/{name}", description.is_chat, example(description.schemas.inputs), keyed)
+
+
+# The programs
+
+
+def _curl(about: _About) -> str:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": _SAID}]} if about.is_chat else {}
+    if about.inputs or not body:
+        body["inputs"] = about.inputs
+    lines = [f"curl {shlex.quote(f'{about.url}/invoke')}", "  -H 'content-type: application/json'"]
+    if about.keyed:
+        lines.append('  -H "authorization: Bearer $PALAVER_KEY"')
+    said = _json(body).replace("'", "'\\''")
+    return " \\\n".join([*lines, f"  -d '{said}'"]) + "\n"
+
+
+def _openai_python(about: _About) -> str:
+    key = 'os.environ["PALAVER_KEY"]' if about.keyed else '"none"'
+    asked = [f"model={_json(about.name)}", f"input={_json(_SAID if about.is_chat else '')}", *_extra_body(about)]
+    return (
+        f"{_imports(about)}from openai import OpenAI\n\n"
+        f"client = OpenAI(base_url={_json(f'{about.url}/v1')}, api_key={key})\n\n"
+        f"response = client.responses.create({', '.join(asked)})\n"
+        "print(response.output_text)\n"
+    )
+
+
+def _openai_node(about: _About) -> str:
+    key = "process.env.PALAVER_KEY" if about.keyed else '"none"'
+    asked: dict[str, Any] = {"model": about.name, "input": _SAID if about.is_chat else ""}
+    if about.inputs:
+        asked["custom_inputs"] = about.inputs
+    return (
+        "import OpenAI from 'openai';\n\n"
+        f"const client = new OpenAI({{ baseURL: {_json(f'{about.url}/v1')}, apiKey: {key} }});\n\n"
+        f"const response = await client.responses.create({_json(asked)});\n"
+        "console.log(response.output_text);\n"
+    )
+
+
+def _ai_sdk(about: _About) -> str:
+    options = [f"api: {_json(f'{about.url}/api/chat')}"]
+    if about.keyed:
+        options.append("headers: { authorization: `Bearer ${process.env.PALAVER_KEY}` }")
+    if about.inputs:
+        options.append(f"body: {_json({'inputs': about.inputs})}")
+    question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": _SAID}]}
+    messages = _json([question] if about.is_chat else [])
+    return (
+        "import { DefaultChatTransport, readUIMessageStream } from 'ai';\n\n"
+        "// In a component: useChat({ transport }).\n"
+        f"const transport = new DefaultChatTransport({{ {', '.join(options)} }});\n\n"
+        f"const messages = {messages};\n"
+        "const stream = await transport.sendMessages({ chatId: 'chat-1', messages, trigger: 'submit-message' });\n\n"
+        "let answer;\n"
+        "for await (const message of readUIMessageStream({ stream })) answer = message;\n"
+        f"{_TEXT if about.is_chat else _VALUE}"
+    )
+
+
+_TEXT = "console.log(answer.parts.filter((part) => part.type === 'text').map((part) => part.text).join(''));\n"
+_VALUE = "console.log(answer.parts.find((part) => part.type === 'data-output').data);\n"
+
+
+def _langchain(about: _About) -> str:
+    key = 'SecretStr(os.environ["PALAVER_KEY"])' if about.keyed else 'SecretStr("none")'
+    options = [f"model={_json(about.name)}", f"base_url={_json(f'{about.url}/v1')}", f"api_key={key}"]
+    options += ["use_responses_api=True", *_extra_body(about)]
+    listed = "".join(f"    {option},\n" for option in options)
+    return (
+        f"{_imports(about)}from langchain_openai import ChatOpenAI\nfrom pydantic import SecretStr\n\n"
+        f"model = ChatOpenAI(\n{listed})\n\n"
+        f"print(model.invoke({_json(_SAID if about.is_chat else '')}).text)\n"
+    )
+
+
+def _imports(about: _About) -> str:
+    return "import os\n\n" if about.keyed else ""
+
+
+def _extra_body(about: _About) -> list[str]:
+    return [f"extra_body={_python({'custom_inputs': about.inputs})}"] if about.inputs else []
+
+
+_CLIENTS: tuple[tuple[Client, Language, Callable[[_About], str]], ...] = (
+    ("curl", "bash", _curl),
+    ("openai-python", "python", _openai_python),
+    ("openai-node", "javascript", _openai_node),
+    ("ai-sdk", "javascript", _ai_sdk),
+    ("langchain", "python", _langchain),
+)
+
+
+def _json(value: Any) -> str:
+    """JSON, which is also how JavaScript writes a value, and Python a string."""
+    return jsons.encode(value).decode()
+
+
+def _python(value: Any) -> str:
+    match value:
+        case None | bool():
+            return str(value)
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            return f"{{{', '.join(f'{_json(key)}: {_python(one)}' for key, one in pairs)}}}"
+        case list():
+            return f"[{', '.join(_python(one) for one in cast('list[Any]', value))}]"
+        case _:
+            return _json(value)
+
+
+# What is asked
+
+
+def example(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs that fit a schema, as far as one can tell: its first example, or else something of each required type."""
+    given = schema.get("examples")
+    first: Any = cast("list[Any]", given)[0] if isinstance(given, list) and given else None
+    if isinstance(first, dict):
+        return {name: value for name, value in cast("dict[str, Any]", first).items() if name != "messages"}
+    made = _object(schema, schema, 0)
+    made.pop("messages", None)
+    return {"text": _SAID} if not schema.get("required") and schema.get("additionalProperties") else made
+
+
+def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return {}
+    fields = cast("Mapping[str, Any]", properties)
+    names = [name for name in cast("list[Any]", required)[:_MOST] if isinstance(name, str)]
+    return {name: _value(fields.get(name), root, depth + 1) for name in names}
+
+
+def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
+    """A value of a type; of a type that a stranger invented, a text."""
+    if depth > _DEEPEST:
+        return None
+    match schema:
+        case {"examples": [first, *_]} | {"enum": [first, *_]} | {"const": first} | {"default": first}:
+            return first
+        case {"$ref": str(reference)}:
+            named = root.get("$defs")
+            known = cast("Mapping[str, Any]", named) if isinstance(named, Mapping) else _NONE
+            return _value(known.get(reference.removeprefix("#/$defs/")), root, depth + 1)
+        case {"anyOf": [first, *_]} | {"oneOf": [first, *_]} | {"type": [first, *_]}:
+            return _value({"type": first} if isinstance(first, str) else first, root, depth + 1)
+        case {"type": "integer" | "number"}:
+            least: Any = cast("dict[str, Any]", schema).get("minimum")
+            return least if isinstance(least, int) else 1
+        case {"type": "boolean"}:
+            return True
+        case {"type": "array"}:
+            return []
+        case {"type": "object"}:
+            return _object(cast("dict[str, Any]", schema), root, depth)
+        case {"type": "null"}:
+            return None
+        case _:
+            return "Some text."

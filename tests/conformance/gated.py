@@ -1,0 +1,46 @@
+"""Workflows for tests of what is stored: one that waits at a gate until it is opened, one that tells what it heard."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+
+from palaver import Message, Text, ToolCall, ToolResult, chat, workflow
+
+GATES: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+@chat
+async def gated(messages: list[Message]) -> AsyncIterator[str]:
+    """Says a word, waits at the gate that the message names, and says another."""
+    yield "One. "
+    await GATES[messages[-1].text].wait()
+    yield "Two."
+
+
+@workflow
+async def open_gate(name: str) -> str:
+    """Lets whoever waits at a gate go on."""
+    GATES[name].set()
+    return "open"
+
+
+@chat
+def heard(messages: list[Message]) -> Iterator[object]:
+    """Tells all that it was told, part by part; asked for the time, asks the client for it."""
+    if messages[-1].text == "What time is it?":
+        yield ToolCall(call_id=f"c{len(messages)}", name="get_time", arguments='{"tz":"UTC"}')
+        return
+    yield json.dumps([[message.role, _told(part)] for message in messages for part in message.parts])
+
+
+def _told(part: object) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case ToolCall(call_id=call_id, name=name):
+            return f"{call_id}: {name}"
+        case ToolResult(call_id=call_id, output=output):
+            return f"{call_id}: {output}"
+        case _:
+            return type(part).__name__

@@ -1,0 +1,123 @@
+"""openai for Python, its async client, on stored responses and conversations: the core of what the other one does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import openai
+import pytest
+from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
+
+from tests.conformance.keeping import Keeper
+
+
+@pytest.fixture
+async def client(keeper: Keeper) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{keeper.url}/v1", api_key=keeper.key, max_retries=0) as client:
+        yield client
+
+
+async def begun(client: openai.AsyncOpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
+    """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
+    stream = await client.responses.create(model="gated", input=gate, stream=True, **more)
+    seen: list[ResponseStreamEvent] = []
+    async for event in stream:
+        seen.append(event)
+        if event.type == "response.output_text.delta":
+            break
+    assert isinstance(seen[0], ResponseCreatedEvent)
+    return stream, seen, seen[0].response.id
+
+
+async def every(stream: Any) -> list[dict[str, Any]]:
+    return [event.to_dict() async for event in await stream]
+
+
+async def test_a_response_is_retrieved_and_goes_on(client: openai.AsyncOpenAI) -> None:
+    first = await client.responses.create(model="heard", input="One?", instructions="Be brief.")
+    second = await client.responses.create(model="heard", input="Two?", previous_response_id=first.id)
+
+    assert (await client.responses.retrieve(first.id)).to_dict() == first.to_dict()
+    assert json.loads(second.output_text) == [["user", "One?"], ["assistant", first.output_text], ["user", "Two?"]]
+    items = [item.type async for item in client.responses.input_items.list(second.id, limit=1)]
+    assert items == ["message", "message", "message"]
+    await client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError) as raised:
+        await client.responses.create(model="heard", input="And?", previous_response_id=second.id)
+    assert raised.value.code == "previous_response_not_found"
+
+
+async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(client: openai.AsyncOpenAI, keeper: Keeper) -> None:
+    gate = uuid4().hex
+    stream, seen, name = await begun(client, gate)
+    live = [
+        asyncio.create_task(every(client.responses.retrieve(name, stream=True, starting_after=number)))
+        for number in range(5)
+    ]
+
+    await asyncio.to_thread(keeper.open, gate)
+    whole = [event.to_dict() for event in [*seen, *[event async for event in stream]]]
+
+    assert [event["sequence_number"] for event in whole] == list(range(len(whole)))
+    assert await asyncio.gather(*live) == [whole[number + 1 :] for number in range(5)]
+    for number in range(len(whole) + 1):
+        assert await every(client.responses.retrieve(name, stream=True, starting_after=number)) == whole[number + 1 :]
+
+
+async def test_a_run_is_cancelled_by_many_at_once(client: openai.AsyncOpenAI) -> None:
+    stream, _, name = await begun(client, uuid4().hex)
+
+    cancelled = await asyncio.gather(*[client.responses.cancel(name) for _ in range(4)])
+    last = [event async for event in stream][-1]
+
+    kept = (await client.responses.retrieve(name)).to_dict()
+    assert [response.to_dict() for response in cancelled] == [kept] * 4
+    assert last.response.to_dict() == kept
+    assert kept["status"] == "cancelled"
+    done = await client.responses.create(model="scripted", input="Hello")
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.cancel(done.id)
+    assert raised.value.code == "not_cancellable"
+
+
+async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI, keeper: Keeper) -> None:
+    conversation = (await client.conversations.create()).id
+    gate = uuid4().hex
+
+    async def turn() -> str | None:
+        try:
+            return (await client.responses.create(model="gated", input=gate, conversation=conversation)).output_text
+        except openai.ConflictError as error:
+            return error.code
+
+    going, refused = {asyncio.create_task(turn()) for _ in range(8)}, set[asyncio.Task[str | None]]()
+    while len(going) > 1:
+        ended, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+        refused |= ended
+    await asyncio.to_thread(keeper.open, gate)
+
+    assert [task.result() for task in refused] == ["conversation_locked"] * 7
+    assert [await task for task in going] == ["One. Two."]
+    listed = [item async for item in client.conversations.items.list(conversation, order="asc")]
+    assert [item.role for item in listed if item.type == "message"] == ["user", "assistant"]
+
+
+async def test_a_conversation_is_made_changed_filled_and_deleted(client: openai.AsyncOpenAI) -> None:
+    made = await client.conversations.create(metadata={"topic": "time"})
+    hello: Any = {"role": "user", "content": "Hello"}
+    [added] = (await client.conversations.items.create(made.id, items=[hello])).data
+    assert added.id is not None
+
+    changed = await client.conversations.update(made.id, metadata={})
+    one = await client.conversations.items.retrieve(added.id, conversation_id=made.id)
+
+    assert changed.to_dict() == made.to_dict() | {"metadata": {}}
+    assert (await client.conversations.retrieve(made.id)).to_dict() == changed.to_dict()
+    assert one.to_dict() == added.to_dict()
+    await client.conversations.items.delete(added.id, conversation_id=made.id)
+    assert (await client.conversations.items.list(made.id)).data == []
+    await client.conversations.delete(made.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(made.id)

@@ -1,0 +1,328 @@
+"""openai for Python on stored responses: retrieved, resumed, cancelled, deleted, listed and chained."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import openai
+import pytest
+from openai.types.responses import Response, ResponseCreatedEvent, ResponseStreamEvent
+
+from tests.conformance.keeping import Keeper, told
+
+LONG = [
+    {"reasoning": "Let me see."},
+    {"text": "One. "},
+    {"text": "𝄞 Two."},
+    {"usage": {"input_tokens": 3, "output_tokens": 4}},
+]
+TOOL = [
+    {"tool_call": {"name": "get_time", "id": "c1", "arguments": {"tz": "UTC"}}},
+    {"tool_result": {"id": "c1", "output": {"at": "12:00"}}},
+    {"text": "It is noon."},
+]
+FAILS = [{"text": "One. "}, {"fail": {"code": "model_down", "message": "The model is down."}}]
+
+
+@pytest.fixture
+def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+    with keeper.openai() as client:
+        yield client
+
+
+def begun(client: openai.OpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
+    """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
+    stream = client.responses.create(model="gated", input=gate, stream=True, **more)
+    seen: list[ResponseStreamEvent] = []
+    for event in stream:
+        seen.append(event)
+        if event.type == "response.output_text.delta":
+            break
+    assert isinstance(seen[0], ResponseCreatedEvent)
+    return stream, seen, seen[0].response.id
+
+
+def plain(events: Sequence[ResponseStreamEvent]) -> list[dict[str, Any]]:
+    return [event.to_dict() for event in events]
+
+
+def heard(response: Response) -> list[list[str]]:
+    return json.loads(response.output_text)
+
+
+# Retrieved
+
+
+@pytest.mark.parametrize("script", [LONG, TOOL, []])
+def test_a_response_is_retrieved_as_it_was_created(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
+    asked: dict[str, Any] = {"input": json.dumps(script), "metadata": {"a": "b"}, "instructions": "Be brief."}
+
+    created = client.responses.with_raw_response.create(model="scripted", **asked)
+    retrieved = client.responses.with_raw_response.retrieve(created.parse().id)
+
+    assert retrieved.http_response.content == created.http_response.content
+    assert (retrieved.parse().status, retrieved.parse().metadata) == ("completed", {"a": "b"})
+
+
+def test_a_streamed_response_is_retrieved_as_its_last_frame_told_it(client: openai.OpenAI) -> None:
+    last = list(client.responses.create(model="scripted", input=json.dumps(TOOL), stream=True))[-1]
+
+    assert last.type == "response.completed"
+    assert client.responses.retrieve(last.response.id).to_dict() == last.response.to_dict()
+
+
+def test_a_failed_one_is_kept_with_what_it_said(client: openai.OpenAI) -> None:
+    stream = client.responses.create(model="scripted", input=json.dumps(FAILS), stream=True)
+    first = next(stream)
+    assert isinstance(first, ResponseCreatedEvent)
+    with pytest.raises(openai.APIError, match="The model is down"):
+        list(stream)
+
+    kept = client.responses.retrieve(first.response.id)
+
+    assert (kept.status, kept.output_text) == ("failed", "One. ")
+    assert kept.error is not None
+    assert (kept.error.code, kept.error.message) == ("model_down", "The model is down.")
+
+
+def test_what_was_not_to_be_stored_is_not_there(client: openai.OpenAI) -> None:
+    created = client.responses.create(model="scripted", input="Hello", store=False)
+
+    for ask in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
+        with pytest.raises(openai.NotFoundError) as raised:
+            ask(created.id)
+        assert told(raised.value) == {"status": 404, "type": "not_found", "code": "response_not_found", "param": None}
+
+
+# Resumed
+
+
+@pytest.mark.parametrize("script", [LONG, TOOL])
+def test_a_finished_stream_comes_again_from_any_frame(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
+    first = list(client.responses.create(model="scripted", input=json.dumps(script), stream=True))
+    assert isinstance(first[0], ResponseCreatedEvent)
+    name = first[0].response.id
+
+    assert [event.sequence_number for event in first] == list(range(len(first)))
+    assert plain(list(client.responses.retrieve(name, stream=True))) == plain(first)
+    for number in range(len(first) + 2):
+        again = list(client.responses.retrieve(name, stream=True, starting_after=number))
+        assert plain(again) == plain(first[number + 1 :])
+
+
+def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(client: openai.OpenAI, keeper: Keeper) -> None:
+    gate = uuid4().hex
+    stream, first, name = begun(client, gate)
+    running = client.responses.retrieve(name)
+    others = [client.responses.retrieve(name, stream=True, starting_after=number) for number in (0, 2, 4)]
+    before = [next(others[0]), next(others[1])]
+
+    keeper.open(gate)
+    whole = [*first, *stream]
+    rest = [list(other) for other in others]
+
+    assert (running.status, running.output, running.usage) == ("in_progress", [], None)
+    assert plain([before[0], *rest[0]]) == plain(whole[1:])
+    assert plain([before[1], *rest[1]]) == plain(whole[3:])
+    assert plain(rest[2]) == plain(whole[5:])
+    assert client.responses.retrieve(name).output_text == "One. Two."
+
+
+def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper: Keeper) -> None:
+    gate = uuid4().hex
+    stream, _, name = begun(client, gate)
+    with client.responses.retrieve(name, stream=True) as reader:
+        next(reader)
+
+    keeper.open(gate)
+
+    assert list(stream)[-1].type == "response.completed"
+
+
+@pytest.mark.parametrize("after", [-1, "x"])
+def test_a_number_that_no_frame_has_is_refused(client: openai.OpenAI, after: Any) -> None:
+    created = client.responses.create(model="scripted", input="Hello")
+
+    with pytest.raises(openai.BadRequestError, match="starting_after") as raised:
+        client.responses.retrieve(created.id, stream=True, starting_after=after)
+
+    assert raised.value.param == "starting_after"
+
+
+# Cancelled
+
+
+def test_a_run_is_cancelled_at_once_keeps_what_it_said_and_can_be_cancelled_again(client: openai.OpenAI) -> None:
+    stream, _, name = begun(client, uuid4().hex)
+
+    cancelled = client.responses.with_raw_response.cancel(name)
+    again = client.responses.with_raw_response.cancel(name)
+    last = list(stream)[-1]
+
+    response = cancelled.parse()
+    assert response is not None
+    assert (response.status, response.output_text, response.usage) == ("cancelled", "One. ", None)
+    assert again.http_response.content == cancelled.http_response.content
+    assert last.type == "response.incomplete"
+    assert last.response.to_dict() == client.responses.retrieve(name).to_dict() == response.to_dict()
+
+
+def test_a_client_that_hangs_up_has_cancelled_its_run(client: openai.OpenAI) -> None:
+    stream, _, name = begun(client, uuid4().hex)
+    stream.close()
+
+    events = list(client.responses.retrieve(name, stream=True))  # To the end, which would not come otherwise.
+
+    assert events[-1].type == "response.incomplete"
+    assert client.responses.retrieve(name).status == client.responses.cancel(name).status == "cancelled"
+
+
+def test_what_has_ended_cannot_be_cancelled(client: openai.OpenAI) -> None:
+    done = client.responses.create(model="scripted", input=json.dumps(LONG))
+
+    with pytest.raises(openai.BadRequestError, match="has ended and cannot be cancelled") as raised:
+        client.responses.cancel(done.id)
+
+    assert told(raised.value) == {"status": 400, "type": "invalid_request", "code": "not_cancellable", "param": None}
+    assert client.responses.retrieve(done.id).to_dict() == done.to_dict()
+
+
+# Deleted
+
+
+def test_what_is_deleted_is_gone(client: openai.OpenAI) -> None:
+    name = client.responses.create(model="scripted", input="Hello").id
+
+    client.responses.delete(name)
+
+    for ask in (
+        client.responses.retrieve,
+        client.responses.delete,
+        client.responses.cancel,
+        client.responses.input_items.list,
+    ):
+        with pytest.raises(openai.NotFoundError):
+            ask(name)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(name, stream=True)
+
+
+def test_what_runs_is_not_deleted(client: openai.OpenAI) -> None:
+    stream, _, name = begun(client, uuid4().hex)
+
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.responses.delete(name)
+
+    assert raised.value.code == "still_running"
+    assert client.responses.retrieve(name).status == "in_progress"
+    client.responses.cancel(name)
+    client.responses.delete(name)
+    stream.close()
+
+
+# What it saw
+
+
+def test_what_a_response_saw_is_listed_page_by_page(client: openai.OpenAI) -> None:
+    sent = [f"{number}." for number in range(5)]
+    messages: Any = [{"role": "user", "content": text} for text in sent]
+    first = client.responses.create(model="heard", input=messages, instructions="Be brief.")
+    second = client.responses.create(model="heard", input="More?", previous_response_id=first.id)
+    listed = client.responses.input_items.list
+
+    def texts(page: Any) -> list[str]:
+        return [item.content[0].text for item in page]
+
+    assert texts(listed(first.id, order="asc")) == sent
+    assert texts(listed(first.id)) == sent[::-1]
+    assert texts(listed(first.id, limit=2, order="asc").data) == sent[:2]
+    for limit in (1, 2, 3, 100):
+        assert texts(listed(second.id, limit=limit, order="asc")) == [*sent, first.output_text, "More?"]
+    ids = [item.id for item in listed(second.id, limit=2)]
+    assert len(set(ids)) == 7
+    assert ids == [item.id for item in listed(second.id)]
+    assert first.output[0].id in ids
+    with pytest.raises(openai.NotFoundError):
+        listed(first.id, after="msg_nobody")
+
+
+# Chains
+
+
+def test_a_response_goes_on_from_another_without_its_instructions(client: openai.OpenAI) -> None:
+    first = client.responses.create(model="heard", input="One?", instructions="Be brief.")
+    second = client.responses.create(
+        model="heard", input="Two?", previous_response_id=first.id, instructions="Be kind."
+    )
+    third = client.responses.create(model="heard", input="Three?", previous_response_id=second.id)
+
+    assert heard(first) == [["system", "Be brief."], ["user", "One?"]]
+    assert heard(second) == [
+        ["system", "Be kind."],
+        ["user", "One?"],
+        ["assistant", first.output_text],
+        ["user", "Two?"],
+    ]
+    assert heard(third) == [*heard(second)[1:], ["assistant", second.output_text], ["user", "Three?"]]
+    assert third.previous_response_id == second.id
+
+
+def test_two_go_on_from_one(client: openai.OpenAI) -> None:
+    first = client.responses.create(model="heard", input="One?")
+    said = [["user", "One?"], ["assistant", first.output_text]]
+
+    ends = [client.responses.create(model="heard", input=text, previous_response_id=first.id) for text in "ab"]
+
+    assert [heard(end) for end in ends] == [[*said, ["user", "a"]], [*said, ["user", "b"]]]
+
+
+def test_a_stored_call_gets_its_result_in_the_next_response(client: openai.OpenAI) -> None:
+    asked = client.responses.create(model="heard", input="What time is it?")
+    [called] = asked.output
+    assert called.type == "function_call"
+    result: Any = {"type": "function_call_output", "call_id": called.call_id, "output": "12:00"}
+
+    answer = client.responses.create(model="heard", input=[result], previous_response_id=asked.id)
+
+    assert heard(answer) == [["user", "What time is it?"], ["assistant", "c1: get_time"], ["tool", "c1: 12:00"]]
+    listed = [item.type for item in client.responses.input_items.list(answer.id, order="asc")]
+    assert listed == ["message", "function_call", "function_call_output"]
+    nobodys: Any = {**result, "call_id": "nobody's"}
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.responses.create(model="heard", input=[nobodys], previous_response_id=asked.id)
+    assert raised.value.code == "unknown_call"
+
+
+def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> None:
+    links = [client.responses.create(model="heard", input="0")]
+    links += [client.responses.create(model="heard", input="1", previous_response_id=links[0].id)]
+    links += [client.responses.create(model="heard", input="2", previous_response_id=links[1].id)]
+    assert [later.previous_response_id == sooner.id for sooner, later in pairwise(links)] == [True, True]
+
+    client.responses.delete(links[1].id)
+
+    for link in links[1:]:
+        with pytest.raises(openai.NotFoundError, match=link.id) as raised:
+            client.responses.create(model="heard", input="3", previous_response_id=link.id)
+        assert told(raised.value) == {
+            "status": 404,
+            "type": "not_found",
+            "code": "previous_response_not_found",
+            "param": "previous_response_id",
+        }
+    assert client.responses.create(model="heard", input="3", previous_response_id=links[0].id).status == "completed"
+
+
+def test_nothing_goes_on_from_what_has_not_ended(client: openai.OpenAI) -> None:
+    stream, _, name = begun(client, uuid4().hex)
+
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.responses.create(model="heard", input="And?", previous_response_id=name)
+    client.responses.cancel(name)
+    after = client.responses.create(model="heard", input="And?", previous_response_id=name)
+    stream.close()
+
+    assert (raised.value.code, raised.value.param) == ("still_running", "previous_response_id")
+    assert heard(after)[1:] == [["assistant", "One. "], ["user", "And?"]]

@@ -1,0 +1,132 @@
+"""Runs of other processes: left to them before they begin, awaited while they are too young to be known."""
+
+import asyncio
+import time
+
+import pytest
+
+from palaver.core.ids import sortable
+from palaver.core.messages import Message
+from palaver.engine.engine import new_run_id, utc_now
+from palaver.engine.records import Records
+from palaver.errors import Overloaded, RunNotFound
+from palaver.storage import backlog as kept
+from palaver.storage import events, recording, runs
+from palaver.storage.database import Database
+from tests.engine.running import NOW, call, said
+from tests.engine.test_backlog import THEIRS, House, short
+
+
+async def taken(house: House, name: str) -> tuple[str, kept.Waiting]:
+    """A run that waited, and that a process has just taken."""
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    (waiting,) = await house.database.write(kept.take, name, ["short"], 1, NOW)
+    return started.run_id, waiting
+
+
+async def test_what_a_process_that_ends_had_taken_is_left_to_others(database: Database) -> None:
+    ending, other = House(database, "p1", short), House(database, "p2", short)
+    run, waiting = await taken(ending, "p1")
+    await ending.engine.drain(0)
+    await ending.backlog._run(waiting)
+    left = await database.read(runs.get, "theirs", run)
+    other.backlog.begin()
+    found = await other.ended(run)
+    await other.close()
+
+    assert left is not None
+    assert (left.status, left.process, left.attempts, left.started_at) == ("queued", None, 0, None)
+    assert (found.row.status, found.row.process, found.row.attempts) == ("finished", "p2", 1)
+
+
+async def test_nothing_is_begun_once_the_backlog_ends(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    house.backlog.begin()
+    await house.backlog.end()
+    await house.backlog._run(waiting)
+    row = await database.read(runs.get, "theirs", run)
+
+    assert row is not None
+    assert row.status == "queued"
+
+
+async def test_a_run_waits_while_nothing_can_be_recorded_here(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    house.recorder._fault = Overloaded("The database cannot be reached.")
+    await house.backlog._run(waiting)
+    left = await database.read(runs.get, "theirs", run)
+    house.recorder._fault = None
+    house.backlog.begin()
+    found = await house.ended(run)
+    await house.close()
+
+    assert left is not None
+    assert (left.status, found.row.status, found.row.attempts) == ("queued", "finished", 1)
+
+
+async def test_one_that_ended_meanwhile_is_not_put_back(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    await database.write(recording.refuse, "theirs", run, ("overloaded", "No."), NOW)
+    await database.write(kept.leave, waiting.whole.row)
+    row = await database.read(runs.get, "theirs", run)
+
+    assert row is not None
+    assert (row.status, row.process) == ("failed", "p1")
+
+
+async def test_a_run_that_began_elsewhere_a_moment_ago_is_awaited(database: Database) -> None:
+    house = House(database, "p1", short)
+    records = Records(house.engine, house.recorder, database, now=utc_now)
+    young = new_run_id()
+    seeking = asyncio.create_task(records.row("theirs", young))
+    await asyncio.sleep(0.05)
+    await house.backlog.put(short, call(Message.user("Hi.")), THEIRS, young)
+
+    if database.kind == "postgresql":
+        assert (await seeking).id == young
+    else:  # There is but one server, and what it began it knows.
+        with pytest.raises(RunNotFound):
+            await seeking
+
+
+async def test_any_other_name_is_answered_at_once(database: Database) -> None:
+    house = House(database, "p1", short)
+    records = Records(house.engine, house.recorder, database, now=utc_now)
+    since = time.monotonic()
+    for name in ("run_" + sortable(1, 1), "nonsense", "run_" + "u" * 26):
+        with pytest.raises(RunNotFound):
+            await records.row("theirs", name)
+
+    assert time.monotonic() - since < 0.4
+
+
+async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    waits = await house.records.row("theirs", started.run_id)
+    house.backlog.begin()
+    ended = (await house.ended(started.run_id)).row
+    logs = [await house.records.log_of(row) for row in (waits, ended)]
+    await house.close()
+
+    assert logs == [await database.read(events.after, "theirs", started.run_id)] * 2
+    assert said(logs[0])[-1] == "RunFinished"
+
+
+async def test_whoever_follows_what_waits_goes_on_here_when_it_begins_here(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    following = asyncio.create_task(_all(house.records, started.run_id))
+    await asyncio.sleep(0.02)
+    house.backlog.begin()
+    told = await following
+    await house.close()
+
+    assert told == await database.read(events.after, "theirs", started.run_id)
+
+
+async def _all(records: Records, run: str) -> list[object]:
+    return [event async for batch in records.follow("theirs", run) for event in batch]

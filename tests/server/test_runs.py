@@ -1,0 +1,279 @@
+"""/api/runs: what ran is listed, shown, followed and cancelled, whatever protocol began it."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.server.app import Server
+from tests.server.keyed import keyed
+from tests.server.talking import begun, events, let_go, new_thread, over, problem, serving, turn
+
+
+async def asked(http: httpx.AsyncClient, text: str, name: str = "echo", **more: Any) -> str:
+    """A call in the protocol of Responses; its run."""
+    answer = await http.post(f"/{name}/v1/responses", json={"input": text, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.headers["x-palaver-run-id"]
+
+
+async def found(http: httpx.AsyncClient, **query: Any) -> list[str]:
+    answer = await http.get("/api/runs", params=query)
+    assert answer.status_code == 200, answer.text
+    return [run["id"] for run in answer.json()["data"]]
+
+
+async def test_a_run_is_shown_without_what_it_was_asked_and_said_unless_that_is_wanted() -> None:
+    async with serving() as (http, _):
+        run = await asked(http, "hi", instructions="Be short.", parameters={"style": "loud"})
+
+        plain = (await http.get(f"/api/runs/{run}")).json()
+        whole = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
+
+        times = {name: plain.pop(name) for name in ("created_at", "started_at", "ended_at")}
+        assert times["created_at"] == times["started_at"] <= times["ended_at"]
+        assert plain.pop("in")["text"] == "hi"
+        assert plain.pop("out")["text"].startswith("loud(")
+        assert len(plain.pop("trace_id")) == 32
+        assert len(plain.pop("session")) == 32
+        assert plain == {
+            "id": run,
+            "workflow": "echo",
+            "variant": None,
+            "status": "finished",
+            "finish": "stop",
+            "error": None,
+            "protocol": "responses",
+            "background": False,
+            "thread": None,
+            "answers": None,
+            "board": None,
+            "user": None,
+            "key": None,
+            "seq": 4,
+            "readers": 0,
+            "usage": None,
+            "cost": None,
+            "first_output_at": None,
+        }
+        said = [[message["role"], message["parts"][0]["text"]] for message in whole["input"]["messages"]]
+        assert said[-1] == ["user", "hi"]
+        assert said[0][1] == "Be short."
+        assert whole["input"]["parameters"] == {"style": "loud"}
+        (reply,) = whole["reply"]["messages"]
+        assert reply["parts"][0]["text"].endswith("user: hi)")
+
+
+async def test_the_value_of_a_workflow_that_is_no_chat_is_its_reply() -> None:
+    async with serving() as (http, _):
+        answer = await http.post("/shout/invoke", json={"data": {"inputs": {"text": "hi"}}})
+        run = answer.json()["meta"]["run_id"]
+
+        whole = (await http.get(f"/api/runs/{run}", params={"include": "reply, input"})).json()
+
+        assert whole["reply"] == {"messages": [], "value": "HI"}
+        assert whole["input"] == {"messages": [], "inputs": {"text": "hi"}, "parameters": {}}
+
+
+async def test_a_run_that_is_known_is_not_sent_again() -> None:
+    async with serving() as (http, _):
+        run = await asked(http, "hi")
+        first = await http.get(f"/api/runs/{run}")
+
+        again = await http.get(f"/api/runs/{run}", headers={"if-none-match": first.headers["etag"]})
+
+        assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_what_is_wrong_with_a_question_about_a_run() -> None:
+    async with serving() as (http, _):
+        run = await asked(http, "hi")
+
+        assert problem(await http.get("/api/runs/run_none")) == (404, "run_not_found", None)
+        assert problem(await http.get("/api/runs/run_none/events")) == (404, "run_not_found", None)
+        assert problem(await http.post("/api/runs/run_none/cancel")) == (404, "run_not_found", None)
+        assert problem(await http.get(f"/api/runs/{run}?include=all")) == (400, "invalid_value", "?include")
+        assert problem(await http.get(f"/api/runs/{run}/events?after=x")) == (400, "invalid_value", "?after")
+        bad = await http.get(f"/api/runs/{run}/events", headers={"last-event-id": "x"})
+        assert problem(bad) == (400, "invalid_value", None)
+        assert problem(await http.get("/api/runs?status=done")) == (400, "invalid_value", "?status")
+        assert problem(await http.get("/api/runs?from=yesterday")) == (400, "invalid_value", "?from")
+        assert problem(await http.get("/api/runs?after=x")) == (400, "invalid_value", "?after")
+
+
+# The list
+
+
+async def test_runs_are_listed_newest_first_in_pages() -> None:
+    async with serving() as (http, _):
+        made = sorted([await asked(http, text) for text in ("a", "b", "c")])  # In one millisecond they have no order.
+
+        first = (await http.get("/api/runs", params={"limit": 2})).json()
+        second = (await http.get("/api/runs", params={"limit": 2, "after": first["next"]})).json()
+        elsewhere = await http.get("/api/runs", params={"limit": 2, "after": first["next"], "workflow": "echo"})
+
+        assert [run["id"] for run in first["data"]] == made[:0:-1]
+        assert [run["id"] for run in second["data"]] == made[:1]
+        assert second["next"] is None
+        assert problem(elsewhere) == (400, "invalid_value", "?after")
+        assert "input" not in first["data"][0]
+
+
+async def test_runs_are_found_by_what_they_are() -> None:
+    async with serving() as (http, _):
+        plain = await asked(http, "Find ME 100%", safety_identifier="ann")
+        thread = await new_thread(http, "broken")
+        failed = (await over(http, (await turn(http, thread, "b"))["run"]["id"]))["id"]
+        made_at = (await http.get(f"/api/runs/{failed}")).json()["created_at"]
+
+        assert await found(http) == [failed, plain]
+        assert await found(http, workflow="broken") == [failed]
+        assert await found(http, status="failed") == [failed]
+        assert await found(http, status="running") == []
+        assert await found(http, protocol="responses") == [plain]
+        assert await found(http, thread=thread) == [failed]
+        assert await found(http, user="ann") == [plain]
+        assert await found(http, search="find me 100%") == [plain]
+        assert await found(http, search="find_me") == []
+        assert await found(http, **{"from": made_at}) == [failed]
+        assert await found(http, to=made_at) == [plain]
+        assert await found(http, **{"from": "0001-01-01T00:00:00"}, to="9999-12-31T23:59:59.999999Z") == [failed, plain]
+        assert await found(http, board="brd_1") == []
+        assert await found(http, evaluation="ev_1") == []
+        assert await found(http, key="key_ab12cd34") == []
+        assert await found(http, key="nonsense") == []
+        assert await found(http, colour="red") == [failed, plain]
+
+
+async def test_a_run_that_goes_on_is_listed_as_far_as_it_has_come() -> None:
+    async with serving() as (http, _):
+        thread = await new_thread(http, "slow")
+        run = (await turn(http, thread, "a"))["run"]["id"]
+        await begun(http, thread)
+
+        (row,) = (await http.get("/api/runs", params={"status": "running"})).json()["data"]
+
+        assert (row["id"], row["seq"], row["ended_at"], row["readers"]) == (run, 2, None, 0)
+        let_go("a")
+        await over(http, run)
+
+
+async def test_the_runs_of_a_project_are_its_own() -> None:
+    async with keyed() as house:
+        key, mine = await house.give()
+        _, theirs = await house.give(project="team-a")
+        answer = await house.http.post("/echo/v1/responses", json={"input": "hi"}, headers=mine)
+        run = answer.headers["x-palaver-run-id"]
+
+        listed = (await house.http.get("/api/runs", headers=mine, params={"key": f"key_{key.id}"})).json()["data"]
+
+        assert [(row["id"], row["key"]) for row in listed] == [(run, f"key_{key.id}")]
+        assert (await house.http.get("/api/runs", headers=theirs)).json()["data"] == []
+        for method, path in (("GET", ""), ("GET", "/events"), ("POST", "/cancel")):
+            answer = await house.http.request(method, f"/api/runs/{run}{path}", headers=theirs)
+            assert problem(answer) == (404, "run_not_found", None)
+
+
+# Its events
+
+
+async def test_the_events_of_a_run_come_under_their_numbers_from_any_place() -> None:
+    async with serving() as (http, _):
+        run = await asked(http, "hi")
+
+        whole = await http.get(f"/api/runs/{run}/events")
+        after = await http.get(f"/api/runs/{run}/events", params={"after": 1})
+        come_back = await http.get(f"/api/runs/{run}/events", params={"after": 1}, headers={"last-event-id": "3"})
+        nothing = await http.get(f"/api/runs/{run}/events", headers={"last-event-id": "4"})
+
+        told = events(whole.text)
+        assert whole.headers["content-type"] == "text/event-stream"
+        assert len(whole.headers.get_list("x-request-id")) == 1
+        assert [number for number, _ in told] == [0, 1, 2, 3, 4] == [event.get("seq", 0) for _, event in told]
+        assert events(after.text) == told[2:]
+        assert events(come_back.text) == told[4:]
+        assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+async def test_the_events_of_a_run_come_as_they_happen() -> None:
+    async with serving() as (http, _):
+        thread = await new_thread(http, "slow")
+        run = (await turn(http, thread, "a"))["run"]["id"]
+        await begun(http, thread)
+
+        async with http.stream("GET", f"/api/runs/{run}/events") as reading:
+            pieces = reading.aiter_text()
+            before = [await anext(pieces)]
+            let_go("a")
+            rest = [piece async for piece in pieces]
+
+        assert [event["type"] for _, event in events("".join(before))] == ["run-started", "text-started", "text-delta"]
+        assert [event["type"] for _, event in events("".join(rest))] == ["text-delta", "text-ended", "run-finished"]
+
+
+# Its end
+
+
+@pytest.mark.parametrize("route", ["turns", "v1/responses", "api/chat"])
+async def test_a_run_is_cancelled_whatever_began_it(route: str) -> None:
+    async with serving() as (http, server):
+        reading = await begin(http, server, route)
+        (run,) = await going(http)
+
+        cancelled = await http.post(f"/api/runs/{run}/cancel")
+        again = await http.post(f"/api/runs/{run}/cancel")
+
+        assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+        assert again.json() == cancelled.json()
+        assert cancelled.json()["out"]["text"] == "begin"
+        await reading
+
+
+async def going(http: httpx.AsyncClient) -> list[str]:
+    """The runs that are listed as going on, once there are any: the list is a tenth of a second late."""
+    async with asyncio.timeout(10):
+        while not (listed := await found(http, status="running")):  # noqa: ASYNC110 - over HTTP
+            await asyncio.sleep(0.01)
+    return listed
+
+
+async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio.Future[Any]":
+    """Begin a slow run; what reads it."""
+    parts = [{"type": "text", "text": "a"}]
+    match route:
+        case "turns":
+            thread = await new_thread(http, "slow")
+            reading = asyncio.ensure_future(turn(http, thread, "a"))
+        case "api/chat":
+            body = {"id": "c", "messages": [{"id": "u1", "role": "user", "parts": parts}]}
+            reading = asyncio.ensure_future(http.post("/slow/api/chat", json=body))
+        case _:
+            reading = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
+    async with asyncio.timeout(10):
+        while not any(len(run.log) > 2 for run in server.engine._alive.values()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    return reading
+
+
+async def test_a_run_that_has_ended_stays_as_it_is() -> None:
+    async with serving() as (http, _):
+        run = await asked(http, "hi")
+
+        cancelled = await http.post(f"/api/runs/{run}/cancel")
+
+        assert cancelled.status_code == 200
+        assert cancelled.json() == (await http.get(f"/api/runs/{run}")).json()
+        assert cancelled.json()["status"] == "finished"
+
+
+async def test_nothing_is_shown_of_a_run_that_was_not_to_be_recorded() -> None:
+    async with serving(record="metadata") as (http, _):
+        answer = await http.post("/echo/v1/chat/completions", json={"messages": [{"role": "user", "content": "hi"}]})
+        run = answer.headers["x-palaver-run-id"]
+
+        whole = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
+        told = await http.get(f"/api/runs/{run}/events")
+
+        assert (whole["status"], whole["input"], whole["reply"], whole["in"]) == ("finished", None, None, None)
+        assert (told.status_code, told.content) == (200, b"")

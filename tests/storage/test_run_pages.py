@@ -1,0 +1,130 @@
+"""The list of runs, on every database: which are in it, in what order, and how far those have come that go on."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean
+
+from palaver.core.events import RunStarted, TextStarted
+from palaver.core.ids import sortable
+from palaver.core.records import Batch
+from palaver.storage import events, run_pages, runs
+from palaver.storage.database import Database
+from palaver.storage.pages import Window
+from palaver.storage.run_pages import Filters
+from palaver.storage.tables import runs as table
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+_FILLED = {column.name: False if isinstance(column.type, Boolean) else 0 for column in table.c if not column.nullable}
+"""What a row must have, whatever it is."""
+
+
+def name(minute: float) -> str:
+    at = NOON + minute * MINUTE
+    return f"run_{sortable(int(at.timestamp() * 1000), 7)}"
+
+
+async def ran(database: Database, minute: float, project: str = "mine", **more: Any) -> str:
+    row: dict[str, Any] = {
+        "project": project,
+        "id": name(minute),
+        "workflow": "tutor",
+        "status": "finished",
+        "protocol": "responses",
+        "background": False,
+        "stored": True,
+        "session": "s",
+        "seq": 4,
+        "created_at": NOON + minute * MINUTE,
+        "ended_at": NOON + minute * MINUTE,
+    }
+    await database.write(runs.add, [_FILLED | row | more])
+    return row["id"]
+
+
+async def listed(database: Database, **filters: Any) -> list[str]:
+    found = await database.read(run_pages.listed, "mine", Filters(**filters))
+    return [row.id for row in found.data]
+
+
+async def test_the_newest_come_first_a_page_at_a_time(database: Database) -> None:
+    made = [await ran(database, minute) for minute in range(5)]
+    await ran(database, 9, project="theirs")
+
+    first = await database.read(run_pages.listed, "mine", Filters(), Window(2))
+    second = await database.read(run_pages.listed, "mine", Filters(), Window(3, first.next))
+
+    assert [row.id for row in first.data] == [made[4], made[3]]
+    assert [row.id for row in second.data] == [made[2], made[1], made[0]]
+    assert second.next is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"workflow": "tutor"}, [0]),
+        ({"variant": "short"}, [0, 1]),
+        ({"variant": "short:3"}, [0]),
+        ({"variant": "shor"}, []),
+        ({"status": "running"}, [1]),
+        ({"protocol": "turns"}, [1]),
+        ({"thread": "conv_1"}, [1]),
+        ({"board": "brd_1"}, [0]),
+        ({"key": "ab12cd34"}, [0]),
+        ({"user": "ann\0"}, []),
+        ({"user": "ann"}, [0]),
+        ({"evaluation": "ev_1"}, []),
+        ({"search": 'say "blue"'}, [0]),
+        ({"search": "Ä"}, [0]),
+        ({"search": "100%"}, [1]),
+        ({"search": "1000"}, []),
+        ({"workflow": "tutor", "status": "running"}, []),
+    ],
+)
+async def test_runs_are_found_by_what_they_are(
+    database: Database, filters: dict[str, Any], expected: list[int]
+) -> None:
+    first = await ran(
+        database,
+        0,
+        variant="short:3",
+        board="brd_1",
+        key="ab12cd34",
+        user="ann",
+        preview_in={"text": 'Say "BLUE", Ä'},
+    )
+    second = await ran(
+        database,
+        1,
+        workflow="poet",
+        variant="short:4",
+        status="running",
+        protocol="turns",
+        thread="conv_1",
+        preview_out={"text": "100% sure"},
+        ended_at=None,
+    )
+
+    assert sorted(await listed(database, **filters)) == [[first, second][place] for place in expected]
+
+
+async def test_runs_are_found_by_when_they_were_made_also_if_they_waited_for_their_turn(database: Database) -> None:
+    made = [await ran(database, minute) for minute in range(4)]
+    waited = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
+
+    assert await listed(database, since=NOON + 2 * MINUTE) == [made[3], made[2], waited]
+    assert await listed(database, until=NOON + 2 * MINUTE) == [made[1], made[0]]
+    assert await listed(database, since=NOON + MINUTE, until=NOON + 3 * MINUTE) == [made[2], made[1]]
+
+
+async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(database: Database) -> None:
+    going = await ran(database, 0, seq=-1, status="running", ended_at=None)
+    silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
+    await database.write(events.append, [Batch("mine", going, [RunStarted(0, going), TextStarted(1, "m", "m")])])
+
+    found = await database.read(run_pages.listed, "mine")
+
+    assert [(row.id, row.seq) for row in found.data] == [(silent, -1), (going, 1)]
