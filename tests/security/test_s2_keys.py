@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +275,29 @@ async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: Keye
 
     assert "there" not in said
     assert "unauthorized" in said or "no longer" in said
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/resp_{}?stream=true", "/api/runs/run_{}/events"])
+async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(house: Keyed, path: str) -> None:  # S2.6
+    _, starter = await house.give("invoke")
+    reader_key, reader = await house.give("invoke", "read")
+    body = {"input": '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]', "stream": True}
+    async with (
+        asyncio.timeout(20),
+        house.http.stream("POST", "/scripted/v1/responses", json=body, headers=starter) as stream,
+    ):
+        await anext(stream.aiter_text())
+        run = stream.headers["x-palaver-run-id"]
+        async with house.http.stream("GET", path.format(run.removeprefix("run_")), headers=reader) as reading:
+            assert "Hi" in await anext(reading.aiter_text())
+            await house.database.write(lambda db: keys.revoke(db, "default", reader_key.id, at=reader_key.created_at))
+            async with asyncio.timeout(5):
+                with suppress(RuntimeError):  # The application ends the answer where it stands.
+                    async for _ in reading.aiter_text():
+                        pass
+        alive = house.server.engine.find(run)
+        assert alive is not None
+        assert not alive.finished
 
 
 def _with_text(body: Any, text: str) -> Any:

@@ -143,6 +143,7 @@ class Server:
             found = place.found
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             need = scopes.needed(found, exchange.method, place.path)
+            exchange.callers = self.callers
             exchange.caller = caller = await self.callers.resolve(exchange) if need != "nothing" else NOBODY
             scopes.check(need, caller)
             self.rates.request(caller)
@@ -162,7 +163,7 @@ class Server:
                     await self._stop(exchange, found)
                 case "api":
                     await self._loaded()
-                    scope["palaver.caller"] = exchange.caller
+                    scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
                     await self._api(scope, receive, _noted(exchange))
                 case "own" | "page":
                     await exchange.answer(await self._own(found.name, exchange.headers["host"]))

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -32,6 +32,7 @@ from palaver.storage.sessions import Session
 SESSION = timedelta(hours=12)
 """How long a login lasts."""
 _NOTED_EVERY = timedelta(minutes=1)
+_WATCHED_EVERY = 2.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _MOST_NOTED = 4096
 log = logging.getLogger("palaver.server")
@@ -75,6 +76,8 @@ class Callers:
         self._any: Recent[str, bool] = Recent(self._ask_any, monotonic=monotonic)
         self._keys: Recent[str, Key] = Recent(self._ask_keys, monotonic=monotonic)
         self._sessions: Recent[bytes, Session] = Recent(self._ask_sessions, monotonic=monotonic)
+        self._watched: dict[object, tuple[Caller, Callable[[], object]]] = {}
+        self._watching: asyncio.Task[None] | None = None
         self._noted_at: dict[str, datetime] = {}
         self._noting: set[asyncio.Task[None]] = set()
 
@@ -193,8 +196,33 @@ class Callers:
         key = self._keys.last(caller.key)
         return key is None or not key.is_good(now)
 
+    @contextmanager
+    def watched(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:
+        """Call `end` if the caller's credential is no longer good before the block is over."""
+        if caller.key is None:
+            yield
+            return
+        mark = object()
+        self._watched[mark] = caller, end
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch_on())
+        try:
+            yield
+        finally:
+            del self._watched[mark]
+
+    async def _watch_on(self) -> None:
+        while self._watched:
+            await asyncio.sleep(_WATCHED_EVERY)
+            gone = await self.gone({caller for caller, _ in self._watched.values()})
+            for caller, end in list(self._watched.values()):
+                if caller in gone:
+                    end()
+
     async def close(self) -> None:
         """Wait for what is still being written."""
+        if self._watching is not None:
+            self._watching.cancel()
         await asyncio.gather(*self._noting)
 
     # The database

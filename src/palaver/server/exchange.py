@@ -14,7 +14,7 @@ from palaver.server.heads import Head
 from palaver.server.settings import Settings
 
 if TYPE_CHECKING:
-    from palaver.server.callers import Caller  # Who asks exchanges.
+    from palaver.server.callers import Caller, Callers  # Who asks exchanges.
     from palaver.server.wire import Wire  # It needs uvicorn, which another server's application need not load.
 
 Scope = MutableMapping[str, Any]
@@ -37,6 +37,7 @@ class Exchange:
     __slots__ = (
         "_id",
         "caller",
+        "callers",
         "headers",
         "method",
         "path",
@@ -62,6 +63,7 @@ class Exchange:
         self.since = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
+        self.callers: Callers | None = None  # Who can tell when the caller's credential is no longer good.
         self.caller: Caller  # Set before anything is answered that belongs to somebody.
 
     @property

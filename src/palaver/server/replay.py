@@ -5,7 +5,7 @@ It goes at its own pace, and may leave and come back: the run does not notice.
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any
 
 from palaver.core.events import Event
@@ -29,8 +29,10 @@ async def replay(
     """Send the frames of what comes, until the last, or until the reader leaves or takes nothing any more."""
     telling = asyncio.get_running_loop().create_task(_tell(exchange, head, opening, frames, batches, stall))
     leaving = asyncio.get_running_loop().create_task(_left(exchange))
+    watched = exchange.callers.watched(exchange.caller, telling.cancel) if exchange.callers else nullcontext()
     try:
-        await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
+        with watched:
+            await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (telling, leaving):
             task.cancel()

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from palaver.core.messages import Message
 from palaver.errors import HistoryConflict, InvalidValue, ItemNotFound
 from palaver.protocols import response_history
+from palaver.protocols.approvals import Waiting
 from palaver.protocols.ui_client import Client
 from palaver.storage import nodes, threads
 from palaver.storage.nodes import Node
@@ -40,7 +41,9 @@ def saying(parent: str | None, messages: Sequence[Message]) -> Look:
     def look(db: Connection, project: str, thread: str) -> Turn:
         at = threads.sure(db, project, thread).head if parent == HEAD else parent
         nodes.check_parent(db, project, thread, at)
-        return Turn(at, _up_to(db, project, thread, at), tuple(messages))
+        stored = _up_to(db, project, thread, at)
+        Waiting(stored).check(messages)
+        return Turn(at, stored, tuple(messages))
 
     return look
 
@@ -85,6 +88,7 @@ def chatting(sent: Sequence[Message], client: Client) -> Look:
             return Turn(named.parent, _up_to(db, project, thread, named.parent), tuple(new[-1:]))
         noted = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
+        Waiting(stored).check(_from_last_answer(sent))  # There its user saw what they approve.
         said = response_history.new(stored, [message for message in new if message.id not in noted or not message.id])
         return Turn(branch[-1].id if branch else None, stored, tuple(said.values()))
 
@@ -135,5 +139,10 @@ def _last_asked(messages: Sequence[Message]) -> str | None:
 
 def _after_answers(messages: Sequence[Message]) -> Sequence[Message]:
     """What follows the last that the assistant said: results and approvals too, which stand in its own message."""
-    last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=-1)
-    return messages[last + 1 :]
+    return [message for message in _from_last_answer(messages) if message.role != "assistant"]
+
+
+def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    """The last message of the assistant and what follows it; all, where it said nothing."""
+    last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
+    return messages[last:]

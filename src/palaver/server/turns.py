@@ -46,11 +46,14 @@ class Turns:
                 await self._queue(project, thread, run)
 
     async def _interrupt(self, project: str, thread: str, run: str) -> None:
-        async with asyncio.timeout(self._seconds):
-            while not await self._database.write(threads.lock, project, thread, run):
-                found = await self._database.read(threads.sure, project, thread)
-                if found.run is not None:
-                    await self._cancel(project, found.run)
+        try:
+            async with asyncio.timeout(self._seconds):
+                while not await self._database.write(threads.lock, project, thread, run):
+                    found = await self._database.read(threads.sure, project, thread)
+                    if found.run is not None:
+                        await self._cancel(project, found.run)
+        except TimeoutError:
+            raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
 
     async def _cancel(self, project: str, run: str) -> None:
         try:

@@ -116,7 +116,9 @@ async def raw_body(request: Asked, settings: Settings) -> bytes:
 def exchange_of(request: Asked) -> Exchange:
     """The request as our own routes have it, to read a body that is no JSON."""
     asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
-    return Exchange(asgi.scope, asgi.receive, asgi.send)
+    exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
+    exchange.caller, exchange.callers = caller_of(request), asgi.scope.get("palaver.callers")
+    return exchange
 
 
 async def read_body(request: Asked, settings: Settings, kind: type[T]) -> tuple[bytes, T]:

@@ -103,23 +103,23 @@ def view(
 
 Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="Served from here, or reached by URL.")]
 IsChat = Annotated[bool | None, QueryParameter(description="Chats only, or only what is none.")]
-InState = Annotated[State | None, QueryParameter(description="How it stands.")]
+InState = Annotated[State | None, QueryParameter(name="state", description="How it stands.")]
 
 
 def routes(registry: Registry, settings: Settings, database: Database, callers: Callers) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
-    async def list_workflows(  # noqa: PLR0913, PLR0917 - one for each filter
+    async def list_workflows(
         request: Asked,
         search: Search = None,
         origin: Origin = None,
         is_chat: IsChat = None,
-        state: InState = None,
+        in_state: InState = None,
         limit: Limit = 50,
         after: After = None,
     ) -> Page[WorkflowRow]:
-        wanted = {"origin": origin, "is_chat": is_chat, "state": state}
+        wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in wanted.items() if value is not None}
         rows = [row(workflow, default=registry.default) for workflow in registry]
         return page_by_name(
