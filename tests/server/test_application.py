@@ -19,9 +19,9 @@ from palaver.demo import calculator, eliza, headline
 from palaver.errors import SettingsError, WorkflowNotFound
 from palaver.protocols import agenta, invoke
 from palaver.server.exchange import Exchange
-from palaver.server.home import curl
 from palaver.server.logs import JsonLines, Plain
 from palaver.server.settings import Settings, read_settings
+from palaver.server.snippets import curl
 from palaver.server.stream import Stream
 from palaver.testing import client, echo, scripted
 
@@ -137,11 +137,11 @@ async def test_the_rest_api_lists_and_shows_workflows() -> None:
         ("headline", False, False),
     ]
     assert shown["routes"] == {
-        "invoke": "/headline/invoke",
-        "responses": "/headline/v1/responses",
-        "invocations": "/headline/invocations",
-        "chat_completions": "/headline/v1/chat/completions",
-        "ui_stream": "/headline/api/chat",
+        "invoke": "http://localhost/headline/invoke",
+        "responses": "http://localhost/headline/v1/responses",
+        "invocations": "http://localhost/headline/invocations",
+        "chat_completions": "http://localhost/headline/v1/chat/completions",
+        "ui_stream": "http://localhost/headline/api/chat",
     }
     assert shown["schemas"]["inputs"]["required"] == ["text"]
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "workflow_not_found")

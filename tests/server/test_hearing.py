@@ -18,7 +18,7 @@ from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
 from palaver.storage import keys, runs
-from palaver.storage.database import open_database
+from palaver.storage.database import Database, open_database
 from palaver.storage.notices import Notice
 from palaver.testing import scripted
 from palaver.workflows.workflow import Workflow
@@ -34,6 +34,14 @@ async def serving(url: str, *workflows: Workflow, **settings: Any) -> AsyncItera
         finally:
             await server.engine.drain(0)
             await server.close()
+
+
+@asynccontextmanager
+async def closing(database: Database) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await database.close()
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +95,7 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
             while (await http.get("/api/workflows", headers={"x-api-key": shown})).status_code != status:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
-    async with serving(postgres_url) as (_, http):
+    async with serving(postgres_url) as (_, http), closing(database):
         before = (await http.get("/api/workflows")).status_code
         await database.write(keys.add, key)
         async with asyncio.timeout(10):
@@ -96,7 +104,6 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
         await answered(http, 200)
         await database.write(keys.revoke, "default", key.id, at=utc_now())
         await answered(http, 401)
-    await database.close()
 
     assert before == 200
 

@@ -1,6 +1,8 @@
 """palaver call: one request, one reply."""
 
 import asyncio
+import codecs
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
@@ -11,7 +13,7 @@ from palaver.cli.finding import LOCAL, find, is_target, is_url, listens
 from palaver.core import jsons
 from palaver.errors import PalaverError, TargetNotFound, UpstreamFailed
 from palaver.outbound import client as outbound
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_lines
 
 if TYPE_CHECKING:
     import httpx
@@ -52,13 +54,20 @@ async def _call(name: str, url: str | None, body: bytes, stream: bool, reply: IO
         async with opened as http, http.stream("POST", path, content=body, headers=headers) as response:
             if response.status_code >= 400:
                 raise _refused(response.status_code, await response.aread())
+            shown = _for_terminals() if reply.isatty() else bytes
             async for piece in response.aiter_bytes():
-                reply.write(piece)
+                reply.write(shown(piece))
                 reply.flush()
             if not stream:
                 reply.write(b"\n")
     except httpx.HTTPError as error:
         raise UpstreamFailed(f"{path} could not be reached: {printable(str(error))}") from None
+
+
+def _for_terminals() -> Callable[[bytes], bytes]:
+    """Pieces of what a stranger says, without what a terminal would act on; a file gets them as they are."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    return lambda piece: printable_lines(decode(piece)).encode()
 
 
 def _client(name: str, url: str | None) -> "tuple[AbstractAsyncContextManager[httpx.AsyncClient], str]":

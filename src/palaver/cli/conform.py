@@ -11,7 +11,7 @@ from palaver.conform import RULES, Broken, Protocol, Report, grade, grade_refusa
 from palaver.conform.probes import PROMPT, Places, Probe, places, probes
 from palaver.core import jsons
 from palaver.errors import PalaverError, UpstreamFailed
-from palaver.outbound import check_url, printable, read_limited
+from palaver.outbound import check_url, printable, printable_json, read_limited
 from palaver.outbound import client as outbound
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
     ]
     graded = [check.report for check in checks if check.report is not None]
     told = {"ok": bool(graded) and all(report.ok for report in graded), "strict": asked.strict, "checks": rows}
-    click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))
 
 
 def _row(one: Broken) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 
 from palaver.discovery.targets import installed, load, load_installed
 from palaver.errors import PalaverError
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json
 from palaver.server.settings import Settings, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
@@ -37,16 +37,25 @@ def command(targets: tuple[str, ...], as_json: bool) -> int:
         "workflows": [],
         "problems": _installation_problems(),
         "settings": [
-            {"name": field.name, "value": getattr(settings, field.name), "source": sources[field.name]}
+            {"name": field.name, "value": _value(settings, field.name), "source": sources[field.name]}
             for field in msgspec.structs.fields(Settings)
         ],
     }
     _look_at_workflows(targets, found)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        click.echo(printable_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))
     else:
         _print(found)
     return 1 if found["problems"] else 0
+
+
+def _value(settings: Settings, name: str) -> Any:
+    """What is set, without passwords."""
+    if name != "db":
+        return getattr(settings, name)
+    from palaver.storage.database import redacted
+
+    return redacted(settings.db)
 
 
 def _look_at_workflows(targets: tuple[str, ...], found: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """palaver extract: the conversation in a value and where it stood, or why there is none."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -22,14 +21,12 @@ from palaver.core.extraction import (
 )
 from palaver.core.extraction.reasons import Reason, reasons
 from palaver.errors import TooDeep
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json
 
 _SHOWN = 60
 """Characters of what was said, on the line of a record."""
 _MOST_REASONS = 3
 """On the line of a record."""
-_STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON leaves as it is, and a terminal acts on."""
 
 
 class _Asked(NamedTuple):
@@ -178,6 +175,4 @@ def _data(value: Any, indent: int = -1) -> bytes:
     text = jsons.encode(value)
     if indent > 0:
         text = msgspec.json.format(text, indent=indent)
-    if text.isascii() and b"\x7f" not in text:
-        return text
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text.decode()).encode()
+    return printable_json(text.decode()).encode()

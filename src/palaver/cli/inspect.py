@@ -10,7 +10,7 @@ from palaver.cli.finding import is_url
 from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Found, report
 from palaver.discovery.targets import installed, load_installed, load_one
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json, printable_lines
 from palaver.protocols.inspect import document
 from palaver.workflows.workflow import Workflow
 
@@ -35,7 +35,7 @@ def command(target: str, as_json: bool) -> int:
         _print_json(documents[0] if len(documents) == 1 else documents)
         return 0
     for number, workflow in enumerate(workflows):
-        click.echo("\n" * bool(number) + _described(workflow))
+        click.echo("\n" * bool(number) + printable_lines(_described(workflow)))
     return 0
 
 
@@ -115,7 +115,7 @@ def _evidence(found: Found) -> str:
 
 
 def _print_json(value: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def _version() -> str:

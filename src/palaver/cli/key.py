@@ -12,7 +12,7 @@ from palaver.cli.databases import db_option, using
 from palaver.core import keys
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError, SettingsError
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -183,4 +183,4 @@ def _day(key: "Key") -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

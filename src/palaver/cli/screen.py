@@ -25,7 +25,7 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Refusal, ToolCall
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_lines
 
 _ASK = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters take no room.
 
@@ -140,7 +140,7 @@ class Screen:
         for message in messages:
             said = message.text or ", ".join(f"{call.name}{_arguments(call)}" for call in message.tool_calls)
             said = said or ", ".join(_brief(result.output) for result in message.tool_results)
-            self._console.print(Styled.assemble((f"{message.role}: ", "dim"), _kept_lines(said)))
+            self._console.print(Styled.assemble((f"{message.role}: ", "dim"), printable_lines(said)))
         if not messages:
             self.note("Nothing has been said yet.")
 
@@ -150,7 +150,7 @@ class Screen:
         self._at_start = False
 
     def _write(self, text: str, style: str = "") -> None:
-        self._console.print(Styled(_kept_lines(text), style), end="")
+        self._console.print(Styled(printable_lines(text), style), end="")
         self._broken = text.endswith("\n")
 
     def _line(self) -> None:
@@ -172,8 +172,3 @@ def _arguments(call: ToolCall) -> str:
 
 def _brief(value: object) -> str:
     return printable(value if isinstance(value, str) else jsons.encode(value).decode())
-
-
-def _kept_lines(text: str) -> str:
-    """Untrusted text with its line breaks and tabs, and nothing else that a terminal would act on."""
-    return "\n".join("\t".join(printable(cell, len(cell)) for cell in line.split("\t")) for line in text.split("\n"))

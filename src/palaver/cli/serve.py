@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from palaver.storage.places import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
 
+if TYPE_CHECKING:
+    from palaver.server.workers import Inherited
+
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
@@ -26,9 +29,11 @@ from palaver.workflows.workflow import Workflow
 @db_option
 @click.option("--default", metavar="NAME", help="The workflow that also answers at the root.")
 @click.option("--root-path", metavar="PREFIX", help="A prefix that a proxy in front of us adds to every path.")
+@click.option("--workers", type=int, metavar="N", help="How many processes serve (1; more need PostgreSQL).")
+@click.option("--inherit", hidden=True)
 @click.option("--reload", is_flag=True, help="Start again whenever a Python file changes.")
 @click.option("--debug", is_flag=True, default=None, help="Tell callers what went wrong inside a workflow.")
-def command(targets: tuple[str, ...], reload: bool, **flags: Any) -> int:
+def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags: Any) -> int:
     """Serve every workflow found in TARGET: a file, a folder, "module" or "module:name".
 
     \b
@@ -36,6 +41,7 @@ def command(targets: tuple[str, ...], reload: bool, **flags: Any) -> int:
       palaver serve app.py
       palaver serve app.py agents/ mypackage.flows:tutor --default tutor
       palaver serve app.py --reload --port 9000
+      palaver serve app.py --workers 4 --db postgresql://palaver@localhost/palaver
     """
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     if reload:
@@ -43,20 +49,59 @@ def command(targets: tuple[str, ...], reload: bool, **flags: Any) -> int:
 
         again = [argument for argument in sys.argv[1:] if argument != "--reload"]
         return watch([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
-    serve(_load(targets), settings)
+    if settings.workers > 1 and inherit is None:
+        return _share(settings)
+    if inherit is None:
+        serve(_load(targets), settings)
+    else:
+        _take_part(targets, settings, inherit)
     return 0
 
 
-def serve(workflows: Sequence[Workflow], settings: Settings, *, or_next: bool = False, started: Any = None) -> None:
+def _share(settings: Settings) -> int:
+    """Start processes like this one, on one socket, and look after them."""
+    from palaver.server import workers
+    from palaver.server.serve import open_socket
+
+    workers.check(settings, settings.db)
+    logs.set_up(verbose=settings.debug)
+    command = [sys.executable, "-m", "palaver.cli", *sys.argv[1:]]
+    with open_socket(settings) as listening:
+        seconds = settings.shutdown_seconds + 30
+        return workers.Workers(command, listening, settings.workers, seconds=seconds).run()
+
+
+def _take_part(targets: tuple[str, ...], settings: Settings, inherit: str) -> None:
+    """Be one of those processes."""
+    from palaver.server.workers import Inherited
+
+    inherited = Inherited.read(inherit)
+    workflows = _load(targets) if inherited.speaks else _load_silently(targets)
+    serve(workflows, settings, inherited=inherited)
+
+
+def serve(
+    workflows: Sequence[Workflow],
+    settings: Settings,
+    *,
+    or_next: bool = False,
+    started: Any = None,
+    inherited: "Inherited | None" = None,
+) -> None:
     """Serve these until told to stop; prints a line each and the address."""
     from palaver.server.app import Server
     from palaver.server.serve import check_reach, keeping, open_socket, run  # Late: --help must not wait for uvicorn.
 
-    logs.set_up(verbose=settings.debug)
+    logs.set_up(verbose=settings.debug, worker=inherited.number if inherited else None)
     with keeping(settings.db or str(default_path())) as database:
         check_reach(settings, database)
         registry, alone = Registry(workflows, default=settings.default), database.kind == "sqlite"
         server = Server(registry, settings, database=database, only_server=alone)
+        if inherited is not None:
+            if inherited.speaks:
+                _announced(workflows, settings, inherited.listening.getsockname()[1])
+            run(server, inherited.listening, started=inherited.ready, parent=inherited.line)
+            return
         listening = open_socket(settings, or_next=or_next)
         url = _announced(workflows, settings, listening.getsockname()[1])
         run(server, listening, started=(lambda: started(url)) if started else lambda: None)
@@ -69,7 +114,8 @@ def _announced(workflows: Sequence[Workflow], settings: Settings, port: int) -> 
     for workflow in workflows:
         kind = "chat" if workflow.description.is_chat else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
-    click.echo(f"Serving at {url}  (Ctrl+C stops)", err=True)
+    shared = f" with {settings.workers} workers" if settings.workers > 1 else ""
+    click.echo(f"Serving at {url}{shared}  (Ctrl+C stops)", err=True)
     return url
 
 
@@ -84,6 +130,12 @@ def _load(targets: tuple[str, ...]) -> list[Workflow]:
         else:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
     return workflows
+
+
+def _load_silently(targets: tuple[str, ...]) -> list[Workflow]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load(targets)
 
 
 def _folders(targets: tuple[str, ...]) -> list[Path]:

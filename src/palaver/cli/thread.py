@@ -1,7 +1,6 @@
 """palaver thread: list, read, save and take back conversations."""
 
 import asyncio
-import re
 import secrets
 import sys
 import time
@@ -19,7 +18,7 @@ from palaver.core.ids import sortable
 from palaver.core.messages import Message
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, RequestError, TargetNotFound
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TITLE = 60
-_STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON leaves as it is, and a terminal acts on."""
 
 
 def _project_option(command: F) -> F:
@@ -278,14 +275,9 @@ def _new_id() -> str:
 
 
 def _json(value: Any) -> str:
-    return _still(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def _print(text: bytes) -> None:
     """Lines of JSON, or a page, on standard output."""
-    sys.stdout.buffer.write(_still(text.decode()).encode() if text.startswith(b"{") else text)
-
-
-def _still(text: str) -> str:
-    """JSON with nothing in it that a terminal would act on; it means the same."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.buffer.write(printable_json(text.decode()).encode() if text.startswith(b"{") else text)

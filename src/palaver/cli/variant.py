@@ -13,7 +13,7 @@ from palaver.cli.databases import db_option, using
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.core.variants import Change, Reference, VariantFile, changes, read_file, read_reference, written
 from palaver.errors import NotFound, PalaverError, RequestError, SettingsError
-from palaver.outbound import printable
+from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -271,4 +271,4 @@ def _new_id() -> str:
 
 
 def _written(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -16,6 +16,17 @@ def sortable(milliseconds: int, randomness: int) -> str:
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
+def moment(text: str) -> int | None:
+    """The milliseconds that the 26 characters at its end begin with; None where there are none."""
+    total = 0
+    for character in text[-26:-16]:
+        digit = _ALPHABET.find(character)
+        if digit < 0:
+            return None
+        total = total << 5 | digit
+    return total if len(text) >= 26 else None
+
+
 def bounded(text: str) -> str:
     """The id itself, or 40 characters of it and 12 of its hash: the same one wherever that id occurs."""
     if len(text) <= LONGEST:

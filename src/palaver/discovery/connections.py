@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from palaver.core.descriptions import RESERVED, Description, Schemas, check_name
-from palaver.discovery.evidence import Dialect, Found
+from palaver.discovery.evidence import Dialect, Found, report
 from palaver.discovery.strangers import discover, insist
 from palaver.errors import InvalidOption
 from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
@@ -81,7 +81,7 @@ def _service(name: str, found: Found) -> Service:
         remote=True,
     )
     where = found.call.partition(" ")[2]
-    return Service(url=where, dialect=found.dialect, description=description, model=found.model)
+    return Service(url=where, dialect=found.dialect, description=description, model=found.model, evidence=report(found))
 
 
 def _name_in(url: str) -> str:

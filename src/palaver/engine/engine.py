@@ -138,6 +138,13 @@ class Engine:
         workflow.bind(call)
         return call, self._started(call, run_id or self._new_id())
 
+    def promise(self, call: Call) -> RunStarted:
+        """The name of a run that is to begin later, whether or not the workflow can take the call: then it fails."""
+        if self.draining:
+            raise ShuttingDown("The server is shutting down: try again in a moment.")
+        self._house.store.check()
+        return self._started(call, self._new_id())
+
     def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
         """The call with the history that is believed, and what had to be left out of it."""
         if self.draining:

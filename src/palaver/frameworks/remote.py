@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -37,6 +38,8 @@ WHOLE_BYTES = 10 * 1024 * 1024
 """How large a reply may be that is not streamed."""
 ASK_AGAIN_SECONDS = 30.0
 """How long a service that is away is left alone."""
+REFRESH_SECONDS = 5.0
+"""How long what it said of itself is new, to whoever wants to hear it again."""
 _ERROR_BYTES = 64 * 1024
 
 log = logging.getLogger("palaver.remote")
@@ -90,6 +93,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     description: Description
     model: str | None = None
     """Whom to ask for there, in the dialects that name a model."""
+    evidence: Any = None
+    """How all this was found out, as anyone may see it."""
 
 
 class RemoteWorkflow:
@@ -114,6 +119,11 @@ class RemoteWorkflow:
         self._timeout = timeout
         self._asking = asyncio.Lock()
         self._asked_at: float | None = None
+        self._refreshed_at: float | None = None
+        self.reachable = service is not None
+        """Did it answer when it was last asked?"""
+        self.checked_at = _now()
+        """When it was last asked what it is."""
 
     @property
     def description(self) -> Description:
@@ -121,9 +131,23 @@ class RemoteWorkflow:
         return self._service.description if self._service else self._unknown
 
     @property
-    def reachable(self) -> bool:
-        """Did it answer when it was last asked what it is?"""
-        return self._service is not None
+    def evidence(self) -> Any:
+        """How was found out what it is; None where nobody has answered yet."""
+        return self._service.evidence if self._service else None
+
+    async def refresh(self) -> None:
+        """Ask what it is, again; where nobody answers, what was said last stays."""
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_SECONDS:
+                return
+            try:
+                service = await self._look()
+            except PalaverError as error:
+                log.warning("%r: %s", self, error.message)
+                service = None
+            self._refreshed_at = asyncio.get_running_loop().time()
+            self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
     @property
     def place(self) -> str:
@@ -156,6 +180,7 @@ class RemoteWorkflow:
                 aclosing(_Body(response, deadline)) as body,
             ):
                 await self._check(response, body)
+                self.reachable = True
                 replies = speak.replies(response.headers.get("content-type", ""))
                 while (piece := await body.next()) is not None:
                     if body.size > WHOLE_BYTES and (is_value or not replies.streamed):
@@ -183,7 +208,7 @@ class RemoteWorkflow:
             now = asyncio.get_running_loop().time()
             if self._asked_at is not None and now - self._asked_at < ASK_AGAIN_SECONDS:
                 raise UpstreamFailed(f"{name} could not be reached; it is asked again in a moment.")
-            self._asked_at = now
+            self._asked_at, self.checked_at = now, _now()
             try:
                 self._service = await self._look()
             except PalaverError as error:
@@ -191,6 +216,7 @@ class RemoteWorkflow:
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
             if self._service is None:
                 raise UpstreamFailed(f"{name} could not be reached.")
+            self.reachable = True
             return self._service
 
     async def _check(self, response: "httpx.Response", body: "_Body") -> None:
@@ -230,6 +256,10 @@ class RemoteWorkflow:
         name = self.description.name
         message = f"{name} failed: {printable(value.message)}" if value.message else f"{name} failed."
         return msgspec.structs.replace(value, message=message)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 class _Body:

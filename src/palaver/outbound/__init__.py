@@ -12,6 +12,16 @@ to a limit. Which paths are asked and what the answers mean is left to the calle
 
 from palaver.outbound.clients import CONNECT_SECONDS, check_url, client, read_limited
 from palaver.outbound.fetching import Fetched, fetch
-from palaver.outbound.texts import printable
+from palaver.outbound.texts import printable, printable_json, printable_lines
 
-__all__ = ["CONNECT_SECONDS", "Fetched", "check_url", "client", "fetch", "printable", "read_limited"]
+__all__ = [
+    "CONNECT_SECONDS",
+    "Fetched",
+    "check_url",
+    "client",
+    "fetch",
+    "printable",
+    "printable_json",
+    "printable_lines",
+    "read_limited",
+]

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from palaver.core.calls import Call
 from palaver.core.messages import Message
-from palaver.core.parts import Part, Refusal, Text, ToolCall, ToolResult
+from palaver.core.parts import APPROVAL_RESPONSE, Data, Part, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import HistoryConflict
+from palaver.protocols.approvals import Waiting
 from palaver.protocols.response_input import dereferenced
 from palaver.protocols.response_items import as_text
 from palaver.protocols.response_request import Reading, read_items
@@ -55,6 +56,7 @@ def new(
     A copy is known by its ids: a message by its own, a call and a result by the call's.
     """
     known = _Known(stored, answerable)
+    known.waiting.check(sent)
     fresh: dict[int, Message] = {}
     for index, message in enumerate(sent, start):
         left = known.beside(message, f"/messages/{index}")
@@ -71,6 +73,7 @@ class _Known:
         self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}  # Of the last call of that id: some models count anew.
         self._answerable = answerable
+        self.waiting = Waiting(stored)
         for part in (part for message in stored for part in message.parts):
             match part:
                 case ToolCall(call_id=call_id):
@@ -105,6 +108,8 @@ class _Known:
                 return True
             case ToolResult(call_id=call_id) if call_id in self._calls and not self._may_answer(call_id):
                 raise HistoryConflict(f"Call {call_id!r} was not the client's to answer.", pointer=pointer)
+            case Data(name=name) if name == APPROVAL_RESPONSE:
+                return self.waiting.is_copy(part)
             case _:
                 return False
 

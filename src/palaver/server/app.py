@@ -164,6 +164,7 @@ class Server:
                 case "api":
                     await self._loaded()
                     scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
+                    scope["path"] = place.path  # A proxy may have left its prefix on it.
                     await self._api(scope, receive, _noted(exchange))
                 case "own" | "page":
                     await exchange.answer(await self._own(found.name, exchange.headers["host"]))

@@ -169,7 +169,8 @@ class Plain(logging.Formatter):
         """One line, and a traceback where there is one."""
         line = f"{_clock(int(record.created))}  {self._whose}{printable(_masked(record.getMessage()), 500)}"
         if record.exc_info:
-            line += "\n" + printable_lines(_masked(self.formatException(record.exc_info)))
+            trace = printable_lines(_masked(self.formatException(record.exc_info)))
+            line += "\n  " + trace.replace("\n", "\n  ")  # So that none of its lines looks like a record.
         return line
 
 

@@ -114,7 +114,10 @@ def _ai_sdk(about: _About) -> str:
 
 
 _TEXT = "console.log(answer.parts.filter((part) => part.type === 'text').map((part) => part.text).join(''));\n"
-_VALUE = "console.log(answer.parts.find((part) => part.type === 'data-output').data);\n"
+_VALUE = (
+    "const output = answer.parts.find(({ type }) => type === 'text' || type === 'data-output');\n"
+    "console.log(output.text ?? JSON.stringify(output.data));\n"
+)
 
 
 def _langchain(about: _About) -> str:

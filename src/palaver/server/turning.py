@@ -46,16 +46,16 @@ class Turning:
     ) -> None:
         self._registry = registry
         self._settings = settings
-        self._engine = engine
+        self.engine = engine
         self._records = records
         self._joining = joining
-        self._backlog = backlog
+        self.backlog = backlog
 
     async def take(self, caller: Caller, thread: str, look: Look, given: Given, run_id: str | None = None) -> Joined:
         """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
         found = await self._joining.thread(caller.project, thread, None)
         workflow = self._registry.workflow(found.workflow)
-        if self._engine.alive >= self._settings.max_streams_total:
+        if self.engine.alive >= self._settings.max_streams_total:
             raise Overloaded("This server answers as many calls as it can: try again in a moment.")
         call = Call(
             workflow=workflow.description.name,
@@ -71,10 +71,10 @@ class Turning:
     async def _begin(self, thread: Thread, workflow: Workflow, asked: Joined, look: Look) -> Joined:
         async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
             if asked.call.background:
-                self._backlog.begin()  # Where nobody told us that we start.
-                await self._backlog.put(workflow, joined.call, joined.origin, joined.run_id)
+                self.backlog.begin()  # Where nobody told us that we start.
+                await self.backlog.put(workflow, joined.call, joined.origin, joined.run_id)
                 return joined
-            run, producer = self._engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
+            run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
             await self._records.written()  # Whoever finds the thread taken must find the run that took it.
         run.begin(producer)
         self._records.orphans.left(run)

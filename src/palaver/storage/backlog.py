@@ -1,15 +1,15 @@
 """Runs in the background that wait: kept like any other, taken by one process each, given back when that one dies."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, or_, select, tuple_, update
 
 from palaver.core.calls import Call
 from palaver.core.records import NewRun
-from palaver.storage import histories, notices, recording, runs
+from palaver.storage import board_runs, histories, notices, recording, runs
 from palaver.storage.runs import RunRow, Whole
 from palaver.storage.tables import events as events_table
 from palaver.storage.tables import runs as table
@@ -28,21 +28,34 @@ class Waiting(NamedTuple):
 
 def put(db: Connection, run: NewRun, at: datetime) -> None:
     """Keep a run that is to begin later, in whichever process is free."""
-    recording.record(db, [run], (), (), at)
-    notices.tell(db, "waiting", [run.workflow])
+    put_all(db, [run], at)
+
+
+def put_all(db: Connection, new: Sequence[NewRun], at: datetime) -> None:
+    """The same of many."""
+    recording.record(db, new, (), (), at)
+    notices.tell(db, "waiting", sorted({run.workflow for run in new}))
 
 
 def take(db: Connection, process: str, workflows: Collection[str], limit: int, at: datetime) -> list[Waiting]:
     """Let a process begin the oldest runs that wait for workflows that it serves; no two get the same."""
+    full = board_runs.full(db)
     waiting = (
-        select(table.c.project, table.c.id)
+        select(table.c.project, table.c.id, table.c.board, table.c.protocol)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow.in_(workflows))
         .order_by(table.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
+    if full:
+        board = tuple_(table.c.project, table.c.board)
+        waiting = waiting.where(or_(table.c.protocol != board_runs.PROTOCOL, board.not_in(full)))
+    rows = db.execute(waiting).all()
+    passed_over = board_runs.too_many(db, rows)
     taken: list[Waiting] = []
-    for project, run in db.execute(waiting).all():
+    for project, run, *_ in rows:
+        if (project, run) in passed_over:
+            continue
         theirs = update(table).where(table.c.project == project, table.c.id == run)
         db.execute(theirs.values(status="running", process=process, started_at=at, attempts=table.c.attempts + 1))
         found = runs.whole(db, project, run)

@@ -44,6 +44,11 @@ def get(db: Connection, project: str, board: str) -> Board:
     return _got(db, project, board)
 
 
+def held(db: Connection, project: str, board: str) -> Board:
+    """The same, and nobody else changes it meanwhile."""
+    return _got(db, project, board, lock=True)
+
+
 def _got(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
     query = select(table).where(table.c.project == project, table.c.id == board)
     row = db.execute(query.with_for_update() if lock else query).one_or_none()

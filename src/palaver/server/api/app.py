@@ -9,6 +9,7 @@ from litestar.openapi.config import OpenAPIConfig
 from palaver.discovery.registry import Registry
 from palaver.engine.records import Records
 from palaver.server.api import (
+    board_runs,
     boards,
     extract,
     feedback,
@@ -55,6 +56,7 @@ def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
     registry, settings, version, database, callers, rates, records, calling, turning, sources = house
     turned = turns.House(database, settings, records, rates, calling, turning)
+    on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
     return Litestar(
         route_handlers=[
             *workflows.routes(registry, settings, database, callers),
@@ -65,6 +67,7 @@ def make(house: House) -> Litestar:
             *variants.routes(database, registry, settings),
             *variant_files.routes(database, registry, settings),
             *boards.routes(database, settings),
+            *board_runs.routes(on_boards),
             *threads.routes(database, settings, known=registry.find),
             *thread_messages.routes(database, settings, running=speaking(records)),
             *turns.routes(turned),

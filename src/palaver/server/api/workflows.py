@@ -1,7 +1,7 @@
 """/api/workflows: what is served here, and how it is called."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from litestar import Response, get, post
@@ -10,6 +10,7 @@ from litestar.params import FromPath, QueryParameter
 
 from palaver.core.descriptions import IsChatSource, Schemas
 from palaver.discovery.registry import Registry
+from palaver.errors import InvalidValue
 from palaver.frameworks.remote import RemoteWorkflow
 from palaver.server import routes as paths
 from palaver.server.api.conventions import (
@@ -103,7 +104,8 @@ def view(
 
 Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="Served from here, or reached by URL.")]
 IsChat = Annotated[bool | None, QueryParameter(description="Chats only, or only what is none.")]
-InState = Annotated[State | None, QueryParameter(name="state", description="How it stands.")]
+InState = Annotated[str | None, QueryParameter(name="state", description="`ready` or `unreachable`.")]
+"""Litestar has another use for a parameter that is called `state`, so it is checked here."""
 
 
 def routes(registry: Registry, settings: Settings, database: Database, callers: Callers) -> list[HTTPRouteHandler]:
@@ -119,6 +121,8 @@ def routes(registry: Registry, settings: Settings, database: Database, callers: 
         limit: Limit = 50,
         after: After = None,
     ) -> Page[WorkflowRow]:
+        if in_state not in (None, *get_args(State)):
+            raise InvalidValue("state is ready or unreachable.", pointer="?state")
         wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in wanted.items() if value is not None}
         rows = [row(workflow, default=registry.default) for workflow in registry]

@@ -1,0 +1,113 @@
+"""palaver worker: takes what waits, beside a server, and stops as a server does."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.serving import WORKFLOWS, served
+
+
+@contextmanager
+def working(folder: Path, db: str, *options: str, **settings: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A worker of the same file as `served`, and the line that it says."""
+    target = folder / "served_app.py"
+    target.write_text(WORKFLOWS, encoding="utf-8")
+    command = [sys.executable, "-m", "palaver.cli", "worker", str(target), "--db", db, *options]
+    environment = {**os.environ, **{f"PALAVER_{name.upper()}": value for name, value in settings.items()}}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield process, line
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait(30)
+        process.stderr.close()
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "palaver.db") if request.param == "file" else request.getfixturevalue("postgres_url")
+
+
+def asked(http: httpx.Client, said: str) -> str:
+    made = http.post("/v1/responses", json={"model": "scripted", "input": said, "background": True}).json()
+    assert made["status"] == "queued"
+    return made["id"]
+
+
+def until(http: httpx.Client, response: str, *statuses: str) -> str:
+    end = time.monotonic() + 20
+    while (status := http.get(f"/v1/responses/{response}").json()["status"]) not in statuses:
+        assert time.monotonic() < end, status
+        time.sleep(0.02)
+    return status
+
+
+def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, db: str) -> None:
+    with (
+        served(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        early = asked(http, "early")
+        with working(tmp_path, db, "--runs", "1") as (worker, line):
+            first = until(http, early, "completed")
+            slow = asked(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
+            until(http, slow, "in_progress")
+            waits = asked(http, "waits")
+            worker.send_signal(signal.SIGTERM)
+            code = worker.wait(30)
+        left = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow, waits)]
+        with working(tmp_path, db):
+            last = until(http, waits, "completed")
+
+    assert (first, code, left, last) == ("completed", 0, ["completed", "queued"], "completed")
+    assert re.fullmatch(
+        r"Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, from .*"
+        r"  \(Ctrl\+C stops\)\n",
+        line,
+    ) or line.startswith("Working on background runs of "), line
+    assert ":***@" in line or line.count("palaver.db") == 1
+
+
+def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Path, db: str) -> None:
+    with (
+        served(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+        working(tmp_path, db) as (worker, _),
+    ):
+        cancelled = asked(http, '[{"text": "a"}, {"sleep": 60}]')
+        until(http, cancelled, "in_progress")
+        since = time.monotonic()
+        status = http.post(f"/v1/responses/{cancelled}/cancel").json()["status"]
+        took = time.monotonic() - since
+        endless = asked(http, '[{"text": "a"}, {"sleep": 60}]')
+        until(http, endless, "in_progress")
+        worker.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        worker.send_signal(signal.SIGINT)
+        code = worker.wait(20)
+        ended = until(http, endless, "failed", "incomplete")
+
+    assert (status, code, ended) == ("cancelled", 0, "failed")
+    assert took < 3
+
+
+def test_a_worker_of_nothing_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "palaver.cli", "worker", "nothing.py"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stderr) == (1, "error: There is no file nothing.py.\n")

@@ -1,0 +1,17 @@
+"""The time in an id of ours can be read again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.ids import moment, sortable
+
+
+@given(st.integers(0, (1 << 48) - 1), st.integers(0, (1 << 80) - 1), st.text())
+def test_an_id_tells_when_it_was_made(milliseconds: int, randomness: int, prefix: str) -> None:
+    assert moment(prefix + sortable(milliseconds, randomness)) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "run_1", "run_" + "u" * 26, "é" * 30])
+def test_anything_else_tells_nothing(text: str) -> None:
+    assert moment(text) is None

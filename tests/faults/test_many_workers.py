@@ -1,0 +1,253 @@
+"""Many servers on one PostgreSQL: whatever is begun through one is read, followed and ended through any other."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from palaver.core.events import TERMINAL
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.storage import events, runs
+from palaver.storage.database import open_database
+from palaver.testing import scripted
+from tests.faults.rounds import FULL, rounds
+from tests.serving import served
+
+UNLIMITED = Settings(rate_per_minute=0, max_runs=0, max_streams=0)
+ENDED = ("response.completed", "response.incomplete", "response.failed")
+
+
+def playing(*steps: Any) -> str:
+    return msgspec.json.encode(steps).decode()
+
+
+class Servers:
+    """Servers that know of each other only what the database says, and a client of each."""
+
+    def __init__(self, servers: list[Server], clients: list[httpx.AsyncClient], seed: int) -> None:
+        self.servers = servers
+        self.clients = clients
+        self.chance = random.Random(seed)
+
+    def two(self) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+        one, other = self.chance.sample(self.clients, 2)
+        return one, other
+
+    async def check(self, run: str, *, status: str | None = None) -> None:
+        """A run has one end, in its log and in its row, whoever asks."""
+        database = self.chance.choice(self.servers).database
+        row, log = await database.read(runs.get, "default", run), await database.read(events.after, "default", run)
+        assert row is not None
+        assert [event.seq for event in log] == list(range(len(log)))
+        assert [index for index, event in enumerate(log) if isinstance(event, TERMINAL)] == [len(log) - 1]
+        assert row.seq == len(log) - 1
+        assert status is None or row.status == status
+
+
+@asynccontextmanager
+async def serving(url: str, count: int = 4, seed: int = 5) -> AsyncIterator[Servers]:
+    async with AsyncExitStack() as stack:
+        servers = [Server(Registry([scripted]), UNLIMITED, database=open_database(url)) for _ in range(count)]
+        for server in servers:
+            stack.push_async_callback(server.close)
+            stack.push_async_callback(server.engine.drain, 0)
+            await server.arrive()
+        clients = [
+            await stack.enter_async_context(
+                httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30)
+            )
+            for server in servers
+        ]
+        yield Servers(servers, clients, seed)
+
+
+def _frames(text: str) -> list[Any]:
+    return [msgspec.json.decode(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+
+
+@asynccontextmanager
+async def begun(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str, "asyncio.Task[list[Any]]"]]:
+    """A stored response that is being told: its id, and the frames that its reader will have got in the end."""
+    body = {"model": "scripted", "input": playing(*steps), "stream": True, "store": True}
+    async with http.stream("POST", "/v1/responses", json=body) as answer:
+        lines = answer.aiter_lines()
+        first = [line async for line in _until(lines, "data: {")][-1]
+
+        async def read() -> list[Any]:
+            return _frames("\n".join([first, *[line async for line in lines]]))
+
+        yield _frames(first)[0]["response"]["id"], asyncio.create_task(read())
+
+
+async def _until(lines: AsyncIterator[str], beginning: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line.startswith(beginning):
+            return
+
+
+# What may happen; each begins, reads and ends things through servers that it picks
+
+
+async def _read_after_write(servers: Servers) -> str:
+    here, there = servers.two()
+    made = await here.post("/v1/responses", json={"model": "scripted", "input": "one two"})
+    found = await there.get(f"/v1/responses/{made.json()['id']}")
+
+    assert (made.status_code, found.json()) == (200, made.json())
+    await servers.check(made.headers["x-palaver-run-id"], status="finished")
+    return "finished"
+
+
+async def _resume_elsewhere(servers: Servers) -> str:
+    here, there = servers.two()
+    words = [{"text": f"{number} "} for number in range(6)]
+    pause = {"sleep": servers.chance.random() * 0.1}
+    async with begun(here, *words, pause, *words, pause, *words) as (response, reading):
+        await asyncio.sleep(servers.chance.random() * 0.15)
+        after = servers.chance.randrange(12)
+        resumed = await there.get(f"/v1/responses/{response}", params={"stream": "true", "starting_after": str(after)})
+        direct = await reading
+
+    assert resumed.status_code == 200, resumed.text
+    told = [frame for frame in direct if frame["sequence_number"] > after]
+    assert _frames(resumed.text) == told
+    assert told[-1]["type"] == "response.completed"
+    return "resumed"
+
+
+async def _two_cancels(servers: Servers) -> str:
+    here, there = servers.two()
+    third = servers.chance.choice(servers.clients)
+    async with begun(here, {"text": "Hel"}, {"sleep": 30}) as (response, reading):
+        await asyncio.sleep(servers.chance.random() * 0.2)
+        since = time.monotonic()
+        both = await asyncio.gather(*(one.post(f"/v1/responses/{response}/cancel") for one in (there, third)))
+        took = time.monotonic() - since
+        direct = await reading
+
+    assert [answer.status_code for answer in both] == [200, 200], [answer.text for answer in both]
+    assert both[0].json() == both[1].json()
+    assert both[0].json()["status"] == "cancelled"
+    assert direct[-1]["type"] in ENDED
+    assert took < 5  # A watchdog; a cancel takes a few hundredths of a second.
+    await servers.check(_run(response), status="cancelled")
+    return "cancelled"
+
+
+async def _cancel_against_finish(servers: Servers) -> str:
+    here, there = servers.two()
+    seconds = 0.02 + servers.chance.random() * 0.08
+    async with begun(here, {"text": "Hello"}, {"sleep": seconds}, {"text": "."}) as (response, reading):
+        await asyncio.sleep(max(0.0, seconds - 0.03 + servers.chance.random() * 0.03))
+        cancelled = await there.post(f"/v1/responses/{response}/cancel")
+        await reading
+    shown = [(await one.get(f"/v1/responses/{response}")).json() for one in servers.clients]
+
+    outcome = "cancelled" if cancelled.status_code == 200 else "finished"
+    assert cancelled.status_code in (200, 400), cancelled.text  # 400: it has ended, and cannot be cancelled any more.
+    assert all(one == shown[0] for one in shown)
+    assert shown[0]["status"] == ("cancelled" if cancelled.status_code == 200 else "completed")
+    await servers.check(_run(response), status=outcome)
+    return f"{outcome} first"
+
+
+async def _two_turns(servers: Servers) -> str:
+    here, there = servers.two()
+    conversation = (await here.post("/v1/conversations", json={})).json()["id"]
+    body = {"model": "scripted", "conversation": conversation, "input": playing({"sleep": 0.05}, {"text": "Yes."})}
+
+    both = await asyncio.gather(*(one.post("/v1/responses", json=body) for one in (here, there)))
+    items = await servers.chance.choice(servers.clients).get(f"/v1/conversations/{conversation}/items?order=asc")
+
+    codes = sorted(answer.status_code for answer in both)
+    assert codes in ([200, 409], [200, 200]), [answer.text for answer in both]
+    said = [item["role"] for item in items.json()["data"]]
+    assert said == ["user", "assistant"] * codes.count(200)
+    return f"turns {codes}"
+
+
+async def _background(servers: Servers) -> str:
+    here, there = servers.two()
+    made = await here.post("/v1/responses", json={"model": "scripted", "input": "one two", "background": True})
+    told = await there.get(f"/v1/responses/{made.json()['id']}", params={"stream": "true"})
+    found = await servers.chance.choice(servers.clients).get(f"/v1/responses/{made.json()['id']}")
+
+    assert made.json()["status"] == "queued"
+    assert _frames(told.text)[-1]["response"] == found.json()
+    assert found.json()["status"] == "completed"
+    await servers.check(_run(made.json()["id"]), status="finished")
+    return "background"
+
+
+def _run(response: str) -> str:
+    return "run_" + response.removeprefix("resp_")
+
+
+WAYS: list[Callable[[Servers], Awaitable[str]]] = [
+    _read_after_write,
+    _resume_elsewhere,
+    _two_cancels,
+    _cancel_against_finish,
+    _two_turns,
+    _background,
+]
+
+
+async def test_whatever_the_interleaving_everybody_sees_one_outcome(postgres_url: str) -> None:
+    seen: Counter[str] = Counter()
+    async with serving(postgres_url) as servers:
+        left = [servers.chance.choice(WAYS) for _ in range(rounds(90, 1000))]
+
+        async def play() -> None:
+            while left:
+                seen[await left.pop()(servers)] += 1
+
+        async with asyncio.timeout(rounds(60, 900)), asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(play())
+
+    assert sum(seen.values()) == rounds(90, 1000)
+    assert {"finished", "resumed", "cancelled", "background"} < seen.keys()  # Else the rounds would prove little.
+
+
+def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path: Path, postgres_url: str) -> None:
+    beat = 5.0 if FULL else 0.4
+    settings = {"db": postgres_url, "heartbeat_seconds": str(beat)}
+    with ExitStack() as stack:
+        dying = stack.enter_context(served(tmp_path, **settings))
+        other = stack.enter_context(served(tmp_path, **settings))
+        http = stack.enter_context(httpx.Client(base_url=other.url, trust_env=False, timeout=60))
+        begins = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
+        body = {"input": playing({"text": "Hel"}, {"sleep": 600}), "stream": True, "store": True, "model": "scripted"}
+        found: list[str] = []
+        reading: list[object] = []
+        for _ in range(4):
+            lines = stack.enter_context(begins.stream("POST", "/v1/responses", json=body)).iter_lines()
+            reading.append(lines)  # Whoever lets go of them leaves.
+            created = next(line for line in lines if line.startswith("data: {"))
+            found.append(msgspec.json.decode(created[6:])["response"]["id"])
+            assert any("Hel" in line for line in lines if "output_text.delta" in line)
+        time.sleep(0.3)  # What was said is on disk 100 ms later; what was not is allowed to be lost.
+
+        os.kill(dying.process.pid, signal.SIGKILL)
+        since = time.monotonic()
+        told = [http.get(f"/v1/responses/{one}", params={"stream": "true"}).text for one in found]
+        took = time.monotonic() - since
+        shown = [http.get(f"/v1/responses/{one}").json() for one in found]
+
+    assert took < 7 * beat  # 35 seconds, at the usual pace.
+    assert [_frames(text)[-1]["type"] for text in told] == ["response.incomplete"] * 4
+    assert [(one["status"], one["output"][0]["content"][0]["text"]) for one in shown] == [("incomplete", "Hel")] * 4

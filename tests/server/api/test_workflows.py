@@ -1,0 +1,288 @@
+"""What is served, as a list and one by one; and what a connected workflow says when it is asked again."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import chat, workflow
+from palaver.core.descriptions import Description
+from palaver.discovery.registry import Registry
+from palaver.errors import NotDiscovered
+from palaver.frameworks import remote
+from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.server.snippets import example
+from tests.server.keyed import keyed
+
+
+@chat(turns="queue", on_disconnect="finish")
+def tutor(messages: list[Any], subject: str) -> str:
+    """Explains a Subject."""
+    return subject
+
+
+@workflow
+def shout(text: str) -> str:
+    """Makes it loud."""
+    return text.upper()
+
+
+class Far:
+    """A service that somebody else serves; `says` is what it answers, None while it is away."""
+
+    def __init__(self, says: str | None) -> None:
+        self.says = says
+        self.asked = 0
+        unknown = Description(name="far", flags={"is_chat": False}, remote=True)
+        service = self.service()
+        self.workflow = RemoteWorkflow(
+            service, unknown=unknown, url="http://far", look=self.look, headers={}, timeout=1
+        )
+
+    async def look(self) -> Service | None:
+        self.asked += 1
+        if self.says == "nonsense":
+            raise NotDiscovered("It does not say what it is.")
+        return self.service()
+
+    def service(self) -> Service | None:
+        if self.says is None:
+            return None
+        described = Description(name="far", description=self.says, flags={"is_chat": True}, remote=True)
+        return Service(url="http://far/invoke", dialect="invoke", description=described, evidence={"url": "http://far"})
+
+
+@asynccontextmanager
+async def serving(*more: RemoteWorkflow, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    server = Server(Registry([tutor, shout, *more]), Settings(**settings))
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost:8642") as http:
+        yield http
+    await server.close()
+
+
+async def names(http: httpx.AsyncClient, **query: Any) -> list[str]:
+    answer = await http.get("/api/workflows", params=query)
+    assert answer.status_code == 200, answer.text
+    return [row["name"] for row in answer.json()["data"]]
+
+
+# The list
+
+
+async def test_the_list_has_no_schema_and_no_program() -> None:
+    async with serving() as http:
+        listed = (await http.get("/api/workflows")).json()
+
+    assert listed["data"][1] == {
+        "name": "tutor",
+        "description": "Explains a Subject.",
+        "origin": "served",
+        "state": "ready",
+        "default": False,
+        "is_chat": True,
+        "is_chat_source": "declared",
+        "flags": {"is_chat": True},
+        "streams": True,
+        "turns": "queue",
+        "on_disconnect": "finish",
+        "checked_at": None,
+    }
+    assert listed["next"] is None
+
+
+async def test_the_list_is_filtered() -> None:
+    async with serving(Far(None).workflow) as http:
+        assert await names(http) == ["far", "shout", "tutor"]
+        assert await names(http, origin="connected") == ["far"]
+        assert await names(http, origin="served", is_chat="false") == ["shout"]
+        assert await names(http, is_chat="true") == ["tutor"]
+        assert await names(http, state="unreachable") == ["far"]
+        assert await names(http, state="ready") == ["shout", "tutor"]
+        assert await names(http, search="a sUBject") == ["tutor"]
+        assert await names(http, search="HOUT") == ["shout"]
+        assert await names(http, search="%") == []
+
+
+@pytest.mark.parametrize("query", [{"origin": "moon"}, {"is_chat": "perhaps"}, {"state": "happy"}, {"limit": 0}])
+async def test_a_filter_that_means_nothing_is_refused(query: dict[str, Any]) -> None:
+    async with serving() as http:
+        answer = await http.get("/api/workflows", params=query)
+
+    (name,) = query
+    assert (answer.status_code, answer.json()["error"]["path"]) == (400, f"?{name}")
+
+
+async def test_the_list_comes_in_pages_whose_cursors_fit_it_alone() -> None:
+    async with serving(Far("Hi").workflow) as http:
+        first = (await http.get("/api/workflows", params={"limit": 2})).json()
+        second = (await http.get("/api/workflows", params={"limit": 2, "after": first["next"]})).json()
+        others = await http.get("/api/workflows", params={"limit": 2, "after": first["next"], "is_chat": "true"})
+        damaged = await http.get("/api/workflows", params={"after": f"{first['next']}x"})
+
+    assert [[row["name"] for row in page["data"]] for page in (first, second)] == [["far", "shout"], ["tutor"]]
+    assert second["next"] is None
+    for answer in (others, damaged):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+
+
+# One
+
+
+async def test_one_is_shown_whole_under_the_url_that_it_was_asked_under() -> None:
+    async with serving(root_path="/below") as http:
+        shown = (await http.get("/below/api/workflows/shout")).json()
+
+    base = "http://localhost:8642/below/shout"
+    assert shown["routes"] == {
+        "invoke": f"{base}/invoke",
+        "responses": f"{base}/v1/responses",
+        "invocations": f"{base}/invocations",
+        "chat_completions": f"{base}/v1/chat/completions",
+        "ui_stream": f"{base}/api/chat",
+    }
+    assert [(variant["name"], variant["head"]) for variant in shown["variants"]] == [("default", 1)]
+    assert shown["schemas"]["inputs"]["required"] == ["text"]
+    assert (shown["turns"], shown["on_disconnect"], shown["evidence"]) == ("reject", None, None)
+    assert [(snippet["client"], snippet["language"]) for snippet in shown["snippets"]] == [
+        ("curl", "bash"),
+        ("openai-python", "python"),
+        ("openai-node", "javascript"),
+        ("ai-sdk", "javascript"),
+        ("langchain", "python"),
+    ]
+    assert shown["snippets"][0]["code"] == (
+        f"curl {base}/invoke \\\n  -H 'content-type: application/json' \\\n"
+        """  -d '{"inputs":{"text":"Some text."}}'\n"""
+    )
+
+
+async def test_who_has_it_already_is_told_so() -> None:
+    async with serving() as http:
+        first = await http.get("/api/workflows/tutor")
+        again = await http.get("/api/workflows/tutor", headers={"if-none-match": first.headers["etag"]})
+
+    assert (first.status_code, again.status_code) == (200, 304)
+
+
+async def test_an_unknown_one_is_not_found() -> None:
+    async with serving() as http:
+        answers = [await http.get("/api/workflows/nobody"), await http.post("/api/workflows/nobody/refresh")]
+
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "workflow_not_found")
+
+
+async def test_programs_name_a_variable_where_a_key_is_needed() -> None:
+    async with keyed() as house:
+        _, headers = await house.give()
+        shown = (await house.http.get("/api/workflows/echo", headers=headers)).json()
+
+    secret = headers["authorization"].removeprefix("Bearer ")
+    for snippet in shown["snippets"]:
+        assert "PALAVER_KEY" in snippet["code"]
+        assert secret not in snippet["code"]
+
+
+async def test_a_host_that_is_none_cannot_write_into_a_program() -> None:
+    async with serving(allowed_hosts=("a'b;c",)) as http:
+        answer = await http.get("/api/workflows/shout", headers={"host": "a'b;c"})
+
+    code = answer.json()["snippets"][0]["code"] if answer.status_code == 200 else ""
+    assert code == "" or code.startswith("""curl 'http://a'"'"'b;c/shout/invoke' \\\n""")
+
+
+# Asked again
+
+
+async def test_a_served_one_is_as_it_is() -> None:
+    async with serving() as http:
+        shown = (await http.get("/api/workflows/shout")).json()
+        again = await http.post("/api/workflows/shout/refresh")
+
+    assert (again.status_code, again.json()) == (200, shown)
+
+
+async def test_a_connected_one_is_asked_again_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = Far(None)
+    async with serving(far.workflow) as http:
+        away = (await http.get("/api/workflows/far")).json()
+        far.says = "I am back."
+        back = (await http.post("/api/workflows/far/refresh")).json()
+        far.says = "And more."
+        same = (await http.post("/api/workflows/far/refresh")).json()
+        monkeypatch.setattr(remote, "REFRESH_SECONDS", 0)
+        later = (await http.post("/api/workflows/far/refresh")).json()
+
+    assert (away["state"], away["evidence"], away["is_chat"]) == ("unreachable", None, False)
+    assert (back["state"], back["evidence"], back["is_chat"]) == ("ready", {"url": "http://far"}, True)
+    assert back["description"] == same["description"] == "I am back."
+    assert later["description"] == "And more."
+    assert far.asked == 2
+    assert datetime.fromisoformat(away["checked_at"]) < datetime.fromisoformat(back["checked_at"])
+
+
+@pytest.mark.parametrize("says", [None, "nonsense"])
+async def test_what_one_said_last_stays_while_it_is_away(says: str | None) -> None:
+    far = Far("I am here.")
+    async with serving(far.workflow) as http:
+        far.says = says
+        away = await http.post("/api/workflows/far/refresh")
+
+    shown = away.json()
+    assert away.status_code == 200
+    assert (shown["state"], shown["description"], shown["is_chat"]) == ("unreachable", "I am here.", True)
+
+
+# Examples
+
+
+@pytest.mark.parametrize(
+    ("schema", "made"),
+    [
+        ({}, {}),
+        ({"additionalProperties": True}, {"text": "Hello!"}),
+        ({"examples": [{"subject": "physics", "messages": []}, {}], "required": ["x"]}, {"subject": "physics"}),
+        ({"examples": ["no object"]}, {}),
+        ({"required": "x", "properties": []}, {}),
+        ({"required": ["messages", "x", 3], "properties": {}}, {"x": "Some text."}),
+    ],
+)
+def test_inputs_are_the_first_example_or_what_is_required(schema: Mapping[str, Any], made: dict[str, Any]) -> None:
+    assert example(schema) == made
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "string"}, "Some text."),
+        ({"type": "integer", "minimum": 5}, 5),
+        ({"type": "number"}, 1),
+        ({"type": "boolean"}, True),
+        ({"type": "array"}, []),
+        ({"type": "null"}, None),
+        ({"type": ["integer", "null"]}, 1),
+        ({"type": "object", "required": ["a"], "properties": {"a": {"type": "boolean"}}}, {"a": True}),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, True),
+        ({"enum": ["red", "blue"]}, "red"),
+        ({"const": 7}, 7),
+        ({"type": "string", "examples": ["It rains."]}, "It rains."),
+        ({"type": "string", "default": "x"}, "x"),
+        ({"$ref": "#/$defs/Flag"}, True),
+        ({"$ref": "https://elsewhere"}, "Some text."),
+        ({"$ref": "#/$defs/Self"}, {"self": None}),
+        ("no schema", "Some text."),
+    ],
+)
+def test_a_required_input_has_a_value_of_its_type(kind: Any, value: Any) -> None:
+    defs = {
+        "Flag": {"type": "boolean"},
+        "Self": {"type": "object", "required": ["self"], "properties": {"self": {"$ref": "#/$defs/Self"}}},
+    }
+
+    assert example({"required": ["x"], "properties": {"x": kind}, "$defs": defs}) == {"x": value}

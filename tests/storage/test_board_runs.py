@@ -1,0 +1,107 @@
+"""How many runs of a board may go on at once: counted on every database, by every process."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection
+
+from palaver.core.boards import BoardColumn, BoardRow, Grid
+from palaver.core.calls import Call
+from palaver.core.events import RunStarted
+from palaver.core.ids import sortable
+from palaver.core.origins import Origin
+from palaver.core.records import NewRun
+from palaver.storage import backlog, board_runs, boards, recording
+from palaver.storage.boards import Board
+from palaver.storage.database import Database
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+GRID = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="w"),), rows=(BoardRow(id="r1"),))
+
+
+async def keep(database: Database, board: str, *numbers: int, concurrency: int = 2) -> list[str]:
+    """A board whose runs wait, each named by its number."""
+    made = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
+    await database.write(boards.create, "p", made)
+    new = [waiting(number, board, concurrency) for number in numbers]
+    await database.write(backlog.put_all, new, NOW)
+    return [run.started.run_id for run in new]
+
+
+def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
+    reading = board_runs.reading(concurrency) if board else None
+    protocol = board_runs.PROTOCOL if board else "responses"
+    return NewRun(
+        started=RunStarted(0, f"run_{sortable(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
+        workflow="w",
+        call=Call(workflow="w"),
+        origin=Origin(project="p", protocol=protocol, reading=reading, board=board, background=True),
+        process=None,
+        status="queued",
+    )
+
+
+async def take(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
+    taken = await database.write(backlog.take, process, ["w"], limit, NOW)
+    return [one.whole.row.id for one in taken]
+
+
+async def test_as_many_of_a_board_are_taken_as_may_go_on(database: Database) -> None:
+    runs = await keep(database, "brd_1", 1, 2, 3, 4, concurrency=2)
+
+    assert await take(database) == runs[:2]
+    assert await take(database) == []
+    await database.write(end, runs[0])
+    assert await take(database) == [runs[2]]
+
+
+async def test_what_is_of_no_board_or_of_another_does_not_wait_behind_one_that_is_full(database: Database) -> None:
+    crowded = await keep(database, "brd_1", *range(1, 30), concurrency=1)
+    other = await keep(database, "brd_2", 40, concurrency=1)
+    alone = waiting(50, None, 0)
+    await database.write(backlog.put, alone, NOW)
+
+    assert await take(database, 4) == crowded[:1]
+    assert await take(database, 4) == [*other, alone.started.run_id]
+
+
+async def test_processes_that_look_at_the_same_time_do_not_take_too_many(database: Database) -> None:
+    await keep(database, "brd_1", *range(1, 41), concurrency=3)
+
+    taken = await asyncio.gather(*(take(database, 2, f"p{number}") for number in range(8)))
+
+    going = await database.read(board_runs.alive, "p", "brd_1", "running")
+    assert sorted(run for some in taken for run in some) == going
+    assert len(going) == 3
+
+
+async def test_a_run_of_a_board_that_was_deleted_is_taken_all_the_same(database: Database) -> None:
+    runs = await keep(database, "brd_1", 1)
+    await database.write(boards.remove, "p", "brd_1", check=lambda _: None)
+
+    assert await take(database) == runs
+
+
+async def test_what_waits_of_a_board_is_ended_a_few_at_a_time(database: Database) -> None:
+    runs = await keep(database, "brd_1", 1, 2, 3)
+    await keep(database, "brd_2", 4)
+
+    first = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
+    second = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
+    third = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
+
+    assert (first, second, third) == (runs[:2], runs[2:], [])
+    assert await database.read(board_runs.statuses, "p", [*runs, "run_gone"]) == dict.fromkeys(runs, "cancelled")
+    assert await database.read(board_runs.statuses, "q", runs) == {}
+
+
+def end(db: Connection, run: str) -> None:
+    recording.refuse(db, "p", run, ("failed", "It failed."), NOW)
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: str) -> None:
+    await keep(database, "brd_1", 1)
+
+    assert await database.read(board_runs.alive, "q", "brd_1", status) == []
