@@ -20,7 +20,7 @@ from palaver.storage import archives, migrating
 from palaver.storage.archives import Manifest, Part
 from palaver.storage.database import open_database
 from palaver.storage.locking import Lock
-from palaver.storage.places import jobs_path, lock_path
+from palaver.storage.places import lock_path
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -73,17 +73,15 @@ def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
         }
 
 
-def test_a_backup_comes_back_as_it_was_with_the_jobs_beside_it(tmp_path: Path) -> None:
+def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
     database, target = made(tmp_path / "a" / "palaver.db", "team-a", "team-b"), tmp_path / "backup.zip"
-    with closing(sqlite3.connect(jobs_path(database))) as jobs:
-        jobs.execute("CREATE TABLE jobs (name TEXT)")
     backup(database, target)
     elsewhere = tmp_path / "b" / "data" / "other.db"
 
     assert restore(target, elsewhere) == []
 
     assert projects(elsewhere) == ["team-a", "team-b"]
-    assert names(elsewhere.parent) == ["other.db", "other.db.lock", "other.jobs.db"]
+    assert names(elsewhere.parent) == ["other.db", "other.db.lock"]
     assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in (elsewhere, elsewhere.parent)] == ["0o600", "0o700"]
 
 
@@ -124,8 +122,6 @@ def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path)
     with closing(sqlite3.connect(database)) as file:
         file.execute("UPDATE projects SET name = 'after'")
         file.commit()
-    with closing(sqlite3.connect(jobs_path(database))) as jobs:
-        jobs.execute("CREATE TABLE jobs (name TEXT)")
 
     with pytest.raises(SettingsError) as refused:
         restore(target, database)
@@ -136,10 +132,7 @@ def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path)
 
     aside = restore(target, database, replace=True)
 
-    assert [path.name for path in aside] == [
-        "palaver.db.20261115T120000.000000Z.aside",
-        "palaver.jobs.db.20261115T120000.000000Z.aside",
-    ]
+    assert [path.name for path in aside] == ["palaver.db.20261115T120000.000000Z.aside"]
     assert (projects(database), projects(aside[0])) == (["before"], ["after"])
     assert names(tmp_path) == sorted(["backup.zip", "palaver.db", "palaver.db.lock", *(path.name for path in aside)])
 

@@ -10,7 +10,7 @@ from palaver.core.boards import BoardColumn, BoardRow, Grid
 from palaver.core.calls import Call
 from palaver.core.events import RunStarted
 from palaver.core.ids import sortable
-from palaver.core.origins import Origin
+from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import NewRun
 from palaver.storage import backlog, board_runs, boards, recording
 from palaver.storage.boards import Board
@@ -101,7 +101,7 @@ def end(db: Connection, run: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
-async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: str) -> None:
+async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: RunStatus) -> None:
     await keep(database, "brd_1", 1)
 
     assert await database.read(board_runs.alive, "q", "brd_1", status) == []

@@ -18,7 +18,6 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_default_is_a_file_in_the_users_data_folder(database: Path, tmp_path: Path) -> None:
     assert database == tmp_path / "palaver" / "palaver.db"
-    assert places.jobs_path(database) == tmp_path / "palaver" / "palaver.jobs.db"
     assert places.lock_path(database) == tmp_path / "palaver" / "palaver.db.lock"
 
 

@@ -20,13 +20,12 @@ import msgspec
 from palaver.errors import SettingsError
 from palaver.storage import migrating
 from palaver.storage.locking import Lock
-from palaver.storage.places import jobs_path, lock_path
+from palaver.storage.places import lock_path
 
 MANIFEST = "manifest.json"
-Name = Literal["palaver.db", "jobs.db"]
-"""What the databases are called in a backup, wherever they came from."""
+Name = Literal["palaver.db"]
 DATABASE: Name = "palaver.db"
-JOBS: Name = "jobs.db"
+"""What the database is called in a backup, wherever it came from."""
 _CHUNK = 1024 * 1024
 _MOST_MANIFEST = 64 * 1024
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -75,9 +74,8 @@ def make(database: Path, target: Path, *, version: str, now: datetime) -> Manife
 
 
 def _written(part: Path, database: Path, manifest: Manifest) -> Manifest:
-    found: list[tuple[Name, Path]] = [(DATABASE, database), (JOBS, jobs_path(database))]
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        parts = [_added(archive, name, path, manifest.made_at) for name, path in found if path.exists()]
+        parts = [_added(archive, DATABASE, database, manifest.made_at)]
         manifest = msgspec.structs.replace(manifest, parts=parts)
         told = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         with archive.open(_entry(MANIFEST, manifest.made_at), "w") as entry:
@@ -123,17 +121,16 @@ def restore(source: Path, database: Path, *, replace: bool, now: datetime) -> li
         if not replace and _holds_something(database):
             told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
             raise SettingsError(told)
-        with _part(database) as first, _part(jobs_path(database)) as second:
-            manifest = _unpacked(source, {DATABASE: first, JOBS: second})
-            _check(source, first, manifest)
-            has_jobs = any(part.name == JOBS for part in manifest.parts)
+        with _part(database) as unpacked:
+            manifest = _unpacked(source, {DATABASE: unpacked})
+            _check(source, unpacked, manifest)
             aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
-            moved = [_put(first, database, aside), _put(second if has_jobs else None, jobs_path(database), aside)]
+            kept = _put(unpacked, database, aside)
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"The backup could not be brought back: {error}.") from None
     finally:
         lock.release()
-    return [path for path in moved if path is not None]
+    return [] if kept is None else [kept]
 
 
 def _unpacked(source: Path, places: dict[str, Path]) -> Manifest:
@@ -167,8 +164,8 @@ def _holds_something(database: Path) -> bool:
     return True  # Whatever it is, it is somebody's.
 
 
-def _put(file: Path | None, place: Path, aside: str) -> Path | None:
-    """Put a file in a place, or nothing; what was there, and what lay beside it, goes aside under one name."""
+def _put(file: Path, place: Path, aside: str) -> Path | None:
+    """Put a file in a place; what was there, and what lay beside it, goes aside under one name."""
     kept = None
     if place.exists():
         kept = place.with_name(f"{place.name}.{aside}")
@@ -182,10 +179,7 @@ def _put(file: Path | None, place: Path, aside: str) -> Path | None:
             kept.hardlink_to(place)
         except OSError:
             place.rename(kept)  # Not every file system has two names for one file.
-        if file is None:
-            place.unlink(missing_ok=True)
-    if file is not None:
-        file.replace(place)
+    file.replace(place)
     return kept
 
 

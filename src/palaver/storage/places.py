@@ -17,11 +17,6 @@ def default_path() -> Path:
     return user_data_path("palaver", appauthor=False) / NAME
 
 
-def jobs_path(database: Path) -> Path:
-    """The second database, that of durable jobs: it lies beside a file of SQLite's."""
-    return database.with_name(f"{database.stem}.jobs{database.suffix}")
-
-
 def lock_path(database: Path) -> Path:
     """The file that a server holds locked for as long as it serves from that database."""
     return database.with_name(f"{database.name}.lock")
@@ -31,7 +26,7 @@ def exposed(database: Path) -> list[str]:
     """A line with its remedy for each file of a database, and for its folder, that others of this machine can read."""
     if os.name != "posix":  # pragma: no cover - elsewhere modes mean little
         return []
-    files = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm")), jobs_path(database)]
+    files = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
     found = [(path, 0o600) for path in files if _open_to_others(path)]
     if database.parent == default_path().parent and _open_to_others(database.parent):
         found.append((database.parent, 0o700))  # A folder that somebody else chose is theirs to close.
