@@ -2,13 +2,15 @@
 
 from datetime import timedelta
 
+from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.ids import sortable
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.housekeeping import Housekeeping
 from palaver.engine.recorder import Recorder
-from palaver.storage import events, housekeeping, runs, threads
+from palaver.storage import boards, events, housekeeping, runs, threads
+from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.threads import NewThread
 from palaver.workflows.declare import chat
@@ -49,6 +51,17 @@ async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Databa
         False,
     ]
     assert await database.read(events.after, "default", loose) == []
+
+
+async def test_the_last_run_of_a_cell_stays_and_those_before_it_go(database: Database) -> None:
+    grid = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="short"),), rows=(BoardRow(id="r1"),))
+    await database.write(boards.create, "default", Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW))
+    ids = [await told(database, board="brd_1") for _ in range(2)]
+    for run in ids:
+        await database.write(boards.fill, "default", "brd_1", [Cell(row="r1", column="c1", run=run)])
+    await Housekeeping(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+
+    assert [await database.read(runs.get, "default", run) is None for run in ids] == [True, False]
 
 
 async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Database) -> None:

@@ -1,5 +1,6 @@
 """SIGTERM: no new runs, open streams end with a terminal record, a second signal ends at once; exit code 0."""
 
+import asyncio
 import signal
 import time
 from contextlib import suppress
@@ -9,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from tests.faults.streams import Client, clients, reading, script
 from tests.serving import Served, served
 
 SLOW = {
@@ -71,3 +73,102 @@ def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
         code = server.stop()
 
     assert (code, time.monotonic() - began < 10) == (0, True)
+
+
+# What is kept
+
+
+def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> None:
+    database = str(tmp_path / "palaver.db")
+    readers = clients([script(150, 0.02)] * 8)
+    with served(tmp_path, db=database) as server:
+        refused = asyncio.run(stop_while_reading(server, readers))
+        assert server.process.wait(60) == 0
+    with served(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
+        kept = [kept_of(http, reader) for reader in readers]
+
+    whole = "".join(f"{number} " for number in range(150))
+    assert set(refused) <= {(503, "1"), (0, None)}  # Or the connection is not even taken.
+    assert [reader.ended for reader in readers] == [True] * 8
+    assert [reader.text for reader in readers] == [whole] * 8
+    assert kept == [("finished", None, whole)] * 8
+
+
+def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None:
+    database = str(tmp_path / "palaver.db")
+    readers = clients([script(3000, 0.02)] * 8)
+    with served(tmp_path, db=database, shutdown_seconds="1") as server:
+        asyncio.run(stop_while_reading(server, readers))
+        assert server.process.wait(60) == 0
+    with served(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
+        kept = [kept_of(http, reader) for reader in readers]
+
+    assert [reader.ended for reader in readers] == [True] * 8
+    assert kept == [("failed", "shutting_down", reader.text) for reader in readers]
+
+
+@pytest.mark.parametrize("where", ["file", "postgresql"])
+def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
+    database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
+    readers = clients([script(3000, 0.02)] * 8)
+    with served(tmp_path, db=database, heartbeat_seconds="0.2") as server:
+        later = in_background(server)
+        began = time.monotonic()
+        asyncio.run(stop_while_reading(server, readers, again=True))
+        assert server.process.wait(60) == 0
+        took = time.monotonic() - began
+    with (
+        served(tmp_path, db=database, heartbeat_seconds="0.2") as server,
+        httpx.Client(base_url=server.url, trust_env=False) as http,
+    ):
+        while http.get("/api/runs", params={"status": "running"}).json()["data"]:
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        kept = [kept_of(http, reader) for reader in readers]
+        shown = http.get(f"/v1/responses/{later}").json()
+
+    assert took < 15
+    assert {status for status, _, _ in kept} == {"interrupted"}
+    for reader, (_, _, said) in zip(readers, kept, strict=True):
+        assert said.startswith(reader.text) or reader.text.startswith(said)
+    assert (shown["status"], shown["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
+
+
+async def stop_while_reading(
+    server: Served, readers: list[Client], *, again: bool = False
+) -> list[tuple[int, str | None]]:
+    """Tell the server to stop when all of them read; how it answers others from then on."""
+    answers: list[tuple[int, str | None]] = []
+    body = {"model": "scripted", "input": "Hi."}
+    async with (
+        httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http,
+        reading(server, readers),
+    ):
+        await http.post("/v1/responses", json=body)  # A connection that is open when the signal comes.
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+            await asyncio.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.3)
+        if again:
+            server.process.send_signal(signal.SIGTERM)
+        for _ in range(4):
+            try:
+                answer = await http.post("/v1/responses", json=body)
+                answers.append((answer.status_code, answer.headers.get("retry-after")))
+            except httpx.HTTPError:
+                answers.append((0, None))
+    return answers
+
+
+def in_background(server: Served) -> str:
+    body = {"model": "scripted", "input": script(3000, 0.02), "background": True}
+    return httpx.post(f"{server.url}/v1/responses", json=body, trust_env=False, timeout=60).json()["id"]
+
+
+def kept_of(http: httpx.Client, reader: Client) -> tuple[str, str | None, str]:
+    """How its run ended, why if it failed, and what it said."""
+    run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
+    said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+    return run["status"], (run["error"] or {}).get("code"), said

@@ -36,6 +36,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     said: tuple[Message, ...] | None = None
     """What of the call's messages is kept with the run; None: all. The rest is kept elsewhere."""
 
+    @property
+    def is_needed(self) -> bool:
+        """Is it kept whatever its author says, because somebody asked to go on from it, or it begins later?"""
+        return self.stored or self.background or self.thread is not None
+
 
 NOWHERE = Origin()
 """Of a run that nobody asked for over a network."""

@@ -39,7 +39,7 @@ class _State:
         self.is_new = not run.origin.waited
         self.written = 0
         self.fault: Exception | None = None  # What is wrong with this one: it cannot be kept.
-        self.keeps_content = run.call.record == "full" or _is_needed(run)
+        self.keeps_content = run.call.record == "full" or run.origin.is_needed
 
 
 class _End(NamedTuple):
@@ -78,7 +78,7 @@ class Recorder:
 
     def opened(self, run: Kept) -> None:
         """A run has started."""
-        if run.call.record != "off" or _is_needed(run):
+        if run.call.record != "off" or run.origin.is_needed:
             self._states[run] = _State(run)
             self._touched.add(run)
             self._wait()
@@ -238,11 +238,6 @@ class Recorder:
 
     def _new(self, run: Kept) -> NewRun:
         return NewRun(started=run.started, workflow=run.name, call=run.call, origin=run.origin, process=self._process)
-
-
-def _is_needed(run: Kept) -> bool:
-    """Is it kept whatever its author says, because its caller asked to go on from it?"""
-    return run.origin.stored or run.origin.thread is not None
 
 
 def _ended(end: _End) -> EndedRun:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, exists, select, update
 
 from palaver.core.ids import sortable
 from palaver.storage import files, idempotency, runs
+from palaver.storage.tables import board_cells as cells
 from palaver.storage.tables import runs as runs_table
 from palaver.storage.tables import threads
 
@@ -19,8 +20,11 @@ _UNSURE = timedelta(minutes=1)
 
 
 def forget_old_runs(db: Connection, before: datetime) -> int:
-    """Erase runs that ended before that time and belong to no thread and no stored response."""
-    free = (runs_table.c.thread.is_(None), runs_table.c.stored.is_(False))
+    """Erase runs that ended before that time and belong to no thread, no cell of a board and no stored response."""
+    cell = exists().where(
+        cells.c.project == runs_table.c.project, cells.c.board == runs_table.c.board, cells.c.run == runs_table.c.id
+    )
+    free = (runs_table.c.thread.is_(None), runs_table.c.stored.is_(False), ~cell)
     return _erase(db, select(runs_table.c.project, runs_table.c.id).where(runs_table.c.ended_at < before, *free))
 
 

@@ -45,7 +45,7 @@ def record(
 
 def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
     call, origin, started = one.call, one.origin, one.started
-    has_content = call.record == "full" or origin.stored or origin.thread is not None
+    has_content = call.record == "full" or origin.is_needed
     said = call.messages if origin.said is None else origin.said
     row: dict[str, Any] = {
         "project": origin.project,

@@ -1,0 +1,210 @@
+"""A clock that is set back an hour or forward a day: order, durations, leases and keys do not follow it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.processes import BEAT, DEAD, Presence
+from palaver.engine.recorder import Recorder
+from palaver.engine.records import Records
+from palaver.server.callers import Callers
+from palaver.server.settings import Settings
+from palaver.storage import events, keys, processes, recording, runs, threads
+from palaver.storage.database import Database
+from palaver.storage.threads import NewThread
+from palaver.workflows.declare import chat
+from tests.engine.running import NOW, call, eventually
+
+pytestmark = pytest.mark.anyio
+BACK, FORWARD = timedelta(hours=-1), timedelta(days=1)
+JUMPS = [BACK, timedelta(), FORWARD]
+THEIRS = Origin(project="theirs", protocol="responses", stored=True)
+
+
+class House:
+    """One process, whose clocks are set by hand."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self.wall, self.seconds = NOW, 0.0
+        self.database = database
+        self.recorder = Recorder(database, process=name, now=self.now, delay=0.01)
+        self.engine = Engine(store=self.recorder, now=self.now)
+        self.records = Records(self.engine, self.recorder, database, now=self.now)
+        self.presence = Presence(
+            name,
+            database,
+            self.engine,
+            kind="server",
+            version="1",
+            now=self.now,
+            monotonic=lambda: self.seconds,
+        )
+
+    def now(self) -> datetime:
+        return self.wall
+
+    async def arrive(self) -> None:
+        """It is known, but does nothing by itself."""
+        await self.database.write(processes.add, self.presence._me)
+
+    async def beat(self, *, seconds: float = BEAT) -> None:
+        self.seconds += seconds
+        self.wall += timedelta(seconds=seconds)
+        await self.presence.beat()
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: Database, jump: timedelta) -> None:
+    house, go_on = House(database, "p1"), asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> AsyncIterator[str]:
+        yield "one "
+        await go_on.wait()
+        yield "two"
+
+    run = house.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await house.recorder.flushed()
+    house.wall += jump
+    go_on.set()
+    await run.ended()
+    row = await house.records.row("theirs", run.id)
+    log = await database.read(events.after, "theirs", run.id)
+
+    assert [event.seq for event in log] == list(range(6))
+    assert log == run.log
+    assert (row.started_at, row.ended_at) == (NOW, NOW + max(jump, timedelta()))
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_nor_does_one_whose_process_died(database: Database, jump: timedelta) -> None:
+    house = House(database, "p1")
+
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        yield "one"
+        await asyncio.Event().wait()
+
+    run = house.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await house.recorder.flushed()
+    await database.write(recording.interrupt, "theirs", run.id, NOW + jump)
+    row = await database.read(runs.get, "theirs", run.id)
+    log = await database.read(events.after, "theirs", run.id)
+    house.recorder._states.clear()  # It is gone: nothing is written any more.
+    await house.engine.drain(0)
+
+    assert row is not None
+    assert (row.status, row.started_at, row.ended_at) == ("interrupted", NOW, NOW + max(jump, timedelta()))
+    assert [event.seq for event in log] == list(range(5))
+
+
+@pytest.mark.parametrize("jump", [BACK, FORWARD])
+async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database, jump: timedelta) -> None:
+    here, there = House(database, "p1"), House(database, "p2")
+    await here.arrive()
+    await there.arrive()
+    there.wall += jump  # It never had the same time,
+    for number in range(3 * DEAD):
+        await here.beat()
+        await there.beat()
+        if number == DEAD:
+            here.wall += jump  # and now we are set, too.
+    both = [one.id for one in await database.read(processes.known)]
+    for _ in range(DEAD + 1):
+        await here.beat()
+    left = [one.id for one in await database.read(processes.known)]
+
+    assert (both, left) == (["p1", "p2"], ["p1"])
+
+
+async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(database: Database) -> None:
+    here, there = House(database, "p1"), House(database, "p2")
+    await here.arrive()
+    await there.arrive()
+    await here.beat()
+    await here.beat(seconds=100 * BEAT)  # The database was away, or this machine asleep.
+    for _ in range(DEAD - 1):
+        await here.beat()
+    still = [one.id for one in await database.read(processes.known)]
+    await here.beat()
+    left = [one.id for one in await database.read(processes.known)]
+
+    assert (still, left) == (["p1", "p2"], ["p1"])
+
+
+@pytest.mark.parametrize("jump", [BACK, FORWARD])
+async def test_a_thread_that_was_taken_for_a_run_which_never_began_is_free_after_a_while(
+    database: Database, jump: timedelta
+) -> None:
+    house = House(database, "p1")
+    await house.arrive()
+    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+    await database.write(threads.lock, "theirs", "thr_1", "run_that_never_began")
+    for _ in range(DEAD):
+        await house.beat()
+    house.wall += jump
+    before = await database.read(threads.sure, "theirs", "thr_1")
+    await house.beat()
+    after = await database.read(threads.sure, "theirs", "thr_1")
+
+    assert (before.run, after.run) == ("run_that_never_began", None)
+
+
+async def test_the_only_server_of_a_database_frees_it_at_once(database: Database) -> None:
+    house = House(database, "p1")
+    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+    await database.write(threads.lock, "theirs", "thr_1", "run_that_never_began")
+    await house.presence.begin(only_server=True)
+    after = await database.read(threads.sure, "theirs", "thr_1")
+    await house.presence.end()
+
+    assert after.run is None
+
+
+async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) -> None:
+    house = House(database, "p1")
+    await house.arrive()
+    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+
+    @chat
+    async def endless(messages: Any) -> AsyncIterator[str]:
+        yield "one"
+        await asyncio.Event().wait()
+
+    origin = Origin(project="theirs", protocol="responses", stored=True, thread="thr_1")
+    run = house.engine.start(endless, call(Message.user("Hi.")), origin=origin)
+    await database.write(threads.lock, "theirs", "thr_1", run.id)
+    await house.recorder.flushed()
+    for _ in range(3 * DEAD):
+        await house.beat()
+    held = await database.read(threads.sure, "theirs", "thr_1")
+    run.cancel()
+    await run.ended()
+    free = await database.read(threads.sure, "theirs", "thr_1")
+
+    assert (held.run, free.run) == (run.id, None)
+
+
+async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
+    wall, seconds = [NOW], [0.0]
+    callers = Callers(database, Settings(), wall=lambda: wall[0], monotonic=lambda: seconds[0])
+    made, text = keys.new(
+        project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
+    )
+    await database.write(keys.add, made)
+    good = await callers.of_key(text)
+    wall[0], seconds[0] = NOW + timedelta(minutes=2), 120.0
+    expired = await callers.of_key(text)
+    wall[0] += BACK
+    still = await callers.of_key(text)
+    await callers.close()
+
+    assert (good is not None, expired, still) == (True, None, None)

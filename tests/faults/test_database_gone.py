@@ -1,0 +1,162 @@
+"""The database goes away and comes back: runs are refused meanwhile, streams end framed, and nobody has to restart."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.errors import Overloaded
+from palaver.storage import processes, sqlite
+from palaver.storage.database import open_database
+from tests.faults.rounds import FULL, rounds
+from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
+from tests.postgres import Postgres
+from tests.serving import Served, served
+
+WORDS = {"short": 200, "long": 500}
+"""How many words, a hundredth of a second each: some runs end while the database is away, others when it is back."""
+
+
+def counted(words: int) -> str:
+    return "".join(f"{number} " for number in range(words))
+
+
+def in_flight() -> list[Client]:
+    """Readers in every protocol, of short runs and of long ones; and one of a run in the background."""
+    body = {"model": "scripted", "input": script(WORDS["long"], 0.01), "stream": True, "background": True}
+    short, long = ([script(WORDS[length], 0.01)] * 4 for length in WORDS)
+    return [*clients([*short, *long]), Client("responses", body)]
+
+
+async def gone_meanwhile(server: Served, readers: list[Client], leave: Callable[[], None]) -> list[Any]:
+    """Let the database leave while they read, see that runs are refused, and let it come back."""
+    async with reading(server, readers):
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+            await asyncio.sleep(0.01)
+        leaving = asyncio.create_task(asyncio.to_thread(leave))
+        answers = [await refused(server, name) for name in PROTOCOLS]
+        await leaving
+    return answers
+
+
+async def refused(server: Served, name: str) -> tuple[int, str | None]:
+    """How a call is refused: not the first perhaps, as nobody knows before something is written."""
+    protocol = PROTOCOLS[name]
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+        answer = await http.post(protocol.path, json=protocol.body("Hi."))
+        for _ in range(500):
+            if answer.status_code != 200:
+                break
+            await asyncio.sleep(0.02)
+            answer = await http.post(protocol.path, json=protocol.body("Hi."))
+        assert (await http.get("/health")).status_code == 200
+    return answer.status_code, answer.headers.get("retry-after")
+
+
+def works_again(http: httpx.Client) -> None:
+    end = time.monotonic() + 30
+    body = {"model": "scripted", "input": "Again."}
+    while (answer := http.post("/v1/responses", json=body)).status_code != 200:
+        assert (answer.status_code, time.monotonic() < end) == (503, True), answer.text
+        time.sleep(0.1)
+    shown = http.get(f"/v1/responses/{answer.json()['id']}").json()
+    assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("completed", "Again.")
+    while left := http.get("/api/runs", params={"status": "running"}).json()["data"]:
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+def see(http: httpx.Client, readers: list[Client]) -> list[str]:
+    """What each was told last is what is kept of its run; how they ended."""
+    statuses: list[str] = []
+    for reader in readers:
+        run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
+        said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+        assert (reader.ended, said) == (True, reader.text)
+        if "its end could not be kept" in str(reader.frames[-3:]):
+            assert (run["status"], run["error"]["code"]) == ("failed", "overloaded")
+        else:
+            assert run["status"] == "finished"
+        statuses.append(run["status"])
+    return statuses
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"] if FULL else ["kill"])
+def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: str, how: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+
+    def leave() -> None:
+        getattr(postgres, how)()
+        time.sleep(2)  # Twice as long as a silent process is taken to be alive.
+        postgres.start()
+
+    with (
+        served(tmp_path, db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as server,
+        served(tmp_path / "other", db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as other,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        for _ in range(rounds(1, 10)):
+            readers = in_flight()
+
+            answers = asyncio.run(gone_meanwhile(server, readers, leave))
+
+            assert answers == [(503, "1")] * 4
+            works_again(http)
+            statuses = see(http, readers)
+            assert "failed" in statuses[:4]
+            assert statuses[4:] == ["finished"] * 5  # Nobody took them for dead.
+            assert {reader.text for reader in readers[4:]} == {counted(WORDS["long"])}
+        assert (other.stop(), server.stop()) == (0, 0)
+
+
+def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db"
+
+    def leave() -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute("BEGIN IMMEDIATE")
+            time.sleep(sqlite.BUSY_SECONDS + 2)
+            file.execute("ROLLBACK")
+
+    with (
+        served(tmp_path, db=str(path), rate_per_minute="0") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()
+        for _ in range(rounds(1, 5)):
+            readers = in_flight()
+
+            answers = asyncio.run(gone_meanwhile(server, readers, leave))
+
+            assert answers == [(503, "1")] * 4
+            assert http.get(f"/v1/responses/{kept['id']}").json() == kept
+            works_again(http)
+            see(http, readers)
+        assert server.stop() == 0
+
+
+@pytest.mark.anyio
+async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 1)
+    path = tmp_path / "palaver.db"
+    database = open_database(str(path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        writing = (database.write(processes.remove, ["nobody"]) for _ in range(20))
+        told = await asyncio.gather(*writing, return_exceptions=True)
+        took = time.monotonic() - began
+        file.execute("ROLLBACK")
+    await database.write(processes.remove, ["nobody"])
+    await database.close()
+
+    assert {type(error) for error in told} == {Overloaded}
+    assert took < 5  # The first of them, and then all the others.

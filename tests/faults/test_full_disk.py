@@ -1,0 +1,114 @@
+"""A full disk: runs are refused, or end and say so; what is stored can be read; and all is well when there is room."""
+
+import asyncio
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.rounds import rounds
+from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
+from tests.serving import Served, served
+
+MIB = 1024 * 1024
+LARGE = {"model": "scripted", "input": "word " * 20_000, "stream": False}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for a few megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=32m", "palaver-test", folder], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("only root can make a small file system here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all the room that is left."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        for size in (MIB, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    return path
+
+
+def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> None:
+    database, unkept = disk / "palaver.db", 0
+    with (
+        served(tmp_path, db=str(database), rate_per_minute="0") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        for _ in range(rounds(2, 10)):
+            kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept for ever."}).json()
+            readers = clients([script(400, 0.01)] * 8)
+
+            filler = asyncio.run(fill_meanwhile(server, disk, readers))
+
+            assert [reader.ended for reader in readers] == [True] * 8, readers
+            assert [refused(http, name) for name in PROTOCOLS] == [507] * 4
+            assert http.get(f"/v1/responses/{kept['id']}").json() == kept
+            assert http.get("/api/runs").status_code == http.get("/health").status_code == 200
+
+            filler.unlink()
+
+            again = until_it_works(http)
+            assert http.get(f"/v1/responses/{again['id']}").json() == again
+            assert http.get("/api/runs", params={"status": "running"}).json()["data"] == []
+            unkept += sum(is_unkept(http, reader) for reader in readers)
+        assert server.stop() == 0
+    with closing(sqlite3.connect(database)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert unkept > 0  # Else the disk was never missed.
+
+
+async def fill_meanwhile(server: Served, disk: Path, readers: list[Client]) -> Path:
+    """Fill the disk while they read, until nothing can be written: a database has some room of its own."""
+    async with reading(server, readers):
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+            await asyncio.sleep(0.01)
+        filler = await asyncio.to_thread(fill, disk)
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+            for _ in range(100):
+                if (await http.post("/v1/responses", json=LARGE)).status_code == 507:
+                    return filler
+    raise AssertionError("the disk was never full")
+
+
+def until_it_works(http: httpx.Client) -> dict[str, str]:
+    end = time.monotonic() + 30
+    while (answer := http.post("/v1/responses", json={"model": "scripted", "input": "Again."})).status_code != 200:
+        assert (answer.status_code, time.monotonic() < end) == (507, True), answer.text
+        time.sleep(0.1)
+    return answer.json()
+
+
+def refused(http: httpx.Client, name: str) -> int:
+    """How a call is answered in the end: a small one may still find room for a while."""
+    protocol = PROTOCOLS[name]
+    for _ in range(500):
+        if (answer := http.post(protocol.path, json=protocol.body("Hi."))).status_code != 200:
+            return answer.status_code
+    return 200
+
+
+def is_unkept(http: httpx.Client, reader: Client) -> bool:
+    """Was it told that its end could not be kept? Then that is what is kept now."""
+    run = http.get(f"/api/runs/{reader.run}").json()
+    told = "its end could not be kept" in str(reader.frames[-3:])
+    error = run["error"]["code"] if run["error"] else None
+    assert (run["status"], error) == (("failed", "disk_full") if told else ("finished", None))
+    return told

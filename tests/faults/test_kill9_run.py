@@ -1,0 +1,209 @@
+"""kill -9 while 200 streams are open: every run has ended when the server is back, with what was logged of it.
+
+What a reader was told is sent before it is logged, so a little of it may be missing: no more than was said in the last
+tenth of a second, for which a busy machine is given a second here. What had been told its end is whole.
+"""
+
+import asyncio
+import random
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.faults.rounds import rounds
+from tests.faults.streams import Client, clients, reading, script
+from tests.serving import Served, served
+
+SOURCE = """
+import asyncio
+from palaver import chat
+from palaver.testing import scripted
+
+async def counting():
+    for number in range(20):
+        yield f"{number} "
+        await asyncio.sleep(0.05)
+
+@chat(idempotent=True)
+def again(messages):
+    return counting()
+
+@chat
+def once(messages):
+    return counting()
+"""
+
+STREAMS = 200
+PACE = 0.1
+LATE = 1.0
+"""Seconds before the kill in which what was said may be lost: a tenth of one, and what a busy machine takes."""
+BACKGROUND = ["again", "once", "once", "again", "once", "again", "once", "again"]
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "palaver.db") if request.param == "file" else request.getfixturevalue("postgres_url")
+
+
+@dataclass
+class Killed:
+    """What was going on when the server was killed."""
+
+    readers: list[Client]
+    wanted: list[str]
+    """What each of them would have been told in the end."""
+    talks: list[tuple[str, Client]]
+    """Conversations, and who was reading an answer there."""
+    waiting: list[tuple[str, str]]
+    """Runs in the background: their workflow and their name."""
+    at: float = 0.0
+
+
+def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
+    chance = random.Random(time.time_ns())
+    before: Killed | None = None
+    lost, ended, begun = [0.0], 0, 0
+    for _ in range(rounds(2, 50) + 1):
+        with served(
+            tmp_path, SOURCE, "--db", url, heartbeat_seconds="0.2", background_runs="4", rate_per_minute="0"
+        ) as server:
+            if before is not None:
+                lost += read_again(server, before)
+                ended += sum(reader.ended for reader in before.readers)
+                begun += sum(bool(reader.run) for reader in before.readers)
+            before = going_on(server, chance)
+            asyncio.run(kill(server, before, chance.uniform(0.1, 2.5)))
+    if Path(url).is_file():
+        with closing(sqlite3.connect(url)) as file:
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+    sys.stdout.write(f"{begun} runs, {ended} told to their end; of the others the last {max(lost):.3f} s were lost.\n")
+    assert 0 < ended < begun  # Else the rounds would prove nothing.
+
+
+def going_on(server: Served, chance: random.Random) -> Killed:
+    """Conversations, runs in the background, and many who will read."""
+    counts = [chance.randrange(1, 40) for _ in range(STREAMS)]
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        talks = [_talk(http.post("/v1/conversations", json={}).json()["id"]) for _ in range(4)]
+        waiting = [(name, _in_background(http, name)) for name in BACKGROUND]
+    return Killed(clients([script(count, PACE) for count in counts]), list(map(_counted, counts)), talks, waiting)
+
+
+async def kill(server: Served, going: Killed, after: float) -> None:
+    """Let all of them read, and kill the server after so many seconds."""
+    async with reading(server, [*going.readers, *(reader for _, reader in going.talks)]):
+        await asyncio.sleep(after)
+        server.process.kill()
+        going.at = asyncio.get_running_loop().time()
+
+
+def _counted(words: int) -> str:
+    return "".join(f"{number} " for number in range(words))
+
+
+def _talk(conversation: str) -> tuple[str, Client]:
+    body = {"model": "scripted", "input": script(50, PACE), "stream": True, "conversation": conversation}
+    return conversation, Client("responses", body)
+
+
+def _in_background(http: httpx.Client, name: str) -> str:
+    made = http.post(f"/{name}/v1/responses", json={"input": "Count.", "background": True}).json()
+    assert made["status"] in ("queued", "in_progress")
+    return made["id"]
+
+
+def read_again(server: Served, before: Killed) -> list[float]:
+    """Read all of it from the server that came after; how old that was which is missing."""
+    lost: list[float] = []
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        for name, response in before.waiting:
+            _see_background(http, name, response)
+        _nothing_is_running(http)
+        for number, (reader, wanted) in enumerate(zip(before.readers, before.wanted, strict=True)):
+            lost.append(_see(http, reader, wanted, before.at))
+            if reader.protocol == "ui_stream":
+                assert http.get(f"/scripted/api/chat/chat-{number}/stream").status_code == 204
+        for conversation, reader in before.talks:
+            lost.append(_see(http, reader, _counted(50), before.at))
+            body = {"model": "scripted", "input": "Once more.", "conversation": conversation}
+            end = time.monotonic() + 30  # One that was taken for a run which never began is free again after a while.
+            while (answer := http.post("/v1/responses", json=body)).status_code == 409 and time.monotonic() < end:
+                time.sleep(0.1)
+            assert (answer.status_code, answer.json().get("status")) == (200, "completed"), answer.text
+    return lost
+
+
+def _nothing_is_running(http: httpx.Client) -> None:
+    for status in ("queued", "running"):
+        end = time.monotonic() + 30
+        while left := http.get("/api/runs", params={"status": status}).json()["data"]:
+            assert time.monotonic() < end, left
+            time.sleep(0.1)
+
+
+def _see_background(http: httpx.Client, name: str, response: str) -> None:
+    """It finishes, if it had not begun or may begin anew; else it keeps what it said."""
+    end = time.monotonic() + 30
+    while (found := http.get(f"/v1/responses/{response}").json())["status"] in ("queued", "in_progress"):
+        assert time.monotonic() < end, found
+        time.sleep(0.1)
+    said = "".join(part["text"] for item in found["output"] for part in item["content"])
+    if name == "again":
+        assert (found["status"], said) == ("completed", _counted(20))
+    elif found["status"] == "completed":
+        assert said == _counted(20)
+    else:
+        assert (found["status"], found["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
+        assert _counted(20).startswith(said)
+
+
+def _see(http: httpx.Client, reader: Client, wanted: str, killed_at: float) -> float:
+    """A run has ended, and holds what its reader was told, but for the last of it; how old that was."""
+    if not reader.run:
+        return 0.0  # Killed before it had a name.
+    answer = http.get(f"/api/runs/{reader.run}", params={"include": "reply"})
+    said = ""
+    if answer.status_code == 200:
+        run: Any = answer.json()
+        said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+        assert (run["status"], said) == ("finished", wanted) or (
+            run["status"] == "interrupted" and wanted.startswith(said) and not reader.ended
+        ), (run, reader.text)
+        assert run["ended_at"] is not None
+        if reader.protocol == "responses":
+            _resume(http, reader, run["status"], said)
+    else:
+        assert (answer.status_code, reader.ended) == (404, False)
+    told, missing = 0, 0.0
+    for at, piece in reader.pieces:
+        told += len(piece)
+        if told > len(said):
+            missing = max(missing, killed_at - at)
+    assert missing < LATE, f"{reader.protocol}: {missing:.2f} s are lost of {reader.text!r}, kept: {said!r}"
+    return missing
+
+
+def _resume(http: httpx.Client, reader: Client, status: str, said: str) -> None:
+    """Its stream ends, says the same, and in the very frames that the reader got."""
+    name = reader.run.replace("run_", "resp_")
+    again = Client("responses", {}, status=200)
+    for line in http.get(f"/v1/responses/{name}", params={"stream": "true"}).content.splitlines():
+        again.take(line)
+    shown = http.get(f"/v1/responses/{name}").json()
+    assert (again.text, again.ended) == (said, True)
+    assert shown["status"] == ("completed" if status == "finished" else "incomplete")
+    assert msgspec.json.encode(shown["output"]) == msgspec.json.encode(again.frames[-1]["response"]["output"])
+    told, kept = (
+        [frame for frame in client.frames if frame["type"] == "response.output_text.delta"]
+        for client in (reader, again)
+    )
+    assert told[: len(kept)] == kept[: len(told)]

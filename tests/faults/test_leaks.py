@@ -1,0 +1,125 @@
+"""Thousands of runs, cancels and errors, all of them recorded: files, threads, tasks and memory level off."""
+
+import asyncio
+import random
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.faults.rounds import rounds
+from tests.faults.streams import PROTOCOLS, Client, script
+from tests.serving import Served, served
+
+WATCHED = """
+import asyncio
+import gc
+import os
+import threading
+from pathlib import Path
+from palaver import workflow
+from palaver.testing import scripted
+
+@workflow
+async def left_behind():
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+        "kib": pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+    }
+"""
+
+AT_ONCE = 16
+SHORT = script(3, 0)
+ENDLESS = script(1000, 0.05)
+
+
+def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    settings = {"rate_per_minute": "0", "db": str(tmp_path / "palaver.db")}
+    with served(tmp_path, WATCHED, **settings) as server:
+        seen = asyncio.run(used(server, rounds(2_000, 10_000)))
+        assert server.stop() == 0
+    sys.stdout.write(f"{seen}\n")
+
+    first, *_, last = seen[1:]  # Before that, caches fill.
+    assert last["files"] <= first["files"] + AT_ONCE  # Of which some are connections that are kept open.
+    assert last["threads"] <= first["threads"] + 2
+    assert last["tasks"] <= first["tasks"] + 2
+    assert last["kib"] - first["kib"] < 0.15 * first["kib"]
+    assert list(temporary.iterdir()) == []
+
+
+async def used(server: Served, runs: int) -> list[dict[str, int]]:
+    """What the server holds before, and after each quarter of that many runs."""
+    chance = random.Random(runs)
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+        seen = [await settled(http)]
+        for _ in range(4):
+            left = iter(range(runs // 4))
+            await asyncio.gather(*(work(server, http, left, chance) for _ in range(AT_ONCE)))
+            seen.append(await settled(http))
+    return seen
+
+
+async def settled(http: httpx.AsyncClient) -> dict[str, int]:
+    """What is held when every run has ended: those that were left end a moment later."""
+    async with asyncio.timeout(30):
+        while "palaver_runs_alive 0.0" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1.5)  # Once more the pulse beats before it sees that nobody is left.
+    return (await http.post("/left_behind/invoke", json={})).json()
+
+
+async def work(server: Served, http: httpx.AsyncClient, left: Any, chance: random.Random) -> None:
+    kinds = [whole, streamed, failing, leaving, cancelled, wrong]
+    for _ in left:
+        await chance.choice(kinds)(server, http, chance)
+
+
+async def whole(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+    answer = await http.post("/scripted/v1/responses", json={"model": "scripted", "input": SHORT})
+    assert answer.json()["status"] == "completed"
+
+
+async def streamed(server: Served, _: httpx.AsyncClient, chance: random.Random) -> None:
+    name = chance.choice(list(PROTOCOLS))
+    reader = Client(name, PROTOCOLS[name].body(SHORT))
+    await reader.read(server.port)
+    assert (reader.text, reader.ended) == ("0 1 2 ", True)
+
+
+async def failing(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+    body = {"messages": [{"role": "user", "content": '[{"text":"one"},{"raise":"broken"}]'}]}
+    assert (await http.post("/scripted/invoke", json=body)).status_code == 500
+
+
+async def leaving(server: Served, _: httpx.AsyncClient, chance: random.Random) -> None:
+    """A client that is gone in the middle of a stream."""
+    name = chance.choice(["responses", "chat_completions", "invoke"])
+    reader = Client(name, PROTOCOLS[name].body(ENDLESS))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(chance.uniform(0.02, 0.2)):
+            await reader.read(server.port)
+
+
+async def cancelled(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+    body = {"model": "scripted", "input": ENDLESS, "background": True}
+    made = (await http.post("/v1/responses", json=body)).json()
+    answer = await http.post(f"/v1/responses/{made['id']}/cancel")
+    assert answer.json()["status"] == "cancelled"
+
+
+async def wrong(_: Served, http: httpx.AsyncClient, chance: random.Random) -> None:
+    body = msgspec.json.encode({"model": "nobody", "input": SHORT})[: chance.randrange(5, 200)]
+    answer = await http.post("/v1/responses", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 404)

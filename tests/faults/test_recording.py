@@ -1,0 +1,158 @@
+"""A database that refuses one run, or does not say that it has taken one: every other run is kept, and each once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from palaver.core.events import RunFailed, RunFinished
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.recorder import Recorder
+from palaver.engine.run import Run
+from palaver.errors import Overloaded
+from palaver.storage import events, runs
+from palaver.storage.database import Database
+from palaver.workflows.declare import chat
+from tests.engine.running import NOW, call, eventually
+
+pytestmark = pytest.mark.anyio
+THEIRS = Origin(project="theirs", protocol="responses", stored=True)
+
+
+class Fickle:
+    """A database of which some writes go wrong."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.before: Callable[[tuple[Any, ...]], None] = lambda _: None
+        self.after: Callable[[], None] = lambda: None
+
+    async def write(self, work: Any, *args: Any) -> Any:
+        self.before(args)
+        done = await self.database.write(work, *args)
+        self.after()
+        return done
+
+
+def new_engine(database: Any) -> tuple[Engine, Recorder]:
+    recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
+    return Engine(store=recorder, now=lambda: NOW), recorder
+
+
+def slow(go_on: asyncio.Event) -> Any:
+    @chat
+    async def slow(messages: Any) -> AsyncIterator[str]:
+        yield "one "
+        await go_on.wait()
+        yield "two"
+
+    return slow
+
+
+async def kept(database: Database, run: Run) -> tuple[str, str | None]:
+    found = await database.read(runs.whole, "theirs", run.id)
+    if found is None:
+        return "nothing", None
+    return found.row.status, None if found.reply is None else found.reply.messages[0].text
+
+
+async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for(database: Database) -> None:
+    fickle, go_on = Fickle(database), asyncio.Event()
+    engine, recorder = new_engine(fickle)
+
+    def refuse(args: tuple[Any, ...]) -> None:
+        if any(getattr(one, "call", None) is bad.call for one in args[0]):
+            raise ValueError("no such character")
+
+    fickle.before = refuse
+    good = [engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
+    bad = engine.start(slow(go_on), call(Message.user("Oh.")), origin=THEIRS)
+    await eventually(lambda: all(len(run.log) == 3 for run in [*good, bad]))
+    await recorder.flushed()
+    recorder.check()  # More may begin.
+    go_on.set()
+    await asyncio.gather(*(run.ended() for run in [*good, bad]))
+    recorder.check()
+
+    assert [await kept(database, run) for run in good] == [("finished", "one two")] * 3
+    assert [type(run.log[-1]) for run in good] == [RunFinished] * 3
+    assert isinstance(bad.log[-1], RunFailed)
+    assert (bad.log[-1].code, await kept(database, bad)) == ("overloaded", ("nothing", None))
+
+
+async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Database) -> None:
+    fickle, go_on = Fickle(database), asyncio.Event()
+    engine, recorder = new_engine(fickle)
+    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+
+    def refuse(args: tuple[Any, ...]) -> None:
+        if not isinstance(args[0], str):
+            raise ValueError("no such character")
+
+    fickle.before = refuse
+    go_on.set()
+    await run.ended()
+
+    assert await kept(database, run) == ("interrupted", "one ")
+
+
+async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(database: Database) -> None:
+    fickle, go_on, lost = Fickle(database), asyncio.Event(), [0]
+    engine, recorder = new_engine(fickle)
+
+    def lose() -> None:
+        lost[0] += 1
+        if lost[0] == 1:
+            raise Overloaded("The connection broke before we were told.")
+
+    fickle.after = lose
+    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+    with pytest.raises(Overloaded):
+        recorder.check()
+    go_on.set()
+    await run.ended()
+    log = await database.read(events.after, "theirs", run.id)
+
+    assert await kept(database, run) == ("finished", "one two")
+    assert log == run.log
+
+
+async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was_told(database: Database) -> None:
+    fickle, go_on = Fickle(database), asyncio.Event()
+    engine, recorder = new_engine(fickle)
+    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+
+    def lose() -> None:
+        fickle.after = lambda: None
+        raise Overloaded("The connection broke before we were told.")
+
+    fickle.after = lose
+    go_on.set()
+    await run.ended()
+    await recorder.flushed()
+    log = await database.read(events.after, "theirs", run.id)
+
+    assert isinstance(run.log[-1], RunFailed)
+    assert await kept(database, run) == ("failed", "one two")
+    assert log == run.log
+
+
+async def test_a_character_that_postgresql_refuses_does_not_keep_a_run_from_being_kept(database: Database) -> None:
+    engine, _ = new_engine(database)
+    go_on = asyncio.Event()
+    go_on.set()
+    run = engine.start(slow(go_on), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
+    await run.ended()
+    row = await database.read(runs.get, "theirs", run.id)
+
+    assert row is not None
+    assert (row.status, row.user) == ("finished", "a\0b" if database.kind == "sqlite" else "a\ufffdb")
