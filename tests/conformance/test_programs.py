@@ -1,0 +1,110 @@
+"""The programs that the REST API shows for a workflow, run as they stand against a real server."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conformance.node import HERE, NODE, assert_installed
+from tests.serving import Served, served
+
+SOURCE = '''
+from palaver import Message, chat, workflow
+
+@chat
+def tutor(messages: list[Message], subject: str) -> str:
+    """Explains."""
+    return f"{messages[-1].text} This is about {subject!r}."
+
+@chat
+def greeter(messages: list[Message]) -> str:
+    return "Good day."
+
+@workflow
+def counted(text: str, often: int, loud: bool) -> str:
+    return f"{text} {often} {loud}"
+
+@workflow
+def listed(words: list[str]) -> dict[str, int]:
+    return {"words": len(words)}
+'''
+PROGRAMS = {"bash": ("sh", ["sh", "-e"]), "python": ("py", [sys.executable]), "javascript": ("mjs", [str(NODE)])}
+SAID = {
+    "tutor": "Hello! This is about 'Some text.'.",
+    "greeter": "Good day.",
+    "counted": "Some text. 1 True",
+    "listed": '{"words":0}',
+}
+CLIENTS = ["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("programs"), SOURCE) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+    """Another, to which a key was given out, and that key."""
+    with served(tmp_path_factory.mktemp("locked"), SOURCE) as server:
+        wanted = {"name": "k", "scopes": ["invoke", "read"]}
+        answer = httpx.post(f"{server.url}/api/keys", json=wanted, trust_env=False)
+        assert answer.status_code == 201, answer.text
+        yield server, answer.json()["secret"]
+
+
+def program(house: Served, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
+    answer = httpx.get(f"{house.url}/api/workflows/{workflow}", headers=headers, trust_env=False)
+    (found,) = [snippet for snippet in answer.json()["snippets"] if snippet["client"] == client]
+    return found
+
+
+def run(found: dict[str, Any], folder: Path, **environment: str) -> str:
+    assert_installed()
+    (folder / "node_modules").symlink_to(HERE / "node_modules")  # Node looks for packages from where the file is.
+    suffix, command = PROGRAMS[found["language"]]
+    path = folder / f"program.{suffix}"
+    path.write_text(found["code"], encoding="utf-8")
+    ran = subprocess.run(
+        [*command, path],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("workflow", SAID)
+def test_a_program_runs_as_it_stands(house: Served, workflow: str, client: str, tmp_path: Path) -> None:
+    found = program(house, workflow, client, {})
+
+    said = run(found, tmp_path)
+
+    assert "PALAVER_KEY" not in found["code"]
+    assert SAID[workflow] in said
+    if client != "curl":
+        assert said == f"{SAID[workflow]}\n"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_with_keys_it_takes_its_own_from_the_environment(
+    locked: tuple[Served, str], client: str, tmp_path: Path
+) -> None:
+    server, key = locked
+    found = program(server, "tutor", client, {"authorization": f"Bearer {key}"})
+
+    said = run(found, tmp_path, PALAVER_KEY=key)
+
+    assert "PALAVER_KEY" in found["code"]
+    assert key not in found["code"]
+    assert SAID["tutor"] in said
