@@ -48,7 +48,7 @@ BODY = b'{"messages":[],"flags":{"stream":true}}'
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, FLOOD, stream_stall="2") as running:
+    with served(tmp_path, FLOOD, stream_stall="2", db=str(tmp_path / "palaver.db")) as running:
         yield running
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import jsons, secrets
 from palaver.core.events import Event, RunFailed
 from palaver.errors import DiskFull, Failure, Overloaded, PalaverError, WorkflowFailed
 
@@ -74,6 +74,6 @@ def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _described(error: BaseException) -> str:
     try:
-        return jsons.whole_text(f"{type(error).__name__}: {error}")
+        return jsons.whole_text(secrets.masked(f"{type(error).__name__}: {error}"))  # It is told, and kept.
     except Exception:  # A __str__ of the author's may raise anything.
         return type(error).__name__

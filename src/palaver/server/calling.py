@@ -16,7 +16,7 @@ from palaver.engine.records import Records, started
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, Answer, Later, Request
 from palaver.protocols.ui_client import Client
-from palaver.server import guards, marks, thread_turns
+from palaver.server import guards, marks, padding, thread_turns
 from palaver.server.callers import Caller, Callers
 from palaver.server.exchange import Exchange
 from palaver.server.heads import NO_HEAD
@@ -64,13 +64,14 @@ class Calling:
         self._backlog = backlog
         self._stores = settings.record == "full"
         self._bounds = settings.json_bounds
+        self._padded = padding.adapters() if settings.obfuscate else {}
         self._leave = records.orphans.left
         self.pulse = Pulse(stall=settings.stream_stall, callers=callers)
 
     async def answer(self, exchange: Exchange, found: Match) -> None:
         """Answer a call."""
         endpoint, stream, asked = found.endpoint, None, None
-        adapter = endpoint.adapter
+        adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
         assert adapter is not None
         try:
             named = found.workflow
@@ -214,7 +215,7 @@ class Calling:
 
     async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """The answer of a run that was begun before: as it was, as far as it has come."""
-        adapter, caller = endpoint.adapter, exchange.caller
+        adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
         assert adapter is not None
         row = await self.appeared(caller.project, run)
         exchange.run_id = run

@@ -85,11 +85,15 @@ class Exchange:
         declared = self.headers.raw.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > settings.max_body:
             raise _too_large(settings)
+        whole = self.wire.take_body() if self.wire is not None else None
+        if whole is not None:
+            if len(whole) > settings.max_body:
+                raise _too_large(settings)
+            return whole
         pieces: list[bytes] = []
         size = 0
         while True:
-            here = self.wire is not None and self.wire.is_read  # Then a timer would cost more than receiving.
-            message = await (self.receive() if here else self._received(settings.body_seconds))
+            message = await self._received(settings.body_seconds)
             if message["type"] == "http.disconnect":
                 raise Gone
             piece = message.get("body", b"")

@@ -87,6 +87,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Turns that wait in one conversation; beyond: 429."""
     orphan_seconds: float = 300
     """How long a run that its reader left may go on with nobody reading."""
+    obfuscate: bool = False
+    """Fill up the deltas of streams, in protocols with a field for it, so that their sizes tell nothing."""
     record: Record = "full"
     """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
     heartbeat_seconds: float = 5

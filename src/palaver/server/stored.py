@@ -28,6 +28,7 @@ from palaver.protocols.base import Answer, Request
 from palaver.protocols.item_pages import Placed
 from palaver.protocols.response_request import Reading
 from palaver.server.exchange import Exchange
+from palaver.server.padding import padded
 from palaver.server.replay import replay
 from palaver.server.settings import Settings
 from palaver.storage import histories, runs, threads
@@ -63,6 +64,7 @@ class Stored:
         reading, started = _reading(found), _started(found)
         following = self._records.follow(project, found.row.id)
         frames = response_store.resumed(reading, asked.after)
+        frames = padded(frames) if self._settings.obfuscate else frames
         await replay(exchange, responses.streamed(started), frames, following, stall=self._settings.stream_stall)
         return None
 

@@ -53,10 +53,14 @@ class Wire:
         if self._connection.gone == gone:
             self._connection.gone = None
 
-    @property
-    def is_read(self) -> bool:
-        """Has the whole request come? Then `receive` returns at once."""
-        return not self._cycle.more_body
+    def take_body(self) -> bytes | None:
+        """The body, if all of it has come, also from a client that has left since: what it asked for, it asked for."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.waiting_for_100_continue or cycle.response_complete:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        self._flow.resume_reading()
+        return body
 
     @property
     def unread(self) -> int:

@@ -1,0 +1,73 @@
+"""Which approvals count in a stored conversation (security contract, S5.3)."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.parts import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Text, ToolCall, ToolResult
+from palaver.errors import ApprovalNotFound, PalaverError, StaleBase
+from palaver.protocols.approvals import Waiting
+
+
+def asked(name: str = "q1", call_id: str | None = "c1", arguments: Any = '{"n": 1}') -> Message:
+    """A call, and the question whether it may be made."""
+    value = {"id": name, "call_id": call_id, "name": "pay", "arguments": arguments}
+    call = [ToolCall(call_id, "pay", '{"n": 1}')] if call_id else []
+    return Message(role="assistant", parts=(*call, Data(APPROVAL_REQUEST, value)))
+
+
+def given(name: Any, approve: bool = True) -> Message:
+    return Message(role="user", parts=(Data(APPROVAL_RESPONSE, {"id": name, "approve": approve}),))
+
+
+def shown(arguments: str, name: str = "c1") -> Message:
+    return Message(role="assistant", parts=(ToolCall(name, "pay", arguments),))
+
+
+RETURNED = Message(role="tool", parts=(ToolResult("c1", "paid"),))
+SAID = Message(role="assistant", parts=(Text("Paid."),))
+
+CASES: list[tuple[list[Message], list[Message], type[PalaverError] | None]] = [
+    ([], [given("q1")], ApprovalNotFound),
+    ([asked()], [given("q1")], None),
+    ([asked()], [given("c1")], None),
+    ([asked()], [given("q1"), given("q1", approve=False)], ApprovalNotFound),
+    ([asked()], [given("q1"), given("c1")], ApprovalNotFound),
+    ([asked(), RETURNED], [given("q1")], ApprovalNotFound),
+    ([asked(), RETURNED], [given("c1")], ApprovalNotFound),
+    ([asked(call_id=None)], [given("q1")], None),
+    ([asked(arguments={"n": 1})], [given("c1")], None),
+    ([asked(), given("q1")], [given("q1")], None),
+    ([asked(), given("q1")], [given("q1", approve=False)], ApprovalNotFound),
+    ([asked(), given("q1"), SAID], [given("q1")], ApprovalNotFound),
+    ([asked(), given("q1"), RETURNED, asked()], [given("q1")], None),
+    ([asked()], [shown('{"n":1}'), given("q1")], None),
+    ([asked()], [shown('{"n": 2}'), given("q1")], StaleBase),
+    ([asked()], [shown('{"n": 2}'), given("c1")], StaleBase),
+    ([asked()], [asked(arguments='{"n": 2}'), given("q1")], StaleBase),
+    ([asked()], [shown('{"n": 2}')], None),
+    ([asked()], [shown("", "other"), given("q1")], None),
+    ([asked()], [given(None)], ApprovalNotFound),
+    ([asked()], [Message(role="user", parts=(Data(APPROVAL_RESPONSE, "q1"),))], ApprovalNotFound),
+]
+
+
+@pytest.mark.parametrize(("stored", "sent", "error"), CASES)
+def test_an_approval_counts_for_what_waits(
+    stored: list[Message], sent: list[Message], error: type[PalaverError] | None
+) -> None:
+    waiting = Waiting(stored)
+    if error is None:
+        waiting.check(sent)
+    else:
+        with pytest.raises(error):
+            waiting.check(sent)
+
+
+def test_an_approval_that_is_sent_again_before_an_answer_is_a_copy() -> None:
+    waiting = Waiting([asked(), given("q1")])
+
+    assert waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": True}))
+    assert not waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": False}))
+    assert not waiting.is_copy(Data(APPROVAL_RESPONSE, None))

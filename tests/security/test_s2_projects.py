@@ -1,0 +1,317 @@
+"""S2.5: what another project has is not there, whichever way one asks: the answer is that to an id nobody ever had.
+
+The same is asked of two servers: one where another project has these objects, and one where nobody has any. Their
+answers are compared byte by byte.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from palaver.core.keys import wire_id
+from palaver.server import routes
+from palaver.server.routes import OF_WORKFLOWS
+from tests.server.keyed import Keyed, keyed
+
+CALLED = {
+    "invoke": {"messages": [{"role": "user", "content": "x"}]},
+    "run": {"messages": [{"role": "user", "content": "x"}]},
+    "test": {"messages": [{"role": "user", "content": "x"}]},
+    "invocations": {"input": "x"},
+    "responses": {"input": "x"},
+    "v1/responses": {"input": "x"},
+    "v1/chat/completions": {"messages": [{"role": "user", "content": "x"}]},
+    "api/chat": {"messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}]},
+}
+"""A call in every protocol."""
+
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("PUT", "/api/boards/{board:str}"): {"name": "Taken"},
+    ("PUT", "/api/runs/{run:str}/feedback"): {"rating": "up"},
+    ("POST", "/api/threads/{thread:str}/messages"): {"messages": [{"role": "user", "content": "x"}]},
+    ("PATCH", "/api/threads/{thread:str}"): {"title": "Taken"},
+    ("PATCH", "/api/keys/{key_id:str}"): {"name": "Taken"},
+    ("PATCH", "/api/variants/{variant:str}"): {"name": "taken"},
+    ("POST", "/api/variants/{variant:str}/versions"): {"base": 1, "parameters": {}},
+    ("POST", "(v1/)?conversations/{id}"): {"metadata": {"a": "b"}},
+    ("POST", "(v1/)?conversations/{id}/items"): {"items": [{"type": "message", "role": "user", "content": "x"}]},
+}
+"""What routes want to read before they look for what the path names."""
+QUERIES = {"/api/variants/{variant:str}/diff": "?from=1&to=2"}
+NOT_OBJECTS = ("/api/workflows/", "/api/projects/")
+"""Workflows belong to the server; projects only its administrators know (S2.4)."""
+
+
+class Told(NamedTuple):
+    """An answer, but for what differs in any two."""
+
+    status: int
+    body: bytes
+    headers: frozenset[tuple[str, str]]
+
+
+def told(answer: httpx.Response) -> Told:
+    passing = ("x-request-id", "date", "server-timing")
+    return Told(
+        answer.status_code, answer.content, frozenset((k, v) for k, v in answer.headers.items() if k not in passing)
+    )
+
+
+class Things(NamedTuple):
+    """One object of each kind, by the name under which routes ask for it."""
+
+    ids: dict[str, str]
+    cursors: dict[str, str]
+    header: dict[str, str]
+
+
+async def things(house: Keyed) -> Things:
+    """What the project team-a has."""
+    key, header = await house.give(project="team-a")
+    http, ids = house.http, {"key_id": wire_id(key.id), "number": "1"}
+
+    async def made(path: str, body: Any, **headers: str) -> dict[str, Any]:
+        answer = await http.post(path, json=body, headers=header | headers)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    response = await made("/scripted/v1/responses", {"input": "secret of team-a"})
+    ids["response"], ids["run"] = response["id"], response["id"].replace("resp_", "run_")
+    item = {"type": "message", "role": "user", "content": "secret of team-a"}
+    ids["conversation"] = (await made("/v1/conversations", {"items": [item]}))["id"]
+    listed = (await http.get(f"/v1/conversations/{ids['conversation']}/items", headers=header)).json()
+    ids["item"] = listed["data"][0]["id"]
+    said = {"workflow": "scripted", "messages": [{"role": "user", "content": "secret of team-a"}]}
+    ids["thread"] = (await made("/api/threads", said))["id"]
+    messages = (await http.get(f"/api/threads/{ids['thread']}/messages", headers=header)).json()
+    ids["message"] = messages["data"][0]["id"]
+    kind = {"content-type": "application/pdf", "x-palaver-filename": "secret.pdf"}
+    file = await http.post("/api/files", content=b"secret", headers=header | kind)
+    ids["file_id"] = file.json()["id"]
+    ids["variant"] = (await made("/api/workflows/scripted/variants", {"name": "ours", "parameters": {}}))["id"]
+    ids["board"] = (await made("/api/boards", {"name": "ours"}))["id"]
+    await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)
+    await made("/v1/responses", {"model": "scripted", "input": "another"})
+    await made("/api/threads", said)
+    cursors = {}
+    for path in ("/api/runs", "/api/threads"):
+        page = (await http.get(f"{path}?limit=1", headers=header)).json()
+        cursors[path] = page["next"]
+    return Things(ids, cursors, header)
+
+
+class Two(NamedTuple):
+    """The house in which another project has things, and the empty one; in both asks somebody of team-b."""
+
+    full: Keyed
+    empty: Keyed
+    things: Things
+    in_full: dict[str, str]
+    in_empty: dict[str, str]
+    before: list[list[bytes]]
+    """What team-a saw of its things before anybody else asked."""
+
+    async def unchanged(self) -> bool:
+        """Does it see the same now?"""
+        now = await state(self)
+        if not self.before:
+            self.before.append(now)
+        return now == self.before[0]
+
+    async def same(self, method: str, path: str, body: Any = None, **headers: str) -> Told:
+        """The answer that both give."""
+        sent: dict[str, Any] = {} if body is None else {"json": body}
+        full = told(await self.full.http.request(method, path, headers=self.in_full | headers, **sent))
+        empty = told(await self.empty.http.request(method, path, headers=self.in_empty | headers, **sent))
+        assert full == empty, (method, path)
+        assert b"secret" not in full.body
+        return full
+
+
+@pytest.fixture(scope="module")
+async def two() -> AsyncIterator[Two]:
+    async with keyed(rate_per_minute=0) as full, keyed(rate_per_minute=0) as empty:
+        _, in_full = await full.give(project="team-b")
+        _, in_empty = await empty.give(project="team-b")
+        made = Two(full, empty, await things(full), in_full, in_empty, [])
+        await made.unchanged()
+        yield made
+
+
+async def state(two: Two) -> list[bytes]:
+    """All that team-a sees of its things."""
+    ids, http = two.things.ids, two.full.http
+    paths = [f"/api/runs/{ids['run']}?include=input,reply", f"/v1/responses/{ids['response']}"]
+    paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]
+    paths += [f"/api/threads/{ids['thread']}", f"/api/files/{ids['file_id']}", f"/api/variants/{ids['variant']}"]
+    paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
+    answers = [await http.get(path, headers=two.things.header) for path in paths]
+    assert {answer.status_code for answer in answers} == {200}
+    return [answer.content for answer in answers[:-1]]
+
+
+async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
+    asked = 0
+    for route in two.full.server._api.routes:
+        if "{" not in route.path or route.path.startswith(NOT_OBJECTS) or "/_" in route.path:
+            continue
+        path = route.path.replace(":str", "").replace(":int", "").format_map(two.things.ids)
+        for method in sorted(route.methods - {"OPTIONS"}):
+            body = BODIES.get((method, route.path), {} if method in ("POST", "PUT", "PATCH") else None)
+            answer = await two.same(method, path + QUERIES.get(route.path, ""), body)
+            assert answer.status == 404, (method, path, answer.body)
+            asked += 1
+
+    assert asked >= 26
+    assert await two.unchanged()
+
+
+async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
+    asked = 0
+    for name, _, endpoint in routes._PATTERNS:
+        if "{id}" not in name:
+            continue
+        kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
+        ids = {"id": two.things.ids[kind], "item": two.things.ids["item"]}
+        for spelled in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
+            for path in (f"/{spelled}".format_map(ids), f"/scripted/{spelled}".format_map(ids)):
+                for method in endpoint.methods:
+                    if "chat" in name and not path.startswith("/scripted"):
+                        continue  # Without a default workflow there is no chat at the root.
+                    body = BODIES.get((method, name), {} if method == "POST" else None)
+                    answer = await two.same(method, path, body)
+                    none = {204} if name.endswith("/stream") else {200, 204} if name.endswith("/stop") else {404}
+                    assert answer.status in none, (method, path, answer)
+                    asked += 1
+
+    assert asked >= 50
+    assert await two.unchanged()
+
+
+@pytest.mark.parametrize("query", ["stream=true", "stream=true&starting_after=0", "stream=true&starting_after=99"])
+async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str) -> None:  # S2.5
+    ids = two.things.ids
+    for path in (f"/v1/responses/{ids['response']}?{query}", f"/scripted/responses/{ids['response']}?{query}"):
+        assert (await two.same("GET", path)).status == 404
+    assert (await two.same("GET", f"/api/runs/{ids['run']}/events?after=0")).status == 404
+    assert (await two.same("GET", f"/api/runs/{ids['run']}/events", **{"last-event-id": "0"})).status == 404
+
+
+@pytest.mark.parametrize(
+    "route", ["/v1/responses", "/scripted/v1/responses", "/scripted/responses", "/scripted/invocations"]
+)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"previous_response_id": "{response}"},
+        {"conversation": "{conversation}"},
+        {"conversation": "{thread}"},
+        {"conversation": {"id": "{conversation}"}},
+        {"input": [{"type": "item_reference", "id": "{item}"}]},
+        {"previous_response_id": "{response}", "stream": True},
+        {"conversation": "{conversation}", "background": True},
+    ],
+)
+async def test_no_body_goes_on_from_what_another_project_has(two: Two, route: str, body: Any) -> None:  # S2.5
+    sent = {"model": "scripted", "input": "x", **filled(body, two.things.ids)}
+
+    assert (await two.same("POST", route, sent)).status == 404
+    assert await two.unchanged()
+
+
+def filled(value: Any, ids: dict[str, str]) -> Any:
+    match value:
+        case str():
+            return value.format_map(ids)
+        case dict():
+            return {key: filled(inner, ids) for key, inner in value.items()}
+        case list():
+            return [filled(inner, ids) for inner in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", CALLED)
+async def test_no_header_names_what_another_project_has(two: Two, name: str) -> None:  # S2.5
+    ids = two.things.ids
+    in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
+
+    thread = await two.same("POST", f"/scripted/{name}", CALLED[name], **in_thread)
+    variant = await two.same("POST", f"/scripted/{name}", CALLED[name], **{"x-palaver-variant": ids["variant"]})
+    version = await two.same("POST", f"/scripted/{name}", CALLED[name], **{"x-palaver-variant": f"{ids['variant']}:1"})
+
+    assert thread.status == 404
+    assert {variant.status, version.status} <= {400, 422}  # A variant is a parameter of the call.
+    assert await two.unchanged()
+
+
+def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
+    assert CALLED.keys() == {name for name, endpoint in OF_WORKFLOWS.items() if endpoint.kind == "call"}
+
+
+async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:  # S2.5
+    body = CALLED["api/chat"] | {"id": two.things.ids["thread"]}
+
+    assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/threads"])
+async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) -> None:  # S2.5
+    answer = await two.same("GET", f"{path}?limit=1&after={two.things.cursors[path]}")
+    damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
+
+    assert answer == told(damaged)
+    assert answer.status == 400
+
+
+FILTERS = ["/api/runs?thread={thread}", "/api/runs?board={board}", "/api/runs?key={key_id}", "/api/feedback"]
+FILTERS += ["/api/runs?variant={variant}", "/api/runs?search=secret", "/api/threads?search=secret", "/api/files"]
+FILTERS += ["/api/boards", "/api/threads/export?search=secret", "/api/threads/export"]
+
+
+@pytest.mark.parametrize("path", FILTERS)
+async def test_no_list_shows_what_another_project_has(two: Two, path: str) -> None:  # S2.5
+    answer = await two.same("GET", path.format_map(two.things.ids))
+
+    assert answer.status == 200
+    assert answer.body in (b"", b'{"data":[],"next":null}', b'{"data":[]}')
+
+
+ATTACHED = {"role": "user", "content": [{"type": "file", "file": {"file_id": "{file_id}"}}]}
+
+
+@pytest.mark.parametrize("more", [{"messages": [ATTACHED]}, {"cell": {"board": "{board}", "row": "r", "column": "c"}}])
+async def test_no_thread_is_made_of_what_another_project_has(two: Two, more: Any) -> None:  # S2.5
+
+    body = {"workflow": "scripted", **filled(more, two.things.ids)}
+
+    assert (await two.same("POST", "/api/threads", body)).status == 404
+    assert await two.unchanged()
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("turns", {"parent": "{message}", "messages": [{"role": "user", "content": "x"}]}),
+        ("turns", {"again": "{message}"}),
+        ("turns", {"messages": [ATTACHED]}),
+        ("turns", {"variant": "{variant}", "messages": [{"role": "user", "content": "x"}]}),
+        ("messages", {"parent": "{message}", "messages": [{"role": "user", "content": "x"}]}),
+        ("messages", {"replaces": "{message}", "messages": [{"role": "user", "content": "x"}]}),
+        ("messages", {"messages": [ATTACHED]}),
+        ("duplicate", {"upto": "{message}"}),
+    ],
+)
+async def test_ones_own_thread_does_not_lead_there_either(two: Two, route: str, body: Any) -> None:  # S2.5
+    answers: list[Told] = []
+    for house, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
+        own = (await house.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
+        sent = filled(body, two.things.ids)
+        answers.append(told(await house.http.post(f"/api/threads/{own}/{route}", json=sent, headers=header)))
+        await house.http.delete(f"/api/threads/{own}", headers=header)
+
+    assert answers[0] == answers[1]
+    assert answers[0].status == (422 if "variant" in body else 404)  # A variant is a parameter of the call.
+    assert await two.unchanged()

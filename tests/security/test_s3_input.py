@@ -1,0 +1,352 @@
+"""Section 3 of the security contract: what is sent is never code, a path or a query."""
+
+import ast
+import base64
+import sys
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pytest
+
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.routes import OF_WORKFLOWS
+from palaver.server.settings import Settings
+from palaver.storage.database import Database
+from palaver.testing import client, echo, scripted
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
+MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+
+NEVER = {"eval", "exec", "compile", "__import__", "setattr", "delattr", "globals"}
+"""Built-in functions that make code of text, or reach any name by it."""
+NO_SHELL = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl", "getoutput", "create_subprocess_shell"}
+UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "ctypes", "code", "runpy", "xml"}
+UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
+"""Modules that make objects or code of bytes; and those that would bring rules of their own (S3.6): none is here."""
+STARTS_PROCESSES = {"server/reload.py", "server/workers.py"}
+"""Both start palaver itself again, with the arguments that the operator gave."""
+IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain.py"}
+"""Our own modules, by a table; and what the operator named on the command line."""
+SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
+OF_FIXED_FIELDS = {
+    "protocols/response_items.py",
+    "server/api/boards.py",
+    "server/api/house.py",
+    "server/api/run_views.py",
+    "server/api/thread_views.py",
+    "server/api/threads.py",
+    "server/api/workflows.py",
+    "server/logs.py",
+    "storage/boards.py",
+    "storage/files.py",
+    "storage/nodes.py",
+    "storage/run_pages.py",
+    "storage/runs.py",
+    "storage/thread_copies.py",
+    "storage/thread_files.py",
+    "storage/variants.py",
+}
+"""They copy fields of one Struct to another, and take the names from it or from a tuple beside. Look before you add."""
+
+
+@cache
+def calls() -> list[tuple[str, ast.Call, str]]:
+    """Every call of a name or a method: its module, itself, and the last name of what is called."""
+    found: list[tuple[str, ast.Call, str]] = []
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
+                    found.append((module, node, name))
+                case _:
+                    pass
+    return found
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Import(names=names):
+                    yield from ((module, alias.name) for alias in names)
+                case ast.ImportFrom(module=str(name), level=0):
+                    yield module, name
+                case _:
+                    pass
+
+
+def test_no_text_becomes_code() -> None:  # S3.1
+    found = {(module, name) for module, call, name in calls() if isinstance(call.func, ast.Name) and name in NEVER}
+
+    assert found == set()
+
+
+def test_no_bytes_become_objects_and_no_document_has_rules_of_its_own() -> None:  # S3.1, S3.6
+    assert {(module, name) for module, name in imports() if name.partition(".")[0] in UNSAFE} == set()
+
+
+def test_nothing_goes_through_a_shell() -> None:  # S3.1
+    shells = {
+        (module, name)
+        for module, call, name in calls()
+        if isinstance(call.func, ast.Attribute)
+        and name in NO_SHELL
+        and ast.unparse(call.func.value) in ("os", "subprocess", "asyncio")
+    }
+    started = {module for module, name in imports() if name == "subprocess"}
+    keywords = {keyword.arg for _, call, _ in calls() for keyword in call.keywords}
+
+    assert shells == set()
+    assert started <= STARTS_PROCESSES
+    assert "shell" not in keywords
+
+
+def test_modules_are_imported_by_name_only_where_an_operator_names_them() -> None:  # S3.1
+    found = {module for module, _, name in calls() if name in ("import_module", "exec_module", "module_from_spec")}
+
+    assert found == IMPORTS_BY_NAME
+
+
+def test_attributes_are_never_found_by_what_was_sent() -> None:  # S3.1
+    found = {
+        module
+        for module, call, name in calls()
+        if name == "getattr" and not isinstance(call.args[1], ast.Constant) and module.startswith(SERVES_REQUESTS)
+    }
+
+    assert found <= OF_FIXED_FIELDS
+
+
+def test_formats_are_written_by_us() -> None:  # S3.1
+    """`text.format(…)` of a text that a request brought could show any attribute of what is put in."""
+    found = {
+        (module, ast.unparse(call.func))
+        for module, call, name in calls()
+        if name in ("format", "format_map", "Template")
+        and not (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant))
+        and ast.unparse(call.func) != "msgspec.json.format"
+    }
+
+    assert found == {("server/home.py", "_POLICY.format"), ("demo/eliza.py", "replies[before % len(replies)].format")}
+
+
+# Names of workflows
+
+TRAP = "from pathlib import Path\nPath(__file__).with_name('sprung').touch()\ndef run(text: str) -> str: return text\n"
+NAMES = ["os:system", "a.b:c", "palaver_trap", "palaver_trap:run", "palaver_trap.py", "palaver_trap.run", "__class__"]
+NAMES += [
+    "builtins",
+    "os.system",
+    "palaver.demo:eliza",
+    "registry",
+    "names",
+    "%2e%2e%2fx",
+    "echo:echo",
+    "echo.py",
+]
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module that tells when somebody imports it."""
+    (tmp_path / "palaver_trap.py").write_text(TRAP, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "sprung"
+    sys.modules.pop("palaver_trap", None)
+
+
+def sprung(trap: Path) -> bool:
+    return trap.exists()
+
+
+def asked_for(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """Every way to name a workflow: what is posted, and what is asked."""
+    messages = [{"role": "user", "content": "x"}]
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        (f"/{name}/{route}", {"messages": messages, "input": "x"}) for route in OF_WORKFLOWS
+    ]
+    bodies += [("/v1/responses", {"model": name, "input": "x"}), ("/invocations", {"model": name, "input": "x"})]
+    bodies += [("/v1/chat/completions", {"model": name, "messages": messages}), ("/api/threads", {"workflow": name})]
+    bodies += [(f"/api/workflows/{name}/variants", {"name": "x", "parameters": {}})]
+    bodies += [(f"/api/workflows/{name}/refresh", {})]
+    asked = [f"/{name}/{route}" for route in ("inspect", "v1/models", "agent/info", "v1/responses/resp_x")]
+    asked += [f"/api/workflows/{name}", f"/api/workflows/{name}/variants", f"/v1/models/{name}"]
+    return bodies, asked
+
+
+async def test_names_of_workflows_are_only_looked_up(trap: Path) -> None:  # S3.1
+    told: dict[tuple[str, str], int] = {}
+    async with client(echo, scripted) as http:
+        for name in NAMES:
+            bodies, asked = asked_for(name)
+            answers = [await http.post(path, json=body) for path, body in bodies]
+            answers += [await http.get(path) for path in asked]
+            told |= {(answer.request.method, str(answer.request.url)): answer.status_code for answer in answers}
+
+    assert {place: code for place, code in told.items() if code not in (400, 404, 405, 422)} == {}
+    assert not sprung(trap)
+
+
+OBJECTS: list[Any] = [
+    {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "touch sprung"}},
+    {"lc": 2, "type": "secret", "id": ["HOME"]},
+    {"__class__": "os.system", "__reduce__": ["os.system", ["touch sprung"]], "__proto__": {"a": 1}},
+    {"$type": "System.Diagnostics.Process", "$ref": "file:///etc/passwd", "py/object": "os.system"},
+    {"text": "{0.__class__} {inputs.__class__} {{config}} ${HOME} $(id) `id` %(name)s"},
+    {"text": "=cmd|' /C calc'!A0", "yaml": "!!python/object/apply:os.system ['id']"},
+]
+
+
+async def test_objects_of_other_languages_are_data(trap: Path) -> None:  # S3.1
+    async with client(echo) as http:
+        answers = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in OBJECTS]
+
+    assert [answer.json() for answer in answers] == [{"given": value} for value in OBJECTS]
+    assert not sprung(trap)
+
+
+TRICKY = ["../sprung", "/sprung", "C:\\sprung", "\\\\host\\sprung", "a/../../sprung", "..", ".", "a\\b"]
+
+
+async def test_files_are_never_found_by_a_clients_name(trap: Path) -> None:  # S3.2
+    async with client(echo) as http:
+        for name in TRICKY:
+            head = {"content-type": "application/pdf", "x-palaver-filename": name}
+            sent = await http.post("/api/files", content=b"x", headers=head)
+            path = quote(f"{name}x", safe="")
+            read = [await http.get(f"/{folder}/{path}") for folder in ("api/files", "static", "echo")]
+            assert sent.status_code in (400, 422), name
+            assert {answer.status_code for answer in read} <= {400, 404}, name
+
+    assert sorted(path.name for path in trap.parent.iterdir()) == ["palaver_trap.py"]
+
+
+# Queries
+
+
+CONSTANT = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_SECONDS", "_BUSY_SECONDS")}
+CONSTANT |= {"f'LISTEN {CHANNEL}'"}
+"""These take no parameters, and what stands in them is ours."""
+
+
+def test_sql_is_bound_parameters_only() -> None:  # S3.5
+    """No statement is put together from text, and the few that are text are constants."""
+    asks = ("execute", "executemany", "executescript", "exec_driver_sql", "scalar", "scalars", "text", "literal_column")
+    texts: set[str] = set()
+    for module, call, name in calls():
+        if module.startswith("storage/") and name in asks and call.args:
+            first = call.args[0]
+            if isinstance(first, ast.JoinedStr) and ast.unparse(first) in CONSTANT:
+                continue
+            assert not isinstance(first, ast.JoinedStr | ast.BinOp), (module, ast.unparse(call))
+            assert not (isinstance(first, ast.Call) and ast.unparse(first.func).endswith(".format")), module
+            if name == "exec_driver_sql":
+                texts.add(ast.unparse(first))
+            if name == "text":
+                assert isinstance(first, ast.Constant), (module, ast.unparse(call))
+
+    assert texts == {"'BEGIN IMMEDIATE'", "'BEGIN' if reads else 'BEGIN IMMEDIATE'"}
+    assert not {module for module, call, name in calls() if name == "literal_column"}
+
+
+SAID = ["100% sure", "100x sure", "snake_case", "snakeXcase", "it's", "its", 'a "quote"', "a quote", "back\\slash"]
+SAID += ["one OR two", "one two", "near(one two)", "pre*", "prefix", "col:val", "-not", "plain; DROP TABLE runs", "a^b"]
+SEARCHES = {
+    "%": ["100% sure"],
+    "100%": ["100% sure"],
+    "%sure": [],
+    "snake_case": ["snake_case"],
+    "_____": [],
+    "'": ["it's"],
+    "it's": ["it's"],
+    "' OR '1'='1": [],
+    '"': ['a "quote"'],
+    '"quote"': ['a "quote"'],
+    "\\": ["back\\slash"],
+    "one OR two": ["one OR two"],
+    "pre*": ["pre*"],
+    "near(one two)": ["near(one two)"],
+    "col:val": ["col:val"],
+    "-not": ["-not"],
+    "NOT plain": [],
+    "; DROP TABLE runs": ["plain; DROP TABLE runs"],
+    "a^b": ["a^b"],
+    "') UNION SELECT hash FROM keys --": [],
+    "*": ["pre*"],
+}
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    server = Server(Registry([echo, scripted]), Settings(), database=database)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+        yield opened
+    await server.close()
+
+
+async def test_a_search_is_for_the_text_as_it_stands(http: httpx.AsyncClient) -> None:  # S3.5
+    for text in SAID:
+        said = [{"role": "user", "content": text}]
+        (await http.post("/api/threads", json={"workflow": "scripted", "messages": said})).raise_for_status()
+        (await http.post("/scripted/invoke", json={"messages": said})).raise_for_status()
+    found: dict[str, list[list[str]]] = {}
+    for search in SEARCHES:
+        threads = (await http.get("/api/threads", params={"search": search})).json()["data"]
+        runs = (await http.get("/api/runs", params={"search": search})).json()["data"]
+        lines = (await http.get("/api/threads/export", params={"search": search})).content.splitlines()
+        found[search] = [
+            sorted(thread["title"] for thread in threads),
+            sorted(run["in"]["text"] for run in runs),
+            sorted(msgspec.json.decode(line)["title"] for line in lines),
+        ]
+
+    assert found == {search: [texts, texts, texts] for search, texts in SEARCHES.items()}
+
+
+FILTERS = ["workflow", "variant", "protocol", "thread", "board", "key", "user"]
+TRICKS = ["' OR '1'='1", "%", "_", "x'; DROP TABLE runs; --", '"', "\\", "\x00", "é\u202e", "1 UNION SELECT 1"]
+
+
+async def test_a_filter_is_compared_and_nothing_else(http: httpx.AsyncClient) -> None:  # S3.5
+    (await http.post("/echo/invoke", json={"inputs": {}})).raise_for_status()
+    for name in FILTERS:
+        for trick in TRICKS:
+            answer = await http.get("/api/runs", params={name: trick})
+            assert answer.status_code in (200, 400, 422), (name, trick, answer.text)
+            assert answer.json().get("data", []) == [], (name, trick)
+
+    assert len((await http.get("/api/runs")).json()["data"]) == 1
+
+
+def cursor(key: Any, check: bytes = b"\0" * 12) -> str:
+    return base64.urlsafe_b64encode(check + msgspec.json.encode(key)).rstrip(b"=").decode()
+
+
+CURSORS = ["' OR 1=1 --", "%", "AAAA", "x" * 5_000, "é", "\x00", cursor(["run_x'; DROP TABLE runs; --"])]
+CURSORS += [cursor(["x", "y"]), cursor([1 << 70, "x"]), cursor({"a": 1}), cursor([None]), cursor(["\x00"])]
+LISTS = ["/api/runs", "/api/threads", "/api/feedback", "/api/files", "/api/boards", "/api/keys"]
+LISTS += ["/api/workflows/echo/variants"]
+
+
+async def test_a_cursor_carries_no_text_of_ones_own() -> None:  # S3.5
+    async with client(echo) as http:
+        answers = [await http.get(path, params={"after": given}) for path in LISTS for given in CURSORS]
+
+    assert {(answer.status_code, answer.json()["error"]["path"]) for answer in answers} == {(400, "?after")}
+
+
+async def test_an_order_is_one_of_two_words() -> None:  # S3.5
+    queries = [{"order": "asc; DROP"}, {"order": "id"}, {"after": "' OR 1=1"}, {"limit": "1;1"}]
+    async with client(scripted) as http:
+        made = (await http.post("/v1/conversations", json={})).json()["id"]
+        answers = [await http.get(f"/v1/conversations/{made}/items", params=query) for query in queries]
+
+    assert [answer.status_code in (400, 404, 422) for answer in answers] == [True] * 4

@@ -1,0 +1,228 @@
+"""Section 6 of the security contract: where we connect to. What proves it at length stands in tests/outbound,
+tests/discovery/test_strangers.py and tests/frameworks/test_remote.py; here is each statement once.
+"""
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import connect
+from palaver.discovery.strangers import discover
+from palaver.errors import PalaverError, UrlRefused
+from palaver.outbound import CONNECT_SECONDS, client, fetch, fetching
+from palaver.outbound.guard import Rules, Transport
+from palaver.testing import client as calling
+from tests.frameworks.strangers import head, stranger, whole
+from tests.outbound.test_guard import PUBLIC, REFUSED, Elsewhere, Watched, found
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
+
+UNLIKE = [
+    "ftp://a.example/",
+    "file:///etc/passwd",
+    "http://ann:pw@a.example/",
+    "http://a.example:22/",
+    "http://0x7f.1/",
+]
+UNLIKE += ["http://2130706433/", "http://127.1/", "http://0177.0.0.1/", "http://①②⑦.0.0.1/", "//a.example/", "x"]
+UNLIKE += ["http://a.example\\@127.0.0.1/", "http://[fe80::1%25eth0]/", "gopher://a.example:70/", "http://"]
+
+
+@pytest.mark.parametrize("url", UNLIKE)
+async def test_a_url_that_two_readers_could_read_differently_is_refused(url: str) -> None:  # S6.1
+    async def never(host: str, port: int) -> Sequence[str]:
+        raise AssertionError("it was looked up")
+
+    with pytest.raises(UrlRefused) as refused:
+        await fetch(url, transport=Transport(Rules(), resolve=never, below=Elsewhere(None)))
+
+    assert (refused.value.code, refused.value.message) == ("url_refused", REFUSED)
+
+
+INNER = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "0.0.0.0"]
+INNER += ["240.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::7f00:1"]
+INNER += ["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::", "2606:2800::5efe:7f00:1"]
+
+
+@pytest.mark.parametrize("address", INNER)
+async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(address: str) -> None:  # S6.2
+    network = Elsewhere(None)
+    for addresses in ([address], [PUBLIC, address], [address, PUBLIC]):
+        transport = Transport(Rules(), resolve=found(*addresses), below=network)
+        with pytest.raises(UrlRefused) as refused:
+            await fetch("http://a.example/", transport=transport)
+        assert refused.value.message == REFUSED
+    assert network.asked == []
+
+
+async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # S6.3
+    answers = [[PUBLIC], ["127.0.0.1"]]
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        return answers.pop(0)
+
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
+    with stranger(whole("Hi")) as far:
+        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+        await fetch("http://a.example/", transport=Transport(Rules(), resolve=rebinding, below=network))
+
+    assert network.asked == [(PUBLIC, 80)]
+    assert far.asked[0].headers["host"] == "a.example"
+    assert answers == [["127.0.0.1"]]  # Nobody asked again.
+
+
+async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
+    monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
+    with stranger(whole("Hi")) as far:
+        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+        transport = Transport(Rules(), resolve=found(PUBLIC), below=network)
+        with pytest.raises(UrlRefused):
+            await fetch("http://a.example/", transport=transport)
+
+    assert [stream.written for stream in network.streams] == [b""]
+
+
+async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> None:  # S6.4
+    with stranger(head(status="302 Found", location="http://127.0.0.1:1/")) as far:
+        answer = await fetch(far.url, allow_private=True)
+    async with client() as opened:
+        followed = opened.follow_redirects
+
+    assert (answer.status, len(far.asked), followed) == (302, 1, False)
+    assert (CONNECT_SECONDS, fetching.WHOLE_SECONDS, fetching.LARGEST) == (5, 30, 10 * 1024 * 1024)
+
+
+CREDENTIALS = {
+    "authorization": "Bearer hunter2",
+    "cookie": "palaver=hunter2",
+    "x-api-key": "hunter2",
+    "api-key": "hunter2",
+    "proxy-authorization": "Basic hunter2",
+    "baggage": "user=hunter2",
+    "x-secret": "hunter2",
+}
+
+
+@pytest.mark.parametrize("dialect", ["invoke", "responses", "chat-completions"])
+async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> None:  # S6.4, S6.6
+    body = {"secrets": {"key": "hunter2"}, "credentials": "hunter2", "messages": [{"role": "user", "content": "Why?"}]}
+    with stranger(whole({"role": "assistant", "content": "Hi"})) as far:
+        workflow = far.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
+        async with calling(workflow) as http:
+            for name, value in CREDENTIALS.items():
+                await http.post("/far/invoke", json=body, headers={name: value})
+
+    assert len(far.asked) == len(CREDENTIALS)
+    assert "hunter2" not in repr(far.asked)
+    assert {asked.headers["authorization"] for asked in far.asked} == {"Bearer our-provider-key"}
+
+
+async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
+    """Neither a redirect, nor a URL in the answer, nor one in the body of a call leads it elsewhere."""
+    with stranger(whole("caught")) as thief, stranger(head(status="307 Moved", location=thief.url)) as far:
+        workflow = far.workflow(headers={"authorization": "Bearer our-provider-key"})
+        async with calling(workflow) as http:
+            for field in ("base_url", "url", "endpoint", "api_base", "model"):
+                given = {field: thief.url, "parameters": {field: thief.url}, "inputs": {"text": thief.url}}
+                await http.post("/far/invoke", json={**given, "messages": [{"role": "user", "content": thief.url}]})
+
+    assert thief.asked == []
+
+
+async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> None:  # S6.4
+    said = "\x1b[2J\u202e" + "x" * 5_000
+    with stranger(
+        whole({"error": {"message": said}, "detail": said, "status": {"message": said}}, status="400 Bad")
+    ) as far:
+        async with calling(far.workflow()) as http:
+            answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
+
+    message = answer.json()["status"]["message"]
+    assert answer.status_code >= 400
+    assert message.count("x") <= 200
+    assert not {"\x1b", "\u202e"} & set(message)
+
+
+async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  # S6.5
+    with stranger(whole("caught")) as thief:
+        document: dict[str, Any] = {
+            "openapi": "3.1.0",
+            "servers": [{"url": thief.url}],
+            "info": {"title": "\x1b[2J../../etc", "version": "1", "contact": {"url": thief.url}},
+            "externalDocs": {"url": thief.url},
+            "paths": {
+                "/invoke": {
+                    "servers": [{"url": thief.url}],
+                    "post": {
+                        "operationId": "invoke",
+                        "x-agenta": {"flags": {"is_chat": True}},
+                        "requestBody": {
+                            "content": {"application/json": {"schema": {"$ref": f"{thief.url}/schema.json"}}}
+                        },
+                    },
+                }
+            },
+            "headers": {"authorization": "Bearer theirs"},
+            "routes": {"invoke": f"{thief.url}/invoke"},
+            "flags": {"is_chat": True},
+        }
+        with stranger(whole(document)) as far:
+            told = await discover(far.url)
+
+    assert thief.asked == []
+    assert {asked.headers["host"] for asked in far.asked} == {far.url.removeprefix("http://")}
+    assert told.call == f"POST {far.url}/invoke"
+
+
+async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
+    with stranger(whole({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as far:
+        told = await discover(far.url)
+
+    assert told.is_chat is None
+
+
+async def test_an_operators_url_has_no_user_name_and_no_other_scheme() -> None:  # S6.1
+    for url in ("file:///etc/passwd", "ftp://a.example", "http://ann:hunter2@a.example"):
+        with pytest.raises(PalaverError) as refused:
+            connect(url)
+        assert "hunter2" not in refused.value.message
+
+
+def test_every_connection_is_made_in_one_place() -> None:  # S6.3
+    """Whoever needs a client takes ours, which follows nothing and heeds no proxy variable."""
+    clients = {
+        "AsyncClient",
+        "Client",
+        "ClientSession",
+        "urlopen",
+        "HTTPConnection",
+        "HTTPSConnection",
+        "open_connection",
+    }
+    made: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(attr=name, value=ast.Name(id="httpx" | "asyncio" | "aiohttp"))):
+                    made |= {str(path.relative_to(SOURCE))} if name in clients else set()
+                case ast.Import(names=names):
+                    assert not {alias.name for alias in names} & {
+                        "requests",
+                        "aiohttp",
+                        "urllib.request",
+                        "http.client",
+                    }
+                case ast.ImportFrom(module=str(module)):
+                    assert module not in ("urllib.request", "http.client", "requests", "aiohttp"), path
+                case _:
+                    pass
+
+    assert made == {"outbound/clients.py", "server/in_process.py"}

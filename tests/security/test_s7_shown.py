@@ -1,0 +1,282 @@
+"""Section 7 of the security contract: what is shown, in a page, on a terminal and in a log, only shows."""
+
+import asyncio
+import io
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver import Message, chat
+from palaver.cli import call as calling
+from palaver.cli.main import cli
+from palaver.core.keys import ALL
+from palaver.outbound import printable, printable_json, printable_lines
+from palaver.server import logs
+from palaver.storage import keys as kept
+from palaver.testing import client
+from tests.server.keyed import Keyed, keyed
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202egnp\u2066x\u2069\u200f\u061c\u2028next\u0085end"
+STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What may stand in no output of ours; tabs and line breaks may, where a text of several lines is shown."""
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&[bold red]"
+
+
+# Pages
+
+
+def policy(value: str) -> dict[str, str]:
+    rules = [rule.strip().partition(" ") for rule in value.split(";")]
+    return {name: allowed for name, _, allowed in rules}
+
+
+@chat(description=MARKUP + HOSTILE)
+def shown(messages: list[Message], subject: str = MARKUP) -> str:
+    """Described by a stranger."""
+    return messages[-1].text
+
+
+async def test_a_page_runs_nothing_and_asks_nobody() -> None:  # S7.1, S9.2
+    async with client(shown) as http:
+        page = await http.get("/")
+
+    rules = policy(page.headers["content-security-policy"])
+    assert rules["default-src"] == "'none'"
+    assert (rules["base-uri"], rules["frame-ancestors"]) == ("'none'", "'none'")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["cross-origin-opener-policy"] == "same-origin"
+    assert not re.search(r"<script|<img|<iframe|<link|<object|@import|url\(|\son\w+=", page.text.replace("onerror", ""))
+    assert re.findall(r"(?:src|href)=[\"']?([^\"'\s>]+)", page.text.replace("src=x", "")) == ["/openapi.json"]
+
+
+async def test_names_and_descriptions_are_text_in_a_page() -> None:  # S7.1
+    async with client(shown) as http:
+        page = (await http.get("/")).text
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "<script" not in page
+
+
+async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
+    """Whatever a caller sends back to itself in an answer is JSON or a stream, and no browser may think otherwise."""
+    async with client(shown) as http:
+        thread = (await http.post("/api/threads", json={"workflow": "shown", "title": MARKUP})).json()["id"]
+        file = await http.post("/api/files", content=MARKUP.encode(), headers={"content-type": "text/html"})
+        answers = [
+            await http.get(f"/{MARKUP}"),
+            await http.get(f"/api/{MARKUP}"),
+            await http.get(f"/v1/responses/{MARKUP.replace('/', '')}"),
+            await http.get("/metrics"),
+            await http.get("/openapi.json"),
+            await http.get(f"/api/threads/{thread}"),
+            await http.post("/shown/invoke", json={"messages": [{"role": "user", "content": MARKUP}]}),
+            file,
+        ]
+        kept_file = await http.get(f"/api/files/{file.json()['id']}") if file.status_code == 201 else None
+        exported = await http.get(f"/api/threads/{thread}/export?format=html")
+
+    kinds = {answer.headers["content-type"].partition(";")[0] for answer in answers}
+    assert kinds <= {"application/json", "text/plain"}
+    if kept_file is not None:
+        assert kept_file.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in kept_file.headers["content-security-policy"]
+    assert exported.headers["content-disposition"].startswith("attachment")
+    assert "<script>alert" not in exported.text
+
+
+# Terminals
+
+
+@given(st.text())
+def test_a_text_on_one_line_steers_nothing(text: str) -> None:  # S7.5
+    said = printable(text, 10_000)
+
+    assert not STEERS.search(said)
+    assert not {"\n", "\r", "\t"} & set(said)
+    said.encode()  # Half a character, too, is written out.
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_a_text_of_several_lines_keeps_them_and_nothing_else(text: str) -> None:  # S7.5
+    said = printable_lines(text)
+
+    assert not STEERS.search(said)
+    assert (said.count("\n"), said.count("\t")) == (text.count("\n"), text.count("\t"))
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None:  # S7.5
+    said = printable_json(msgspec.json.encode({"a": text}).decode())
+
+    assert not STEERS.search(said)
+    assert msgspec.json.decode(said) == {"a": text}
+
+
+async def stored(house: Keyed) -> None:
+    """Everything that a stranger can name, named so."""
+    key, secret = kept.new(project="default", name=HOSTILE, scopes=ALL, now=datetime.now(UTC))
+    await house.database.write(kept.add, key)
+    header = {"authorization": f"Bearer {secret}"}
+    said = [
+        {"role": "user", "name": HOSTILE, "content": HOSTILE},
+        {
+            "role": "assistant",
+            "content": HOSTILE,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "tool", "arguments": HOSTILE}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": HOSTILE},
+    ]
+    thread = {"id": "conv_one", "workflow": "scripted", "title": HOSTILE, "messages": said, "metadata": {"a": HOSTILE}}
+    made = await house.http.post("/api/threads", json=thread, headers=header)
+    assert made.status_code == 201, made.text
+    variant = {"name": "loud", "description": HOSTILE, "parameters": {"script": [{"text": HOSTILE}]}}
+    made = await house.http.post("/api/workflows/scripted/variants", json=variant, headers=header)
+    assert made.status_code in (201, 400, 422), made.text
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("shown") / "palaver.db")
+
+    async def fill() -> None:
+        async with keyed(path) as house:
+            await stored(house)
+
+    asyncio.run(fill())
+    return path
+
+
+APP = f"""
+from palaver import Message, chat
+from palaver.core.parts import Data, Refusal, ToolCall, ToolResult
+
+HOSTILE = {HOSTILE!r}
+
+@chat(description=HOSTILE)
+async def loud(messages: list[Message], subject: str = HOSTILE):
+    yield HOSTILE
+    yield ToolCall(call_id="c", name="tool", arguments=HOSTILE)
+    yield ToolResult(call_id="c", output=HOSTILE)
+    yield Data(name="status", value=HOSTILE)
+    yield Data(name="chart", value={{"a": HOSTILE}})
+    raise RuntimeError(HOSTILE)
+"""
+
+LISTED = ["thread list", "thread list --json", "thread export", "variant list", "variant list --json", "key list"]
+LISTED += ["key list --json"]
+
+
+@pytest.mark.parametrize("line", LISTED)
+def test_what_was_stored_steers_no_terminal(database: str, line: str) -> None:  # S7.5
+    ran = CliRunner().invoke(cli, [*line.split(), "--db", database])
+
+    assert ran.exception is None, ran.exception
+    assert ran.output.strip()
+    assert STEERS.findall(ran.output) == []
+
+
+def test_a_conversation_steers_no_terminal(database: str) -> None:  # S7.5
+    listed = CliRunner().invoke(cli, ["thread", "list", "--json", "--db", database])
+    thread = msgspec.json.decode(listed.output)[0]["id"]
+    for more in ([], ["--json"]):
+        ran = CliRunner().invoke(cli, ["thread", "show", thread, "--db", database, *more])
+        assert ran.exception is None, ran.exception
+        assert STEERS.findall(ran.output) == []
+        assert "red" in ran.output
+
+
+@pytest.mark.parametrize("line", ["inspect {app}", "inspect {app} --json", "doctor {app}", "doctor {app} --json"])
+def test_what_a_workflow_declares_steers_no_terminal(tmp_path: Path, line: str) -> None:  # S7.5
+    (tmp_path / "loud_app.py").write_text(APP, encoding="utf-8")
+    ran = CliRunner().invoke(cli, line.format(app=tmp_path / "loud_app.py").split())
+
+    assert STEERS.findall(ran.output) == []
+
+
+def test_what_a_workflow_says_steers_no_terminal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # S7.5
+    caplog.set_level(logging.CRITICAL + 1, "palaver")
+    (tmp_path / "loud_app.py").write_text(APP, encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["chat", str(tmp_path / "loud_app.py")], input=f"{HOSTILE[:1]}hi\n/history\n")
+
+    assert "red" in ran.output
+    assert STEERS.findall(ran.output) == []
+
+
+def test_the_reply_of_a_call_steers_no_terminal() -> None:  # S7.5
+    shown = calling._for_terminals()
+    raw = f'{{"a":"{HOSTILE}é"}}\n'.encode()
+    pieces = [shown(raw[place : place + 1]) for place in range(len(raw))]
+
+    assert STEERS.findall(b"".join(pieces).decode()) == []
+    assert b"".join(pieces).endswith('é"}\n'.encode())
+
+
+# Logs
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.StringIO]]:
+    """The log as `palaver serve` sets it up, into a text."""
+    root = logging.getLogger("palaver")
+    before = root.handlers, root.level, root.propagate
+    written = io.StringIO()
+
+    def open_(as_json: bool) -> io.StringIO:
+        monkeypatch.setattr(sys, "stderr", written)
+        monkeypatch.setattr(written, "isatty", lambda: not as_json)
+        logs.set_up()
+        return written
+
+    yield open_
+    root.handlers, root.level, root.propagate = before
+
+
+def fail(text: str) -> None:
+    raise RuntimeError(text)
+
+
+async def write(text: str) -> None:
+    log = logging.getLogger("palaver.server")
+    log.warning("%s said %s", text, text)
+    try:
+        fail(text)
+    except RuntimeError:
+        log.exception("It failed: %s", text)
+    logs.note_access((0.0, "req_1", "GET", f"/{text}", 404, 0.001, None))
+    logging.getLogger("palaver").handlers[0].flush()
+
+
+async def test_a_record_is_one_line_of_json_whatever_it_says(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
+    written = stream(True)
+    forged = HOSTILE + '\n{"level": "info", "message": "forged"}\r\n\ud800'
+
+    await write(forged)
+
+    lines = written.getvalue().split("\n")
+    records: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines if line]
+    assert [record["level"] for record in records] == ["warning", "error", "info"]
+    assert lines[-1] == ""
+    assert STEERS.findall(written.getvalue()) == []
+    assert records[0]["message"].startswith(HOSTILE)
+    assert "RuntimeError" in records[1]["traceback"]
+
+
+async def test_a_log_on_a_terminal_steers_nothing(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
+    written = stream(False)
+
+    await write(HOSTILE + "\r\nforged")
+
+    assert STEERS.findall(written.getvalue()) == []
+    assert [line for line in written.getvalue().splitlines() if line.startswith("forged")] == []

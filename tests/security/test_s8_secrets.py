@@ -1,0 +1,342 @@
+"""Section 8 of the security contract: secrets stay where they belong, and what breaks inside is told inside."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver import Message, chat, workflow
+from palaver.core.secrets import masked
+from palaver.errors import SettingsError
+from palaver.server.settings import read_settings
+from palaver.testing import client, scripted
+from tests.cli.test_commands import palaver
+from tests.serving import Served, served
+
+PROVIDER = "sk-proj-MARKEDprovider1234567890"
+ODD = "MARKED+odd/secret==of-no-shape"
+CALLERS = "MARKED-secret-of-a-caller"
+PASSWORD = "MARKEDpassword"
+WRONG = "plv_00000000_MARKED" + "0" * 34
+
+APP = """
+import os
+from palaver import Message, chat, workflow
+
+SAID = f"Incorrect API key provided: {os.environ['ACME_API_KEY']} ({os.environ['ACME_TOKEN']})"
+SAID += " at postgresql://ann:MARKEDpassword@db.example/x with Authorization: Bearer MARKEDbearer0123456789"
+
+@chat
+async def early(messages: list[Message]):
+    raise RuntimeError(SAID)
+    yield ""
+
+@chat
+async def late(messages: list[Message]):
+    yield "Hel"
+    raise RuntimeError(SAID)
+
+@chat
+async def good(messages: list[Message], ctx):
+    assert ctx.secrets == {} or ctx.secrets["key"].reveal()
+    yield "Hello."
+
+@workflow
+def plain(text: str = "x") -> str:
+    raise ValueError(SAID)
+"""
+
+MESSAGES = {"messages": [{"role": "user", "content": "Hi"}]}
+CALLS: dict[str, dict[str, Any]] = {
+    "invoke": MESSAGES,
+    "run": MESSAGES,
+    "test": MESSAGES,
+    "v1/chat/completions": MESSAGES,
+    "v1/responses": {"input": "Hi", "store": True},
+    "responses": {"input": "Hi", "stream": True},
+    "invocations": {"input": "Hi"},
+    "api/chat": {"id": "c", "messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}]},
+}
+
+
+class House(NamedTuple):
+    """A real server with keys, all that it said, and what must be nowhere."""
+
+    server: Served
+    folder: Path
+    said: list[str]
+    key: str
+    cookie: str
+
+    @property
+    def secrets(self) -> list[str]:
+        return [self.key.rpartition("_")[2], self.cookie, "MARKED"]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("secrets")
+    key = palaver("key", "create", "--scope", "admin", "--db", "palaver.db", cwd=folder).stdout.strip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACME_API_KEY", PROVIDER)
+        patch.setenv("ACME_TOKEN", ODD)
+        with served(folder, APP, db=str(folder / "palaver.db"), rate_per_minute="0") as server:
+            said: list[str] = []
+            cookie = every_way_in(server.url, key, said)
+            yield House(server, folder, said, key, cookie)
+
+
+def every_way_in(url: str, key: str, said: list[str]) -> str:
+    """Show each secret wherever one could be shown, and note every answer; the cookie is given back."""
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
+        login = http.post("/api/session", json={"key": key})
+        cookie = login.cookies["palaver"]
+        http.cookies.clear()
+
+        def ask(method: str, path: str, *, more: dict[str, str] | None = None, **sent: Any) -> httpx.Response:
+            header = {"authorization": f"Bearer {key}"} if more is None else more
+            answer = http.request(method, path, headers=header, **sent)
+            http.cookies.clear()
+            said.append(f"{answer.headers}\n{answer.text}")
+            return answer
+
+        # Our key and the cookie, in headers that take them and places that do not.
+        shown: list[dict[str, str]] = [{"authorization": f"ApiKey {key}"}, {"x-api-key": key}, {"api-key": key}]
+        shown += [{"cookie": f"palaver={cookie}"}, {"authorization": f"Bearer {WRONG}"}, {"x-api-key": WRONG}]
+        shown += [{"authorization": f"Basic {key}"}, {"x-api-key": key, "api-key": WRONG}, {"cookie": f"x={key}"}]
+        for more in shown:
+            for path in ("/good/invoke", "/good/v1/responses", "/api/threads", "/nothing"):
+                ask("POST", path, more=more, json={"input": "Hi", "workflow": "good", **MESSAGES})
+        for name in ("key", "token", "api_key", "authorization", "palaver"):
+            ask("GET", f"/version?{name}={key}")
+            ask("GET", f"/api/runs?{name}={cookie}")
+        ask("POST", "/api/session", more={}, json={"key": WRONG})
+        http.get(f"/{key}/invoke", headers={"authorization": f"Bearer {key}"})  # Told to nobody but who sent it.
+        # A caller's secrets, and a workflow's, which it puts into its exceptions.
+        for name in ("early", "late", "good", "plain"):
+            for path, body in CALLS.items():
+                secret = {"secrets": {"key": CALLERS}, "credentials": CALLERS} if path == "invoke" else {}
+                ask("POST", f"/{name}/{path}", json={**body, **secret})
+            ask("POST", f"/{name}/v1/responses", json={"input": "Hi", "background": True})
+            made = ask("POST", "/api/threads", json={"workflow": name})
+            turn = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}
+            ask("POST", f"/api/threads/{made.json()['id']}/turns", more=turn, json=MESSAGES)
+            ask("POST", f"/{name}/inspect", json={})
+        for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
+            ask("GET", path)
+        for path in ("/api/settings", "/api/workflows", "/api/threads/export", "/api/variants/export", "/api/session"):
+            ask("GET", path)
+        for run in ask("GET", "/api/runs?limit=200").json()["data"]:
+            ask("GET", f"/api/runs/{run['id']}?include=input,reply")
+            ask("GET", f"/api/runs/{run['id']}/events")
+        return cookie
+
+
+def where(secrets: list[str], text: str | bytes) -> set[str]:
+    raw = text.encode() if isinstance(text, str) else text
+    return {secret for secret in secrets if secret.encode() in raw}
+
+
+def test_no_secret_is_in_an_answer(house: House) -> None:  # S8.1
+    assert len(house.said) > 150
+    assert [where(house.secrets, said) for said in house.said if where(house.secrets, said)] == []
+
+
+def test_no_secret_is_in_the_database_or_beside_it(house: House) -> None:  # S8.1
+    files = [path for path in house.folder.iterdir() if path.is_file() and path.name != "served_app.py"]
+
+    assert {path.name for path in files} >= {"palaver.db", "palaver.db-wal"}
+    assert {path.name: where(house.secrets, path.read_bytes()) for path in files} == {p.name: set() for p in files}
+
+
+def test_what_is_kept_is_its_owners_alone(house: House) -> None:  # S8.3
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in house.folder.glob("palaver.db*")}
+
+    assert modes == dict.fromkeys(modes, "0o600")
+    assert len(modes) >= 2
+
+
+def test_no_secret_is_in_the_log(house: House) -> None:  # S8.1
+    log = "\n".join(house.server.lines)
+
+    assert log.count('"traceback"') > 10
+    assert "Incorrect API key provided: ***" in log
+    assert where(house.secrets, log) == set()
+
+
+def test_no_secret_is_in_a_backup(house: House) -> None:  # S8.1
+    made = palaver("backup", "backup.zip", "--db", "palaver.db", cwd=house.folder)
+    assert made.returncode == 0, made.stderr
+    with zipfile.ZipFile(house.folder / "backup.zip") as archive:
+        held = [archive.read(name) for name in archive.namelist()]
+    (house.folder / "backup.zip").unlink()
+
+    assert held
+    assert [where(house.secrets, raw) for raw in held] == [set()] * len(held)
+
+
+URLS = ["postgresql://ann:MARKEDpassword@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=a&password=MARKEDpassword"]
+LINES = [(line, URLS[0]) for line in ("doctor", "doctor --json", "key list", "serve app.py --port 0")]
+LINES += [(line, URLS[1]) for line in ("doctor", "migrate")]
+
+
+@pytest.mark.parametrize(("line", "url"), LINES)
+def test_a_databases_password_is_never_shown(tmp_path: Path, line: str, url: str) -> None:  # S8.1, S8.3
+    (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
+    command = [sys.executable, "-m", "palaver.cli", *line.split()]
+    environment = {**os.environ, "PALAVER_DB": url}
+    ran = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
+    )
+
+    assert where([PASSWORD], ran.stdout + ran.stderr) == set()
+    if line.startswith("doctor"):
+        assert "***" in ran.stdout
+
+
+# What a detector finds
+
+SHAPES = [
+    (f"key plv_ab12cd34_{'x' * 40} end", "key plv_ab12cd34_*** end"),
+    ("Incorrect API key: sk-proj-abcdefgh12345678.", "Incorrect API key: ***."),
+    ("Authorization: Bearer abc.def-123456", "Authorization: Bearer ***"),
+    ("cookie: palaver=abcdef; x=1", "cookie: palaver=***; x=1"),
+    ("at postgresql://ann:pw@host/x?y=1", "at postgresql://ann:***@host/x?y=1"),
+    ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJ", "jwt ***"),
+    ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----***"),
+    ("plain text, task-force, http://host:80/x@y", "plain text, task-force, http://host:80/x@y"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SHAPES)
+def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:  # S8.1
+    assert masked(text) == expected
+
+
+@given(st.text(), st.text(min_size=8), st.text())
+def test_a_known_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:  # S8.1
+    assert secret not in masked(f"{before}{secret}{after}", [secret]).replace("***", "\0")
+
+
+# What breaks inside
+
+
+@chat
+async def early(messages: list[Message]) -> str:
+    """Fails before it says anything."""
+    raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
+
+
+@chat
+async def late(messages: list[Message]) -> Any:
+    """Fails in the middle."""
+    yield "Hel"
+    raise KeyError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
+
+
+@workflow
+def plain() -> str:
+    """Fails, and is no chat."""
+    raise ValueError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
+
+
+INSIDE = ("Traceback", "RuntimeError", "KeyError", "ValueError", "hunter2", "SELECT", "/srv/app", ".py", "File \\")
+
+
+@pytest.mark.parametrize("name", ["early", "late", "plain"])
+async def test_an_exception_of_a_workflow_is_told_without_its_words(name: str) -> None:  # S8.2
+    async with client(early, late, plain) as http:
+        for path, usual in CALLS.items():
+            body = {"inputs": {}} if name == "plain" and usual is MESSAGES else usual
+            streams = [] if path in ("run", "test") else ["text/event-stream", "application/x-ndjson"]
+            for accept in ("application/json", *streams):
+                answer = await http.post(f"/{name}/{path}", json=body, headers={"accept": accept})
+                (run,) = set(re.findall(r"The workflow failed \(run (run_\w+)\)\.", answer.text))
+                events = await http.get(f"/api/runs/{run}/events")
+                assert [word for word in INSIDE if word in answer.text + events.text] == [], path
+
+
+async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # S8.2
+    from palaver.server import questions
+    from palaver.server.app import Server
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
+
+    monkeypatch.setattr(Server, "_own", broken)
+    monkeypatch.setattr(questions, "inspect", broken)
+    async with client(early) as http:
+        answer = await http.get("/version")
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal"
+    assert [word for word in INSIDE if word in answer.text] == []
+
+
+async def test_only_debug_tells_and_only_on_this_machine(tmp_path: Path) -> None:  # S8.2
+    async with client(early, debug=True) as http:
+        answer = await http.post("/early/invoke", json=MESSAGES)
+
+    assert "RuntimeError: /srv/app/db.py" in answer.text
+    assert "Traceback" not in answer.text
+    async with client(scripted, debug=True) as http:
+        steps = [{"raise": f"Incorrect API key provided: {PROVIDER}"}]
+        answer = await http.post("/scripted/invoke", json={**MESSAGES, "inputs": {"script": steps}})
+    assert "RuntimeError: Incorrect API key provided: ***" in answer.text
+    with pytest.raises(SettingsError):
+        read_settings(flags={"debug": True, "host": "0.0.0.0"}, env={}, folder=tmp_path)
+
+
+# Sizes
+
+WORDS = ["a", "abcdefgh", "é", "x" * 50, "x" * 51, "x" * 300, "\u2028", '"']
+
+
+def deltas(text: str) -> list[str]:
+    frames = [frame for frame in re.split("(?<=\n\n)", text) if '"obfuscation"' in frame]
+    return [frame for frame in frames if "delta" in frame]
+
+
+@pytest.mark.parametrize("path", ["v1/responses", "v1/chat/completions"])
+async def test_the_sizes_of_deltas_tell_little_if_one_wishes(path: str) -> None:  # S8.4
+    script = [{"text": word} for word in WORDS] + [{"reasoning": "Hm."}, {"text": "z"}]
+    body = {"stream": True, "inputs": {"script": script}, "input": "x", "messages": [{"role": "user", "content": "x"}]}
+    body = {**body, "custom_inputs": {"script": script}}
+    if path == "v1/responses":
+        del body["messages"]
+    else:
+        del body["input"]
+    async with client(scripted, obfuscate=True) as http:
+        told = (await http.post(f"/scripted/{path}", json=body)).text
+    async with client(scripted) as http:
+        usual = (await http.post(f"/scripted/{path}", json=body)).text
+
+    found = deltas(told)
+    assert len(found) >= len(WORDS)
+    assert "obfuscation" not in usual
+    assert {msgspec.json.decode(frame.partition("data: ")[2])["obfuscation"].strip("0") for frame in found} == {""}
+    plain = [frame for frame in found if frame.isascii() and "u2028" not in frame]
+    assert {len(frame) % 64 for frame in plain[1:]} == {0}
+
+
+async def test_a_padded_stream_is_told_again_as_it_was() -> None:  # S8.4
+    async with client(scripted, obfuscate=True) as http:
+        body = {"input": "one two three", "stream": True}
+        told = (await http.post("/scripted/v1/responses", json=body)).text
+        name = re.findall(r"resp_\w+", told)[0]
+        again = (await http.get(f"/scripted/v1/responses/{name}?stream=true")).text
+
+    assert deltas(told)
+    assert deltas(again) == deltas(told)

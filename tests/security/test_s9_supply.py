@@ -1,0 +1,66 @@
+"""Section 9 of the security contract, as far as this repository can show it: what is installed, and whom we call."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "palaver"
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def names(lines: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", line, maxsplit=1)[0].lower().replace("_", "-") for line in lines}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_everything_is_locked_by_version_and_hash(lock: Path) -> None:  # S9.1
+    text = lock.read_text("utf-8").replace("\\\n", " ")
+    pinned = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "-"))]
+
+    assert pinned
+    assert [line[:60] for line in pinned if not re.match(r"[\w.\[\],-]+==\S+.*--hash=sha256:[0-9a-f]{64}", line)] == []
+
+
+def test_what_we_depend_on_is_in_the_lock() -> None:  # S9.1
+    lock = (ROOT / "requirements" / "run.txt").read_text("utf-8")
+    locked = names([line for line in lock.splitlines() if re.match(r"\w", line)])
+
+    assert names(DECLARED["dependencies"]) <= locked
+
+
+def test_no_file_runs_when_python_starts() -> None:  # S9.1
+    assert [str(path) for path in (ROOT / "src").rglob("*.pth")] == []
+
+
+def test_no_key_is_in_the_source() -> None:  # S9.1
+    shapes = re.compile(
+        r"plv_[0-9A-Za-z]{8}_[0-9A-Za-z]{40}|sk-[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE"
+    )
+    held = {
+        str(path.relative_to(ROOT))
+        for path in SOURCE.rglob("*")
+        if path.is_file() and path.suffix in (".py", ".json", ".toml", ".md", ".html", ".js", ".css")
+        if shapes.search(path.read_text("utf-8").replace("-----BEGIN [A-Z ]*PRIVATE", ""))
+    }
+
+    assert held == set()
+
+
+def test_the_product_names_no_host_to_call() -> None:  # S9.2
+    """No telemetry, no update check, no font, no CDN: the URLs in the source are examples, schemas and this machine."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # Docstrings call nobody.
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+                for host in re.findall(r"https?://([\w.-]+\.\w+)", node.value):
+                    found.setdefault(host, set()).add(str(path.relative_to(SOURCE)))
+    allowed = {"127.0.0.1", "example.org", "example.com", "json-schema.org", "localhost", "www.w3.org"}
+
+    assert {host: places for host, places in found.items() if host not in allowed} == {}
