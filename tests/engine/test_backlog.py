@@ -15,8 +15,8 @@ from palaver.engine.recorder import Recorder
 from palaver.engine.records import Records
 from palaver.errors import FaultyCall, ShuttingDown
 from palaver.storage import backlog as kept
-from palaver.storage import events, runs
-from palaver.storage.database import Database
+from palaver.storage import events, recording, runs
+from palaver.storage.database import Database, open_database
 from palaver.workflows.declare import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.running import NOW, call, said
@@ -236,3 +236,34 @@ async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Data
         "failed",
         {"code": "missing_input", "message": "Input 'subject' is required."},
     )
+
+
+async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_of_what_it_lost(
+    postgres_url: str,
+) -> None:
+    database = open_database(postgres_url)
+    go_on = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await go_on.wait()
+        yield "lo."
+
+    frozen = House(database, "p1", slow)
+    run = frozen.engine.start(slow, call(), origin=THEIRS)
+    async with asyncio.timeout(10):
+        while len(await database.read(events.after, "theirs", run.id)) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await database.write(recording.interrupt, "theirs", run.id, NOW)
+    before = await database.read(events.after, "theirs", run.id)
+    go_on.set()
+    await run.ended()
+    row = await database.read(runs.get, "theirs", run.id)
+    after = await database.read(events.after, "theirs", run.id)
+    await database.close()
+
+    assert said(run.log)[-1] == "RunFinished"
+    assert row is not None
+    assert row.status == "interrupted"
+    assert after == before

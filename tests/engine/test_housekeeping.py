@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
-from palaver.core.ids import sortable
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
@@ -70,14 +69,3 @@ async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Data
 
     assert gone == 2
     assert [await database.read(runs.get, "default", run) is None for run in sorted(ids)] == [True, True, False, False]
-
-
-async def test_a_thread_that_a_dead_run_holds_is_released_after_a_while(database: Database) -> None:
-    await database.write(threads.create, "default", NewThread(id="conv_1", at=NOW))
-    lost = "run_" + sortable(int(NOW.timestamp() * 1000), 7)
-    assert await database.write(threads.lock, "default", "conv_1", lost)
-    soon = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=59))
-    later = await database.write(housekeeping.release_threads, NOW + timedelta(seconds=61))
-
-    assert (soon, later) == (0, 1)
-    assert await database.write(threads.lock, "default", "conv_1", "run_next")

@@ -46,7 +46,6 @@ class Housekeeping:
         now = self._now()
         await self._all(housekeeping.forget_files, now)
         await self._database.write(housekeeping.forget_answers, now)
-        await self._database.write(housekeeping.release_threads, now)
         if self._run_days:
             await self._all(housekeeping.forget_old_runs, now - timedelta(days=self._run_days))
         if self._database.place is None and self._database.kind == "sqlite":

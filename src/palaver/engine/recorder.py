@@ -195,7 +195,8 @@ class Recorder:
         # Telling costs every other write of the database a little, so only what somebody waits for is told.
         told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
         try:
-            await self._database.write(record, new, batches, [_ended(end) for end in ends], self._now(), told)
+            ended = [_ended(end) for end in ends]
+            await self._database.write(record, new, batches, ended, self._now(), told, self._process)
         except PalaverError as error:
             self._failed(error, ends, grown)
         except Exception as error:

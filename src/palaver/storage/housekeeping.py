@@ -3,20 +3,16 @@
 Each function does a bounded piece of the work, and says how much: whoever calls it goes on until there is nothing left.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, exists, select, update
+from sqlalchemy import Connection, Select, exists, select
 
-from palaver.core.ids import sortable
 from palaver.storage import files, idempotency, runs
 from palaver.storage.tables import board_cells as cells
 from palaver.storage.tables import runs as runs_table
-from palaver.storage.tables import threads
 
 PIECE = 200
-_UNSURE = timedelta(minutes=1)
-"""For so long a thread may be held by a run that is not in the database yet."""
 
 
 def forget_old_runs(db: Connection, before: datetime) -> int:
@@ -41,16 +37,6 @@ def _erase(db: Connection, asked: Select[Any, Any]) -> int:
     for project in {project for project, _ in found}:
         runs.erase(db, project, [run for of, run in found if of == project])
     return len(found)
-
-
-def release_threads(db: Connection, now: datetime) -> int:
-    """Let go of threads that are held by a run which does not exist: its process died before it was kept."""
-    going = exists().where(
-        runs_table.c.project == threads.c.project, runs_table.c.id == threads.c.run, runs_table.c.ended_at.is_(None)
-    )
-    before = "run_" + sortable(int((now - _UNSURE).timestamp() * 1000), 0)[:10]  # A run's name begins with its time.
-    held = update(threads).where(threads.c.run.is_not(None), threads.c.run < before, ~going)
-    return db.execute(held.values(run=None, run_head=None)).rowcount
 
 
 def forget_answers(db: Connection, now: datetime) -> int:

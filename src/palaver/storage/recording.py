@@ -27,8 +27,17 @@ def record(
     ended: Sequence[EndedRun],
     now: datetime,
     followed: Collection[str] = (),
+    process: str | None = None,
 ) -> None:
-    """Write all of it. Of the runs that are followed in other processes, those are told, with one notice for all."""
+    """Write all of it. Of the runs that are followed in other processes, those are told, with one notice for all.
+
+    A process that others took for dead may come back: its runs were ended, or begun anew elsewhere, and are no longer
+    its to write.
+    """
+    if process is not None and db.dialect.name == "postgresql":  # A file of SQLite's has one server: it is the one.
+        lost = runs.not_held(db, process, {one.run for one in batches} - {one.started.run_id for one in new})
+        batches = [one for one in batches if one.run not in lost]
+        ended = [one for one in ended if one.started.run_id not in lost]
     endings = {one.started.run_id: _ending(one, now) for one in ended}
     rows = [_row(one, endings.pop(one.started.run_id, None)) for one in new]
     if rows:

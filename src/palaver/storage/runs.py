@@ -1,6 +1,6 @@
 """Runs: what was asked, by whom, how it went, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -184,6 +184,14 @@ def left_by_nobody(db: Connection) -> list[RunRow]:
     """The runs that have begun and not ended, of processes that nobody knows any more."""
     known = select(processes.c.id)
     return _rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))
+
+
+def not_held(db: Connection, process: str, ids: Collection[str]) -> set[str]:
+    """Which of these runs are no longer a process's: they have ended, or run in another one."""
+    if not ids:
+        return set()
+    held = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.ended_at.is_(None))
+    return set(ids) - set(db.scalars(held.with_for_update()))
 
 
 def take(db: Connection, project: str, run: str) -> bool:
