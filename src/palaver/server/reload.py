@@ -1,5 +1,6 @@
 """--reload: the server in a child process, started again whenever a Python file of the author's changes."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ def watch(command: Sequence[str], folders: Iterable[Path]) -> int:
     roots = sorted({folder.resolve() for folder in folders})
     seen = _stamps(roots)
     child = subprocess.Popen(command)
+    for sign in (signal.SIGINT, signal.SIGTERM):  # A shell's background job is born deaf to the first.
+        signal.signal(sign, signal.default_int_handler)
     try:
         while True:
             time.sleep(_INTERVAL)
