@@ -187,10 +187,10 @@ def left_by_nobody(db: Connection) -> list[RunRow]:
 
 
 def not_held(db: Connection, process: str, ids: Collection[str]) -> set[str]:
-    """Which of these runs are no longer a process's: they have ended, or run in another one."""
+    """Which of these runs are no longer a process's: another one ended them for it, or has begun them anew."""
     if not ids:
         return set()
-    held = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.ended_at.is_(None))
+    held = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.status != "interrupted")
     return set(ids) - set(db.scalars(held.with_for_update()))
 
 
