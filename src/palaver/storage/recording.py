@@ -158,7 +158,6 @@ def _join(db: Connection, one: EndedRun, now: datetime) -> None:
         status="done" if status == "finished" else "failed" if status == "failed" else "partial",
         error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
         usage=reply.usage,
-        keep_head_on_failure=origin.protocol == "responses",
         at=last.at or now,
     )
 

@@ -303,7 +303,10 @@ def join(
     begun = row.run_head if row.run == run else answers
     head = row.head
     if head in (answers, begun):
-        head = (begun if keep_head_on_failure else answers) if status == "failed" else made[-1].id if made else answers
+        if status != "failed":
+            head = made[-1].id if made else answers
+        elif keep_head_on_failure:
+            head = begun  # Else it stays: where the question was put, or, in a conversation, still before it.
     _grown(db, project, row, made, head=head, at=at, free=row.run == run)
 
 
