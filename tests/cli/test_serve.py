@@ -43,6 +43,14 @@ def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
     assert [row["name"] for row in listed["data"]] == ["echo", "one", "two"]
 
 
+def test_a_server_tells_where_its_settings_were_written(tmp_path: Path) -> None:
+    with served(tmp_path, max_queued="3") as server:
+        listed = httpx.get(f"{server.url}/api/settings", trust_env=False).json()["data"]
+    told = {setting["name"]: (setting["value"], setting["source"]) for setting in listed}
+
+    assert (told["max_queued"], told["port"], told["max_runs"]) == ((3, "env"), (0, "flag"), (32, "default"))
+
+
 def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
     target = tmp_path / "app.py"
     target.write_text("from palaver import workflow\n@workflow\ndef f(): return 'old'\n", encoding="utf-8")

@@ -26,11 +26,11 @@ def command(no_browser: bool, **flags: Any) -> None:
     """
     from palaver import demo
 
-    settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     if not settings.db:
         settings = msgspec.structs.replace(settings, db=_database())
     workflows = [demo.eliza, demo.calculator, demo.headline, demo.echo]
-    serve(workflows, settings, or_next=True, started=None if no_browser else _open)
+    serve(workflows, settings, sources=sources, or_next=True, started=None if no_browser else _open)
 
 
 def _database() -> str:

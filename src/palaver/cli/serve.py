@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from palaver.cli.databases import db_option
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import load
 from palaver.server import logs
-from palaver.server.settings import Settings, read_settings
+from palaver.server.settings import Settings, Source, read_settings
 from palaver.storage.places import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
@@ -43,7 +43,7 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
       palaver serve app.py --reload --port 9000
       palaver serve app.py --workers 4 --db postgresql://palaver@localhost/palaver
     """
-    settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     if reload:
         from palaver.server.reload import watch
 
@@ -52,9 +52,9 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
     if settings.workers > 1 and inherit is None:
         return _share(settings)
     if inherit is None:
-        serve(_load(targets), settings)
+        serve(_load(targets), settings, sources=sources)
     else:
-        _take_part(targets, settings, inherit)
+        _take_part(targets, settings, sources, inherit)
     return 0
 
 
@@ -71,19 +71,20 @@ def _share(settings: Settings) -> int:
         return workers.Workers(command, listening, settings.workers, seconds=seconds).run()
 
 
-def _take_part(targets: tuple[str, ...], settings: Settings, inherit: str) -> None:
+def _take_part(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
     """Be one of those processes."""
     from palaver.server.workers import Inherited
 
     inherited = Inherited.read(inherit)
     workflows = _load(targets) if inherited.speaks else _load_silently(targets)
-    serve(workflows, settings, inherited=inherited)
+    serve(workflows, settings, sources=sources, inherited=inherited)
 
 
 def serve(
     workflows: Sequence[Workflow],
     settings: Settings,
     *,
+    sources: Mapping[str, Source],
     or_next: bool = False,
     started: Any = None,
     inherited: "Inherited | None" = None,
@@ -96,7 +97,7 @@ def serve(
     with keeping(settings.db or str(default_path())) as database:
         check_reach(settings, database)
         registry, alone = Registry(workflows, default=settings.default), database.kind == "sqlite"
-        server = Server(registry, settings, database=database, only_server=alone)
+        server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:
             if inherited.speaks:
                 _announced(workflows, settings, inherited.listening.getsockname()[1])
