@@ -67,7 +67,8 @@ def test_stalled_readers_are_left_and_others_do_not_notice(server: Served) -> No
         assert tally_becomes(http, f"{many} 0")
 
     assert sorted(took)[25] < 1
-    assert grown / many < 1024  # KiB each: the log of what was said, and at most a buffer's worth unread.
+    # KiB each: the log of what was said, and at most a buffer's worth unread; and once, what waits for a busy disk.
+    assert grown < many * 1024 + 64 * 1024
 
 
 def test_a_run_that_shall_finish_does_so_without_its_reader(server: Served) -> None:

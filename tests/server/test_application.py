@@ -177,6 +177,8 @@ async def test_references_in_the_openapi_document_lead_somewhere() -> None:
 def _references(value: Any) -> set[str]:
     if isinstance(value, dict):
         own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set[str]()
+        if isinstance(value.get("discriminator"), dict):
+            own |= set(value["discriminator"].get("mapping", {}).values())
         return own.union(*map(_references, value.values()))
     return set[str]().union(*map(_references, value)) if isinstance(value, list) else set[str]()
 

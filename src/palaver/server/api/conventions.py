@@ -223,7 +223,9 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
         case {"$ref": str(name)}:
             return _inlined(definitions[name.rpartition("/")[2]], definitions)
         case dict():
-            return {key: _inlined(value, definitions) for key, value in cast("dict[str, Any]", schema).items()}
+            # A discriminator's mapping would name definitions that are nowhere now; each branch's `enum` tells.
+            entries = cast("dict[str, Any]", schema).items()
+            return {key: _inlined(value, definitions) for key, value in entries if key != "discriminator"}
         case list():
             return [_inlined(item, definitions) for item in cast("list[Any]", schema)]
         case _:
