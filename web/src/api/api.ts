@@ -1,0 +1,85 @@
+/**
+ * The one typed way to the platform's REST. Paths, parameters, bodies and answers are those of /openapi.json
+ * (schema.d.ts is generated); nothing here is written by hand twice.
+ */
+import { rooted } from '@/lib/root';
+import type { components, paths } from './schema';
+
+export type Schemas = components['schemas'];
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+type PathsWith<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
+type Operation<P extends keyof paths, M extends Method> = paths[P][M];
+type PathParameters<O> = O extends { parameters: { path: infer X extends object } } ? { path: X } : { path?: never };
+type Query<O> = O extends { parameters: { query?: infer X } } ? { query?: X } : { query?: never };
+type Body<O> = O extends { requestBody?: { content: { 'application/json': infer X } } } ? { body?: X } : { body?: unknown };
+type Answers<O> = O extends { responses: infer R } ? R : never;
+type Good<R> = R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
+export type Answer<P extends keyof paths, M extends Method> =
+  Good<Answers<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
+type Asked<O> = PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal };
+
+/** What the server said instead of an answer: one line for people, a stable code for programs. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly path?: string,
+    readonly details?: unknown,
+  ) {
+    super(message);
+    this.name = 'ApiError';
+  }
+}
+
+export async function api<M extends Method, P extends PathsWith<M>>(
+  method: M,
+  path: P,
+  asked: Asked<Operation<P, M>>,
+): Promise<Answer<P, M>> {
+  const { body, signal, headers } = asked;
+  const answer = await reached(addressed(String(path), asked.path ?? {}, asked.query ?? {}), {
+    method: method.toUpperCase(),
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+  // The one place where a wire value gets its type: the server's own document says what it is.
+  return (answer.status === 204 ? undefined : await answer.json()) as Answer<P, M>;
+}
+
+/** A plain request of this server whose answer is good, else the error it gave. For what is not JSON (files, exports). */
+export async function reached(path: string, init: RequestInit): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(rooted(path), init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError(0, 'unreachable', 'The server cannot be reached. Is it still running?');
+  }
+  if (!answer.ok) throw await failure(answer);
+  return answer;
+}
+
+/** The error that a bad answer tells. */
+export async function failure(answer: Response): Promise<ApiError> {
+  const text = await answer.text();
+  try {
+    const told = (JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } }).error;
+    if (told?.message) return new ApiError(answer.status, told.code ?? 'unknown', told.message, told.path, told.details);
+  } catch {
+    // Not JSON: some routes tell their errors as plain text.
+  }
+  return new ApiError(answer.status, 'unknown', text.slice(0, 500) || `The server answered ${answer.status}.`);
+}
+
+function addressed(path: string, parameters: object, query: object): string {
+  const named = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(String((parameters as Record<string, unknown>)[name])),
+  );
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== '') search.set(name, String(value));
+  }
+  return search.size ? `${named}?${search}` : named;
+}

@@ -1,0 +1,83 @@
+/** What the page reads, each question once: TanStack Query keeps the answers, notices of the socket make them stale. */
+import { QueryClient, queryOptions } from '@tanstack/react-query';
+import { ApiError, api } from './api';
+import type { Notice } from './socket';
+import { socket } from './streams';
+
+export const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 30_000,
+      refetchOnWindowFocus: false,
+      retry: (times, error) => times < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+    },
+  },
+});
+
+export const workflows = () =>
+  queryOptions({ queryKey: ['workflows'], queryFn: ({ signal }) => api('get', '/api/workflows', { query: { limit: 200 }, signal }) });
+
+export const workflow = (name: string) =>
+  queryOptions({
+    queryKey: ['workflow', name],
+    queryFn: ({ signal }) => api('get', '/api/workflows/{name}', { path: { name }, signal }),
+  });
+
+export const variants = (name: string) =>
+  queryOptions({
+    queryKey: ['variants', name],
+    queryFn: ({ signal }) => api('get', '/api/workflows/{workflow}/variants', { path: { workflow: name }, signal }),
+  });
+
+export const boards = () =>
+  queryOptions({ queryKey: ['boards'], queryFn: ({ signal }) => api('get', '/api/boards', { query: { limit: 50 }, signal }) });
+
+export const thread = (id: string) =>
+  queryOptions({ queryKey: ['thread', id], queryFn: ({ signal }) => api('get', '/api/threads/{thread}', { path: { thread: id }, signal }) });
+
+export const run = (id: string) =>
+  queryOptions({
+    queryKey: ['run', id],
+    queryFn: ({ signal }) => api('get', '/api/runs/{run}', { path: { run: id }, query: { include: 'input,reply' }, signal }),
+  });
+
+/** Which answers a notice makes stale. */
+export function staled(notice: Notice): readonly (readonly string[])[] {
+  switch (notice.changed) {
+    case 'thread':
+      return [['thread', notice.ref], ['threads']];
+    case 'run':
+      return [['run', notice.ref]];
+    case 'board':
+      return [['board', notice.ref], ['boards']];
+    case 'variant':
+      return [['variants'], ['variant', notice.ref]];
+    case 'workflow':
+      return [['workflows'], ['workflow', notice.ref]];
+    default:
+      return [];
+  }
+}
+
+/** Keeps the answers fresh while the page is open. After a lost connection everything may have changed. */
+export function follow(): () => void {
+  let was = false;
+  const stale = new Map<string, readonly string[]>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const refresh = () => {
+    timer = undefined;
+    for (const queryKey of stale.values()) void client.invalidateQueries({ queryKey });
+    stale.clear();
+  };
+  return socket.listen(
+    (notice) => {
+      // Six cells that answer tell many things in one breath; a list is asked for once.
+      for (const queryKey of staled(notice)) stale.set(queryKey.join(' '), queryKey);
+      timer ??= setTimeout(refresh, 300);
+    },
+    (connected) => {
+      if (connected && was) void client.invalidateQueries();
+      was ||= connected;
+    },
+  );
+}

@@ -1,0 +1,17 @@
+/** Short names for the server's shapes; all of them are generated. */
+import type { Schemas } from './api';
+
+export type Workflow = Schemas['WorkflowView'];
+export type WorkflowRow = Schemas['WorkflowRow'];
+export type Board = Schemas['BoardView'];
+export type Column = Schemas['BoardColumn'];
+export type Row = Schemas['BoardRow'];
+export type Cell = Schemas['Cell'];
+export type Thread = Schemas['ThreadView'];
+export type ThreadRow = Schemas['ThreadSummary'];
+export type Node = Schemas['NodeView'];
+export type Part = Node['parts'][number];
+export type Run = Schemas['RunView'];
+export type Variant = Schemas['VariantView'];
+export type Preview = Schemas['Extracted']['preview'];
+export type StoredFile = Schemas['FileView'];

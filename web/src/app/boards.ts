@@ -1,0 +1,45 @@
+/** What the sidebar does with a board as a whole. */
+import { type Schemas, api, reached } from '@/api/api';
+import { client } from '@/api/queries';
+import type { Board } from '@/api/types';
+import { deleteBoard as erase } from '@/board/board-store';
+import { askText, askYes } from '@/ui/asking';
+
+const WHEN = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hour12: false });
+
+type Listed = Schemas['BoardListed'];
+
+export const boardName = (board: Pick<Listed, 'name' | 'created_at'>): string => board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
+
+const changed = (id: string) =>
+  Promise.all([client.invalidateQueries({ queryKey: ['boards'] }), client.invalidateQueries({ queryKey: ['board', id] })]);
+
+/** A board is put whole, so it is read first; should somebody change it meanwhile, they are not overruled. */
+export async function renameBoard(listed: Listed): Promise<void> {
+  const name = await askText({ title: 'Rename board', act: 'Rename', value: listed.name, label: 'Name' });
+  if (!name || name === listed.name) return;
+  const read = await reached(`/api/boards/${encodeURIComponent(listed.id)}`, {});
+  const { mode, columns, rows, cells, layout, testset } = (await read.json()) as Board;
+  const etag = read.headers.get('etag');
+  await api('put', '/api/boards/{board}', {
+    path: { board: listed.id },
+    // The schema of a body gives objects of anything no keys; what is sent is what was read.
+    body: { name, mode, columns, rows, cells, layout, testset } as never,
+    ...(etag ? { headers: { 'if-match': etag } } : {}),
+  });
+  await changed(listed.id);
+}
+
+/** Asks first; says whether it is gone. */
+export async function deleteBoard(board: Listed): Promise<boolean> {
+  const sure = await askYes({
+    title: 'Delete this board?',
+    text: `“${boardName(board)}” goes; its threads stay.`,
+    act: 'Delete',
+    danger: true,
+  });
+  if (!sure) return false;
+  await erase(board.id);
+  await changed(board.id);
+  return true;
+}

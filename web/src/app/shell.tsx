@@ -1,0 +1,108 @@
+/** The frame around every view: the way to the others at the left (a drawer on a phone), the view itself at the right. */
+import { Menu, SquarePen } from 'lucide-react';
+import { Dialog } from 'radix-ui';
+import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
+import { useLocation, useSearch } from 'wouter';
+import { kept, useKept } from '@/lib/kept';
+import { Asking } from '@/ui/asking';
+import { IconButton } from '@/ui/button';
+import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
+import { listenForKeys, useCommand } from './commands';
+import { ConnectionLine } from './connection';
+import { guard, loginPath } from './guard';
+import { KEYS } from './shortcuts';
+import { newChat, Rail, Sidebar } from './sidebar';
+
+const Palette = lazy(() => import('./palette'));
+const ShortcutsDialog = lazy(() => import('./shortcuts-dialog'));
+
+const sidebar = kept('palaver.sidebar', ['open', 'folded']);
+
+export function Shell({ children }: { children: ReactNode }): ReactNode {
+  const [path] = useLocation();
+  const [over, setOver] = useState<'palette' | 'shortcuts' | null>(null);
+  const folded = useKept(sidebar) === 'folded';
+  const nothingToTalkTo = useHasNoWorkflows() && path === '/play';
+  const fold = () => sidebar.set(folded ? 'open' : 'folded');
+  const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
+  useGuard();
+  useOwnCommands({ fold, find, help: () => setOver('shortcuts') });
+  return (
+    <div className="flex h-full flex-col">
+      <ConnectionLine />
+      <div className="flex min-h-0 grow">
+        <aside className="hidden shrink-0 md:block">
+          {folded ? (
+            <Rail onFold={fold} onPalette={find} />
+          ) : (
+            <div className="h-full w-64 border-r">
+              <Sidebar onFold={fold} onPalette={find} />
+            </div>
+          )}
+        </aside>
+        <div className="flex min-w-0 grow flex-col">
+          <TopBar onPalette={find} />
+          <main className="min-h-0 min-w-0 grow overflow-y-auto">{nothingToTalkTo ? <NoWorkflows /> : children}</main>
+        </div>
+      </div>
+      <Suspense>
+        {over === 'palette' && <Palette onClose={() => setOver(null)} onHelp={() => setOver('shortcuts')} />}
+        {over === 'shortcuts' && <ShortcutsDialog onClose={() => setOver(null)} />}
+      </Suspense>
+      <Asking />
+    </div>
+  );
+}
+
+/** On a phone: a slim bar whose button opens the sidebar over the page. It closes when one goes somewhere. */
+function TopBar({ onPalette }: { onPalette: () => void }): ReactNode {
+  const [path, navigate] = useLocation();
+  const search = useSearch();
+  const here = `${path}?${search}`;
+  const [openAt, setOpenAt] = useState<string | null>(null);
+  const close = () => setOpenAt(null);
+  return (
+    <header className="flex h-11 shrink-0 items-center justify-between border-b bg-canvas px-1.5 md:hidden">
+      <Dialog.Root open={openAt === here} onOpenChange={(open) => setOpenAt(open ? here : null)}>
+        <Dialog.Trigger asChild>
+          <IconButton label="Menu">
+            <Menu />
+          </IconButton>
+        </Dialog.Trigger>
+        <Dialog.Portal>
+          <Dialog.Overlay className="fixed inset-0 z-30 bg-black/30" />
+          <Dialog.Content aria-describedby={undefined} className="fixed inset-y-0 left-0 z-30 w-72 max-w-[85vw] border-r shadow-float">
+            <Dialog.Title className="sr-only">Menu</Dialog.Title>
+            <Sidebar
+              onFold={close}
+              onPalette={() => {
+                close();
+                onPalette();
+              }}
+            />
+          </Dialog.Content>
+        </Dialog.Portal>
+      </Dialog.Root>
+      <span className="font-semibold">Palaver</span>
+      <IconButton label="New chat" onClick={() => navigate(newChat())}>
+        <SquarePen />
+      </IconButton>
+    </header>
+  );
+}
+
+function useOwnCommands({ fold, find, help }: { fold: () => void; find: () => void; help: () => void }): void {
+  const [, navigate] = useLocation();
+  useEffect(listenForKeys, []);
+  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
+  useCommand({ id: 'new-chat', title: 'New chat', group: 'Everywhere', keys: KEYS.newChat, run: () => navigate(newChat()) });
+  useCommand({ id: 'sidebar', title: 'Show or hide the sidebar', group: 'Everywhere', keys: KEYS.sidebar, run: fold });
+  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
+}
+
+/** A 401 anywhere leads to the login, and back here afterwards. */
+function useGuard(): void {
+  const [path, navigate] = useLocation();
+  const search = useSearch();
+  useEffect(() => guard(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })), [path, search, navigate]);
+}

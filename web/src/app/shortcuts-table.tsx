@@ -1,0 +1,43 @@
+/** The keys and what they do, by where they work. */
+import type { ReactNode } from 'react';
+import type { Preferences } from '@/settings/preferences';
+import { Kbd } from '@/ui/bits';
+import { useCommands } from './commands';
+import { spelled } from './keys';
+import { grouped, type Shortcut } from './shortcuts';
+
+const WRITING: Record<Preferences['send'], Shortcut[]> = {
+  enter: [
+    { group: 'Writing', title: 'Send', keys: 'enter' },
+    { group: 'Writing', title: 'New line', keys: 'shift+enter' },
+  ],
+  'ctrl-enter': [
+    { group: 'Writing', title: 'Send', keys: 'mod+enter' },
+    { group: 'Writing', title: 'New line', keys: 'enter' },
+  ],
+};
+
+export function ShortcutsTable({ send }: { send: Preferences['send'] }): ReactNode {
+  const groups = [...grouped(useCommands()), ['Writing', WRITING[send]] as const];
+  return (
+    <div className="flex flex-col gap-5">
+      {groups.map(([group, shortcuts]) => (
+        <section key={group}>
+          <h3 className="pb-1 text-xs font-medium text-faint">{group}</h3>
+          <dl className="divide-y divide-line">
+            {shortcuts.map(({ title, keys }) => (
+              <div key={title + keys} className="flex items-center justify-between gap-4 py-1.5">
+                <dt className="min-w-0">{title}</dt>
+                <dd className="flex shrink-0 gap-1">
+                  {spelled(keys).map((key) => (
+                    <Kbd key={key}>{key}</Kbd>
+                  ))}
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </div>
+  );
+}

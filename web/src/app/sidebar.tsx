@@ -1,0 +1,165 @@
+/** The way to every view: all of it, or as a narrow rail of icons. */
+import { useQuery } from '@tanstack/react-query';
+import { LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Workflow } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { api } from '@/api/api';
+import { client } from '@/api/queries';
+import { classes } from '@/lib/classes';
+import { ThreadList } from '@/threads/thread-list';
+import { Hint, IconButton } from '@/ui/button';
+import { tellError } from '@/ui/toast';
+import { BoardList } from './board-list';
+import icon from './icon.svg';
+import { shown } from './keys';
+import { session } from './session';
+import { KEYS } from './shortcuts';
+
+interface Props {
+  onFold?: () => void;
+  onPalette: () => void;
+}
+
+export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
+
+/** With names, boards and threads. */
+export function Sidebar({ onFold, onPalette }: Props): ReactNode {
+  const [, navigate] = useLocation();
+  return (
+    <div className="flex h-full flex-col bg-canvas">
+      <header className="flex h-12 shrink-0 items-center gap-2 pr-2 pl-4.5">
+        <Link href="/play" className="flex grow items-center gap-2 rounded-md font-semibold">
+          <img src={icon} alt="" className="size-5" />
+          Palaver
+        </Link>
+        <IconButton label="Find" keys={shown(KEYS.palette)} onClick={onPalette}>
+          <Search />
+        </IconButton>
+        {onFold && (
+          <IconButton label="Hide the sidebar" keys={shown(KEYS.sidebar)} onClick={onFold}>
+            <PanelLeftClose />
+          </IconButton>
+        )}
+      </header>
+      <div className="px-3 pb-2">
+        <button
+          type="button"
+          onClick={() => navigate(newChat())}
+          className="flex h-8 w-full items-center justify-center gap-2 rounded-lg border bg-surface font-medium transition-colors hover:border-strong-line [&>svg]:size-4 [&>svg]:text-muted"
+        >
+          <SquarePen aria-hidden /> New chat
+        </button>
+      </div>
+      <nav aria-label="Views" className="px-2.5 pb-1">
+        <NavRow href="/play" icon={<MessagesSquare aria-hidden />} title="Playground" />
+        <NavRow href="/workflows" icon={<Workflow aria-hidden />} title="Workflows" />
+      </nav>
+      <div className="min-h-0 grow overflow-y-auto border-t">
+        <BoardList />
+        <ThreadList />
+      </div>
+      <footer className="shrink-0 border-t px-2.5 py-1.5">
+        <NavRow href="/settings" icon={<Settings aria-hidden />} title="Settings" />
+        <LogOutRow />
+      </footer>
+    </div>
+  );
+}
+
+/** With icons only. */
+export function Rail({ onFold, onPalette }: Props & { onFold: () => void }): ReactNode {
+  const [, navigate] = useLocation();
+  return (
+    <div className="flex h-full w-12 flex-col items-center gap-1 border-r bg-canvas py-2">
+      <Link href="/play" aria-label="Palaver" className="mb-1 flex size-8 items-center justify-center rounded-md">
+        <img src={icon} alt="" className="size-5" />
+      </Link>
+      <IconButton label="Show the sidebar" keys={shown(KEYS.sidebar)} onClick={onFold}>
+        <PanelLeftOpen />
+      </IconButton>
+      <IconButton label="Find" keys={shown(KEYS.palette)} onClick={onPalette}>
+        <Search />
+      </IconButton>
+      <IconButton label="New chat" keys={shown(KEYS.newChat)} onClick={() => navigate(newChat())}>
+        <SquarePen />
+      </IconButton>
+      <nav aria-label="Views" className="flex grow flex-col gap-1">
+        <NavIcon href="/play" icon={<MessagesSquare />} title="Playground" />
+        <NavIcon href="/workflows" icon={<Workflow />} title="Workflows" />
+        <span className="grow" />
+        <NavIcon href="/settings" icon={<Settings />} title="Settings" />
+      </nav>
+    </div>
+  );
+}
+
+interface NavProps {
+  href: string;
+  icon: ReactNode;
+  title: string;
+}
+
+function useIsHere(href: string): boolean {
+  const [path] = useLocation();
+  return path === href || path.startsWith(`${href}/`);
+}
+
+function NavRow({ href, icon: picture, title }: NavProps): ReactNode {
+  const here = useIsHere(href);
+  return (
+    <Link
+      href={href}
+      aria-current={here ? 'page' : undefined}
+      className={classes(
+        'flex h-8 items-center gap-2.5 rounded-lg px-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0',
+        here ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+      )}
+    >
+      {picture}
+      {title}
+    </Link>
+  );
+}
+
+function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
+  const here = useIsHere(href);
+  return (
+    <Hint text={title}>
+      <Link
+        href={href}
+        aria-label={title}
+        aria-current={here ? 'page' : undefined}
+        className={classes(
+          'flex size-8 items-center justify-center rounded-lg [&>svg]:size-4',
+          here ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+        )}
+      >
+        {picture}
+      </Link>
+    </Hint>
+  );
+}
+
+async function leave(): Promise<void> {
+  await api('delete', '/api/session', {});
+  client.clear();
+  window.location.reload(); // Nothing of what was seen stays in this tab; the first answer leads to the login.
+}
+
+/** Only for who came in with a key; on a server without keys there is nobody to log out. */
+function LogOutRow(): ReactNode {
+  const { data } = useQuery(session());
+  if (!data?.key) return null;
+  return (
+    <button
+      type="button"
+      onClick={() => void leave().catch(tellError)}
+      title={`${data.key}, project ${data.project}`}
+      className="flex h-8 w-full items-center gap-2.5 rounded-lg px-2.5 text-muted -outline-offset-2 hover:bg-sunken hover:text-ink"
+    >
+      <LogOut aria-hidden className="size-4 shrink-0" />
+      <span className="shrink-0">Log out</span>
+      <span className="min-w-0 grow truncate text-right text-xs text-faint">{data.project === 'default' ? data.key : data.project}</span>
+    </button>
+  );
+}

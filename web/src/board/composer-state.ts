@@ -1,0 +1,31 @@
+/** What is being written, and to whom. Pure. */
+import type { Board } from '@/api/types';
+import type { CellName } from './cells';
+
+export type Target = 'all' | 'row' | 'cell';
+export type Role = 'user' | 'assistant' | 'system';
+
+/** The cells that hear what is sent. */
+export function heardBy(board: Board, target: Target, active: CellName): CellName[] {
+  const every = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
+  if (target === 'all') return every;
+  if (target === 'row') return every.filter((cell) => cell.row === active.row);
+  return every.filter((cell) => cell.row === active.row && cell.column === active.column);
+}
+
+/** The cell before or after the active one, round the board. */
+export function neighbour(board: Board, active: CellName, step: 1 | -1): CellName {
+  const every = heardBy(board, 'all', active);
+  const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
+  return every[(place + step + every.length) % every.length] ?? active;
+}
+
+/** Does this key send? Never while an input method composes: its Enter chooses a word. */
+export function sends(
+  event: { key: string; shiftKey: boolean; ctrlKey: boolean; metaKey: boolean; isComposing: boolean; keyCode: number },
+  how: 'enter' | 'ctrl-enter',
+): boolean {
+  if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
+  const withControl = event.ctrlKey || event.metaKey;
+  return how === 'enter' ? withControl || !event.shiftKey : withControl;
+}

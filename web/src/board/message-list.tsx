@@ -1,0 +1,100 @@
+/** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
+import { useChat } from '@ai-sdk/react';
+import { ArrowDown, RotateCcw } from 'lucide-react';
+import { useLayoutEffect, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
+import type { CellChat } from '@/chat/cell-chat';
+import type { ChatMessage } from '@/chat/message';
+import { MessageView } from '@/messages/message-view';
+import { Problem, Spinner } from '@/ui/bits';
+import { Button, IconButton } from '@/ui/button';
+import { tellError } from '@/ui/toast';
+
+/** How near to the end counts as reading there, in pixels. */
+const NEAR = 80;
+
+export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
+  const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
+  useSyncExternalStore(cell.subscribe, cell.version);
+  const { place, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
+  const busy = status === 'submitted' || status === 'streaming';
+  const last = messages.at(-1);
+  const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
+  return (
+    <div className="relative min-h-0 grow">
+      <div ref={place} onScroll={onScroll} className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3" role="log" aria-busy={busy} aria-live="polite">
+        {cell.older && (
+          <div className="flex justify-center py-2">
+            <Button size="small" look="quiet" onClick={() => void cell.loadOlder()}>
+              {cell.loading ? <Spinner /> : 'Earlier messages'}
+            </Button>
+          </div>
+        )}
+        {cell.problem && <Problem error={cell.problem}><Button size="small" onClick={() => void cell.load()}>Try again</Button></Problem>}
+        {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
+        <div className="mx-auto flex max-w-3xl flex-col gap-4">
+          {messages.map((message) => (
+            <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} />
+          ))}
+          {waits && <Thinking />}
+          {error && (
+            <Problem error={error}>
+              <Button size="small" look="danger" onClick={() => void cell.retry().catch(tellError)}>
+                <RotateCcw className="size-3.5" /> Retry
+              </Button>
+            </Problem>
+          )}
+        </div>
+      </div>
+      {away && (
+        <IconButton label="To the end" look="plain" onClick={toEnd} className="!absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float">
+          <ArrowDown />
+        </IconButton>
+      )}
+    </div>
+  );
+}
+
+function Shown({ cell, message, streaming }: { cell: CellChat; message: ChatMessage; streaming: boolean }): ReactNode {
+  // What is far away is not laid out: long threads scroll as short ones do.
+  return (
+    <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
+      <MessageView message={message} streaming={streaming} acts={cell.acts(message)} />
+    </div>
+  );
+}
+
+const Thinking = (): ReactNode => (
+  <div className="flex h-6 items-center gap-1" aria-label="Waiting for the answer">
+    {[0, 150, 300].map((delay) => (
+      <span key={delay} className="size-1.5 animate-pulse rounded-full bg-faint" style={{ animationDelay: `${delay}ms` }} />
+    ))}
+  </div>
+);
+
+/** Keeps the end in view while the reader is there, and the reader's place when older messages come in above. */
+function useEnd(messages: readonly ChatMessage[], older: () => void) {
+  const place = useRef<HTMLDivElement>(null);
+  const held = useRef({ atEnd: true, first: '', height: 0 });
+  const [away, setAway] = useState(false);
+  const first = messages[0]?.id ?? '';
+
+  useLayoutEffect(() => {
+    const box = place.current;
+    if (!box) return;
+    const before = held.current;
+    const grewAbove = before.first !== '' && before.first !== first && !before.atEnd;
+    if (before.atEnd) box.scrollTop = box.scrollHeight;
+    else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
+    held.current = { ...before, first, height: box.scrollHeight };
+  }, [messages, first]);
+
+  const onScroll = (event: UIEvent<HTMLDivElement>) => {
+    const box = event.currentTarget;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    held.current = { ...held.current, atEnd, height: box.scrollHeight };
+    setAway(!atEnd);
+    if (box.scrollTop < 200) older();
+  };
+  const toEnd = () => place.current?.scrollTo({ top: place.current.scrollHeight, behavior: 'smooth' });
+  return { place, away, onScroll, toEnd };
+}

@@ -1,0 +1,94 @@
+/** The strip above a row's cells: the thread's name, and the inputs that all its cells get. */
+import { useQueries } from '@tanstack/react-query';
+import { Braces, Plus, Trash2 } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { workflow } from '@/api/queries';
+import type { Column, Row } from '@/api/types';
+import { SchemaForm } from '@/forms/schema-form';
+import { Button, IconButton } from '@/ui/button';
+import { Popover } from '@/ui/dialog';
+import { useBoard, useBoardStore } from './board-state';
+import { free, type BoardStore } from './board-store';
+
+interface ObjectSchema {
+  [keyword: string]: unknown;
+  properties?: Record<string, unknown>;
+  required?: string[];
+}
+
+/** What the columns' workflows take beside messages, in one schema. */
+function useInputs(columns: readonly Column[]): ObjectSchema {
+  const names = [...new Set(columns.map((column) => column.workflow))];
+  const answers = useQueries({ queries: names.map((name) => workflow(name)) });
+  const schemas = answers.map(({ data }) => (data?.schemas.inputs ?? {}) as ObjectSchema);
+  return Object.assign({}, ...schemas, {
+    properties: Object.assign({}, ...schemas.map(({ properties = {} }) => properties)) as Record<string, unknown>,
+    required: [...new Set(schemas.flatMap(({ required = [] }) => required))],
+  }) as ObjectSchema;
+}
+
+export const useHasInputs = (columns: readonly Column[]): boolean =>
+  Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
+
+export function addRow(store: BoardStore): void {
+  store.change((now) => (now.rows.length >= 50 ? now : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: {} }] }));
+}
+
+interface Props {
+  row: Row;
+  number: number;
+  alone: boolean;
+  onRemoved: () => void;
+}
+
+export function RowStrip({ row, number, alone, onRemoved }: Props): ReactNode {
+  const store = useBoardStore();
+  const board = useBoard();
+  const schema = useInputs(board.columns);
+  const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
+  const change = (what: Partial<Row>) =>
+    store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...what } : one)) }));
+  const remove = () => {
+    store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
+    onRemoved();
+  };
+  const set = Object.entries(row.inputs ?? {});
+  return (
+    <div className="flex h-9 items-center gap-1 px-2 text-muted">
+      <input
+        aria-label={`Name of thread ${number}`}
+        className="field-sizing-content h-7 max-w-60 min-w-20 rounded-md bg-transparent px-1 text-[13px] font-medium hover:bg-sunken"
+        placeholder={`Thread ${number}`}
+        value={row.name}
+        maxLength={80}
+        onChange={(event) => change({ name: event.target.value })}
+      />
+      {hasInputs && (
+        <Popover
+          label="Inputs"
+          width="w-96"
+          trigger={
+            <Button size="small" look="quiet" className="!shrink min-w-0">
+              <Braces className="size-3.5 shrink-0" />
+              <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(' · ')}</span>
+            </Button>
+          }
+        >
+          <h3 className="mb-3 font-semibold">Inputs of this thread</h3>
+          <SchemaForm schema={schema} value={row.inputs ?? {}} without={['messages']} onChange={(inputs) => change({ inputs })} />
+        </Popover>
+      )}
+      <span className="grow" />
+      {!alone && number === board.rows.length && (
+        <Button size="small" look="quiet" onClick={() => addRow(store)}>
+          <Plus className="size-3.5" /> Add thread
+        </Button>
+      )}
+      {board.rows.length > 1 && (
+        <IconButton label={`Remove thread ${number} from the board`} size="small" onClick={remove}>
+          <Trash2 />
+        </IconButton>
+      )}
+    </div>
+  );
+}

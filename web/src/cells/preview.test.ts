@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import type { Preview } from '@/api/types';
+import { isWhole, laidOut, leftOut, previewIn } from './preview';
+
+const text: Preview = { renderer: 'text', text: 'one', body: 'one', cut: 0 };
+const chat: Preview = {
+  renderer: 'chat',
+  text: 'Hi',
+  role: 'user',
+  count: 3,
+  path: '/messages',
+  dialect: 'chat-completions',
+  messages: [{ index: 0, role: 'user', text: 'Hi', cut: 4, calls: [], attachments: 0 }],
+  more: 2,
+};
+
+it('what a row carries is a preview, or else empty', () => {
+  const empty = { renderer: 'empty', text: '' };
+
+  expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(previewIn)).toEqual([text, empty, empty, empty, empty]);
+});
+
+it('a preview tells what it leaves out', () => {
+  expect([leftOut(chat), leftOut(text), leftOut({ ...text, cut: 7 })]).toEqual([
+    { characters: 4, messages: 2 },
+    { characters: 0, messages: 0 },
+    { characters: 7, messages: 0 },
+  ]);
+  expect([isWhole(text), isWhole(chat)]).toEqual([true, false]);
+});
+
+it('whole JSON is laid out, a piece of it is not', () => {
+  expect([laidOut('{"a":[1]}'), laidOut('{"a":[1')]).toEqual(['{\n  "a": [\n    1\n  ]\n}', '{"a":[1']);
+});

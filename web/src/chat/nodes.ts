@@ -1,0 +1,198 @@
+/**
+ * Between a thread's nodes (the server's messages) and the UI messages of a cell: what one run said is one message
+ * there, whatever number of nodes it has. Pure; the server's stream builds the same while a run speaks.
+ */
+import type { Node, Part } from '@/api/types';
+import { rooted } from '@/lib/root';
+import type { ChatMessage, ChatPart, Told } from './message';
+
+type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;
+
+/** A branch as it is shown. */
+export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
+  const shown: ChatMessage[] = [];
+  let goesOn = false;
+  for (const node of nodes) {
+    const last = shown.at(-1);
+    if (isApproval(node) && last) {
+      // A person's word on a call is shown on the call; what follows goes on in the same message.
+      settle(last, node);
+      goesOn = true;
+    } else if (last && isAnswer(node) && last.role === 'assistant' && (goesOn || isSameRun(last, node))) {
+      join(last, node);
+      goesOn = false;
+    } else {
+      shown.push(begun(node));
+      goesOn = false;
+    }
+  }
+  return shown;
+}
+
+const isAnswer = (node: Node): boolean => node.role === 'assistant' || node.role === 'tool';
+const isSameRun = (message: ChatMessage, node: Node): boolean => node.role === 'tool' || (!!node.run && message.metadata?.runId === node.run);
+const isApproval = (node: Node): boolean =>
+  node.role === 'user' && node.parts.length > 0 && node.parts.every((part) => part.type === 'data' && part.name === 'approval-response');
+
+function begun(node: Node): ChatMessage {
+  const message: ChatMessage = { id: node.id, role: roleOf(node), parts: [], metadata: told(node) };
+  for (const part of node.parts) add(message, part, node);
+  return message;
+}
+
+function join(message: ChatMessage, node: Node): void {
+  for (const part of node.parts) add(message, part, node);
+  const before = message.metadata ?? {};
+  const now = told(node);
+  message.metadata = {
+    ...before,
+    ...(now.runId ? { runId: now.runId } : {}),
+    ...(now.usage ? { usage: now.usage } : {}),
+    ...(now.status ? { status: now.status } : {}),
+    ...(now.error ? { error: now.error } : {}),
+    nodes: [...(before.nodes ?? []), node.id],
+  };
+}
+
+function settle(message: ChatMessage, node: Node): void {
+  for (const part of node.parts) {
+    if (part.type !== 'data') continue;
+    const { id, approve, reason } = (part.value ?? {}) as { id?: string; approve?: boolean; reason?: string };
+    message.parts = message.parts.map((tool) =>
+      tool.type === 'dynamic-tool' && tool.state === 'approval-requested' && tool.approval.id === id
+        ? { ...tool, state: 'approval-responded', approval: { id: tool.approval.id, approved: approve === true, ...(reason ? { reason } : {}) } }
+        : tool,
+    );
+  }
+  message.metadata = { ...message.metadata, nodes: [...(message.metadata?.nodes ?? []), node.id] };
+}
+
+function roleOf(node: Node): ChatMessage['role'] {
+  switch (node.role) {
+    case 'user':
+      return 'user';
+    case 'system':
+    case 'developer':
+      return 'system';
+    case 'assistant':
+    case 'tool':
+      return 'assistant';
+  }
+}
+
+function told(node: Node): Told {
+  const usage = node.usage as { input_tokens?: number; output_tokens?: number } | null;
+  const seconds = (node as { seconds?: number | null }).seconds;
+  return {
+    nodes: [node.id],
+    parent: node.parent,
+    siblings: node.siblings,
+    feedback: { up: node.feedback.up ?? 0, down: node.feedback.down ?? 0, ...(node.feedback.mine ? { mine: node.feedback.mine } : {}) },
+    status: node.status,
+    createdAt: node.created_at,
+    ...(node.run ? { runId: node.run } : {}),
+    ...(typeof seconds === 'number' ? { seconds } : {}),
+    ...(node.role === 'developer' || node.role === 'tool' ? { role: node.role } : {}),
+    ...(usage ? { usage: counted(usage) } : {}),
+    ...(node.error ? { error: { message: String(node.error['message'] ?? 'It failed.'), code: String(node.error['code'] ?? '') } } : {}),
+  };
+}
+
+function counted({ input_tokens, output_tokens }: { input_tokens?: number; output_tokens?: number }): NonNullable<Told['usage']> {
+  return {
+    ...(input_tokens === undefined ? {} : { inputTokens: input_tokens }),
+    ...(output_tokens === undefined ? {} : { outputTokens: output_tokens }),
+    totalTokens: (input_tokens ?? 0) + (output_tokens ?? 0),
+  };
+}
+
+function add(message: ChatMessage, part: Part, node: Node): void {
+  switch (part.type) {
+    case 'text':
+      message.parts.push({ type: 'text', text: part.text, state: 'done' });
+      for (const [place, note] of (part.annotations ?? []).entries()) {
+        if (note.kind === 'url' && note.url) {
+          message.parts.push({ type: 'source-url', sourceId: `${node.id}.s${place}`, url: note.url, ...(note.title ? { title: note.title } : {}) });
+        }
+      }
+      return;
+    case 'reasoning':
+      message.parts.push({ type: 'reasoning', text: part.text, state: 'done' });
+      return;
+    case 'refusal':
+      message.parts.push({ type: 'text', text: part.text, state: 'done', providerMetadata: { palaver: { refusal: true } } });
+      return;
+    case 'file':
+      message.parts.push({
+        type: 'file',
+        mediaType: part.media_type,
+        url: part.file_id ? rooted(`/api/files/${part.file_id}`) : part.data ? `data:${part.media_type};base64,${part.data}` : (part.url ?? ''),
+        ...(part.filename ? { filename: part.filename } : {}),
+      });
+      return;
+    case 'tool-call':
+      message.parts.push({ type: 'dynamic-tool', toolName: part.name, toolCallId: part.call_id, state: 'input-available', input: parsed(part.arguments ?? '') });
+      return;
+    case 'tool-result':
+      resolve(message, part.call_id, (tool) =>
+        part.is_error
+          ? { ...tool, state: 'output-error', input: tool.input, errorText: typeof part.output === 'string' ? part.output : JSON.stringify(part.output) }
+          : { ...tool, state: 'output-available', input: tool.input, output: part.output },
+      );
+      return;
+    case 'data':
+      addData(message, part.name, part.value, node);
+  }
+}
+
+function addData(message: ChatMessage, name: string, value: unknown, node: Node): void {
+  const asked = value as { id?: string; call_id?: string } | null;
+  const call = asked?.call_id;
+  if (name === 'approval-request' && asked?.id && message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)) {
+    const id = asked.id;
+    resolve(message, call ?? '', (tool) => ({ ...tool, state: 'approval-requested', input: tool.input, approval: { id } }));
+  } else message.parts.push({ type: `data-${name}`, id: `${node.id}.d${message.parts.length}`, data: value });
+}
+
+/** The part of a call, as it is now that more is known. */
+function resolve(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
+  message.parts = message.parts.map((part) =>
+    part.type === 'dynamic-tool' && part.toolCallId === call
+      ? // The AI SDK's parts are a union by state; one object built from another is not narrowed to a member.
+        (update({ ...bare(part), input: part.input ?? {} } as ToolPart & { input: unknown }) as ChatPart)
+      : part,
+  );
+}
+
+const bare = ({ toolName, toolCallId, type }: ToolPart) => ({ type, toolName, toolCallId });
+
+function parsed(text: string): unknown {
+  if (!text.trim()) return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** What a person says, for the server: our own dialect. */
+export function toNode(message: ChatMessage): { id?: string; role: string; parts: object[] } {
+  const parts = message.parts.flatMap((part): object[] => {
+    if (part.type === 'text') return [{ type: 'text', text: part.text }];
+    if (part.type !== 'file') return [];
+    const stored = /\/api\/files\/(file_\w+)$/.exec(part.url)?.[1];
+    const named = { type: 'file', media_type: part.mediaType, ...(part.filename ? { filename: part.filename } : {}) };
+    return [stored ? { ...named, file_id: stored } : { ...named, url: part.url }];
+  });
+  return { id: message.id, role: message.metadata?.role ?? message.role, parts };
+}
+
+/** The last node that a list of shown messages ends with; null when nothing in it is in the thread. */
+export const lastNode = (messages: readonly ChatMessage[]): string | null =>
+  messages.findLast((message) => message.metadata?.nodes?.length)?.metadata?.nodes?.at(-1) ?? null;
+
+/** The messages at the end that are not in the thread yet. */
+export function unsaid(messages: readonly ChatMessage[]): ChatMessage[] {
+  const last = messages.findLastIndex((message) => message.metadata?.nodes?.length);
+  return messages.slice(last + 1);
+}

@@ -1,0 +1,77 @@
+/**
+ * How a chat cell reaches the server. First what is new is said in the thread, then a protocol route answers it: the
+ * UI stream, or /invocations through the provider that an external AI SDK client would use.
+ */
+import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
+import { streamFetch } from '@/api/streams';
+import { rooted } from '@/lib/root';
+import { preferences } from '@/settings/preferences';
+import { coalesced } from './coalesce';
+import type { ChatMessage } from './message';
+
+/** A question as it stands in a thread, and how it is to be answered. */
+export interface Question {
+  thread: string;
+  answer: string;
+  workflow: string;
+  variant: string;
+  parameters: Record<string, unknown>;
+  inputs: Record<string, unknown>;
+}
+
+export interface Asking {
+  /** Say what is not in the thread yet, and tell what is to be answered. */
+  ask: (messages: ChatMessage[]) => Promise<Question>;
+  /** The thread in which a run may be speaking; null where there is none. */
+  speaking: () => { thread: string; workflow: string } | null;
+}
+
+type Sending = Parameters<ChatTransport<ChatMessage>['sendMessages']>[0];
+
+export class ThreadTransport implements ChatTransport<ChatMessage> {
+  readonly resumeStreamIsReplay = true;
+  #asking: Asking;
+
+  constructor(asking: Asking) {
+    this.#asking = asking;
+  }
+
+  async sendMessages(sending: Sending): Promise<ReadableStream<UIMessageChunk>> {
+    const question = await this.#asking.ask(sending.messages);
+    sending.abortSignal?.throwIfAborted();
+    // The thread has the history; the body shows only what is being answered.
+    const last = sending.messages.findLastIndex((message) => message.role === 'user');
+    const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
+    const stream =
+      preferences().transport === 'invocations'
+        ? await (await import('./invocations')).answered(question, shown.messages, sending.abortSignal)
+        : await uiStream(question).sendMessages(shown);
+    return stream.pipeThrough(coalesced());
+  }
+
+  async reconnectToStream({ abortSignal }: { abortSignal?: AbortSignal }): Promise<ReadableStream<UIMessageChunk> | null> {
+    const at = this.#asking.speaking();
+    if (!at) return null;
+    const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(at.workflow), fetch: streamFetch });
+    const stream = await transport.reconnectToStream({ chatId: at.thread, ...(abortSignal ? { abortSignal } : {}) });
+    return stream?.pipeThrough(coalesced()) ?? null;
+  }
+}
+
+export const questionHeaders = ({ thread, answer, variant }: Question): Record<string, string> => ({
+  'x-palaver-thread': thread,
+  'x-palaver-answer': answer,
+  'x-palaver-variant': variant,
+});
+
+const chatRoute = (workflow: string): string => rooted(`/${encodeURIComponent(workflow)}/api/chat`);
+
+function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
+  const { workflow, parameters, inputs } = question;
+  return new DefaultChatTransport<ChatMessage>({
+    api: chatRoute(workflow),
+    fetch: streamFetch,
+    headers: questionHeaders(question),
+    body: { inputs, parameters },
+  });
+}

@@ -1,0 +1,161 @@
+/** What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said. */
+import { useState, type ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+import { unreachable } from '@/lib/unreachable';
+import { Select, Switch, TextArea, TextField } from '@/ui/fields';
+import type { Shape } from './schema';
+import { numberIn, same, sliding, told } from './values';
+
+export interface ControlProps<S extends Shape = Shape> {
+  shape: S;
+  /** Undefined: nothing is said, and `fallback` holds. */
+  value: unknown;
+  fallback: unknown;
+  required: boolean;
+  onChange: (value: unknown) => void;
+  id: string;
+  label: string;
+  invalid: boolean;
+}
+
+type Of<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
+
+/** A value that is one thing. */
+export function Control({ shape, ...rest }: ControlProps): ReactNode {
+  switch (shape.kind) {
+    case 'text':
+      return <TextControl shape={shape} {...rest} />;
+    case 'number':
+      return <NumberControl shape={shape} {...rest} />;
+    case 'switch':
+      return <SwitchControl shape={shape} {...rest} />;
+    case 'choice':
+      return <ChoiceControl shape={shape} {...rest} />;
+    case 'list':
+    case 'group':
+    case 'json':
+      return null; // Made of others: field.tsx.
+    default:
+      return unreachable(shape);
+  }
+}
+
+const hint = (fallback: unknown, required: boolean): string => (fallback === undefined ? (required ? 'Required' : '') : told(fallback));
+
+function TextControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'text'>): ReactNode {
+  const usual = typeof fallback === 'string' ? fallback : '';
+  const shared = {
+    id,
+    dir: 'auto',
+    value: typeof value === 'string' ? value : '',
+    placeholder: value === '' ? 'Empty text' : hint(fallback ?? undefined, required),
+    'aria-invalid': invalid,
+    // Text that was erased is an empty text where that differs from saying nothing.
+    onChange: (event: { currentTarget: { value: string } }) =>
+      onChange(event.currentTarget.value || (usual || required ? '' : undefined)),
+  } as const;
+  switch (shape.format) {
+    case 'plain':
+      return <TextArea rows={1} {...shared} className="block !min-h-8 !py-1" />;
+    case 'password':
+      return <TextField type="password" autoComplete="off" {...shared} />;
+    case 'date':
+    case 'time':
+    case 'email':
+    case 'url':
+      return (
+        <TextField
+          type={shape.format}
+          {...shared}
+          onChange={(event) => onChange(event.currentTarget.value || undefined)}
+          className={classes((shape.format === 'date' || shape.format === 'time') && 'max-w-48')}
+        />
+      );
+    default:
+      return unreachable(shape.format);
+  }
+}
+
+function NumberControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'number'>): ReactNode {
+  const [draft, setDraft] = useState<string | null>(null);
+  const typed = draft === null ? null : numberIn(draft, shape.whole);
+  // "-" and "1e" are on their way to a number; a finished draft that is not the value was left behind.
+  const unfinished = draft !== null && draft !== '' && typed === null;
+  const holds = draft !== null && (unfinished || (draft === '' ? value === undefined : typed === value));
+  const slides = sliding(shape.range, shape.whole);
+  const current = typeof value === 'number' ? value : typeof fallback === 'number' ? fallback : undefined;
+  const field = (
+    <TextField
+      id={id}
+      inputMode={shape.whole && shape.range.least >= 0 ? 'numeric' : 'decimal'}
+      autoComplete="off"
+      value={holds ? draft : typeof value === 'number' ? String(value) : ''}
+      placeholder={hint(fallback ?? undefined, required)}
+      aria-invalid={invalid || (holds && unfinished)}
+      onChange={(event) => {
+        const text = event.currentTarget.value;
+        const next = numberIn(text, shape.whole);
+        setDraft(text);
+        if (next !== null) onChange(next);
+        else if (text === '') onChange(undefined);
+      }}
+      className={classes('tabular-nums', slides ? '!w-20 shrink-0' : 'max-w-48')}
+    />
+  );
+  return (
+    <>
+      <div className="flex items-center gap-3">
+        {slides && (
+          <input
+            type="range"
+            aria-label={`${label}, as a slider`}
+            min={slides.from}
+            max={slides.to}
+            step={slides.step}
+            value={current ?? slides.from}
+            onChange={(event) => onChange(Number(event.currentTarget.value))}
+            className={classes('h-8 min-w-0 grow cursor-pointer accent-accent', value === undefined && 'opacity-50')}
+          />
+        )}
+        {field}
+      </div>
+      {holds && unfinished && <p className="mt-1 text-xs text-bad">{shape.whole ? 'Not a whole number.' : 'Not a number.'}</p>}
+    </>
+  );
+}
+
+function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): ReactNode {
+  const shown = typeof value === 'boolean' ? value : fallback === true;
+  return (
+    <div className="flex h-8 items-center gap-2">
+      <span className={classes('flex', value === undefined && 'opacity-60')}>
+        <Switch checked={shown} onChange={onChange} label={label} />
+      </span>
+      <span className="text-[13px] text-muted">
+        {shown ? 'On' : 'Off'}
+        {value === undefined && (fallback === undefined ? ', not set' : ' by default')}
+      </span>
+    </div>
+  );
+}
+
+function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'choice'>): ReactNode {
+  const chosen = shape.options.findIndex((option) => same(option, value));
+  const nothing = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${told(fallback)} (default)`;
+  return (
+    <Select
+      id={id}
+      value={chosen < 0 ? '' : String(chosen)}
+      aria-invalid={invalid}
+      onChange={(event) => onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])}
+      className={classes('max-w-full', chosen < 0 && 'text-faint')}
+    >
+      <option value="">{nothing}</option>
+      {shape.options.map((option, place) => (
+        <option key={told(option)} value={place} className="text-ink">
+          {told(option)}
+        </option>
+      ))}
+    </Select>
+  );
+}

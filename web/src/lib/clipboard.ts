@@ -1,0 +1,14 @@
+/** Text into the clipboard, also where the page is not served securely and browsers hide the clipboard. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.style.position = 'fixed';
+  area.style.opacity = '0';
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  if (!done) throw new Error('This browser does not let the page copy; select the text and copy it yourself.');
+  return undefined;
+}

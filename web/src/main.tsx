@@ -1,0 +1,27 @@
+import '@/lib/jitless';
+import './styles.css';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { setNonce } from 'get-nonce';
+import { Tooltip } from 'radix-ui';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { client } from '@/api/queries';
+import { App } from '@/app/app';
+import { startTheme } from '@/app/theme';
+import { NONCE } from '@/lib/root';
+
+startTheme();
+if (NONCE) setNonce(NONCE); // The style elements of our parts name it, or the page's policy forbids them.
+
+const place = document.getElementById('root');
+if (place) {
+  createRoot(place).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <Tooltip.Provider delayDuration={400}>
+          <App />
+        </Tooltip.Provider>
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

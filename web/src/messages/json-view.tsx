@@ -1,0 +1,74 @@
+/** A JSON value to look into: what is deep or long opens when asked, so that a huge one costs nothing until then. */
+import { ChevronRight } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+import { Button } from '@/ui/button';
+import { CopyButton } from './copy-button';
+import { entries, size, summary, written } from './json-shape';
+import { exact } from './safe';
+
+const STEP = 100;
+const MAX_STRING = 400;
+
+/** `open`: how many levels are open at first. */
+export function JsonView({ value, open = 1, copy = true }: { value: unknown; open?: number; copy?: boolean }): ReactNode {
+  return (
+    <div dir="ltr" className="group/json relative min-w-0 font-mono text-[13px] leading-relaxed">
+      {copy && (
+        <div className="absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100">
+          <CopyButton label="Copy JSON" text={() => written(value)} />
+        </div>
+      )}
+      <Value value={value} open={open} />
+    </div>
+  );
+}
+
+function Value({ name, value, open }: { name?: string; value: unknown; open: number }): ReactNode {
+  if (typeof value === 'object' && value !== null && size(value) > 0) return <Folder name={name} value={value} open={open} />;
+  return <div className="pl-4 wrap-anywhere"><Name name={name} /><Leaf value={value} /></div>;
+}
+
+const Name = ({ name }: { name: string | undefined }): ReactNode =>
+  name === undefined ? null : <><span className="text-(--code-title)">{exact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span><span className="text-faint">: </span></>;
+
+function Folder({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
+  const [opened, setOpened] = useState(open > 0);
+  const [shown, setShown] = useState(STEP);
+  const total = size(value);
+  return (
+    <div>
+      <button type="button" aria-expanded={opened} onClick={() => setOpened(!opened)} className="flex w-full items-start rounded-sm text-left hover:bg-sunken">
+        <ChevronRight aria-hidden className={classes('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')} />
+        <span className="min-w-0 pl-0.5 wrap-anywhere">
+          <Name name={name} />
+          <span className="text-faint">{opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}</span>
+        </span>
+      </button>
+      {opened && (
+        <div className="ml-1.5 border-l pl-2">
+          {entries(value, shown).map(([key, item]) => <Value key={key} name={key} value={item} open={open - 1} />)}
+          {total > shown && <Button size="small" look="quiet" onClick={() => setShown(shown + STEP)}>Show {Math.min(STEP, total - shown)} more of {total - shown}</Button>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Leaf({ value }: { value: unknown }): ReactNode {
+  if (typeof value === 'string') return <Text text={value} />;
+  if (typeof value === 'number') return <span className="text-(--code-number)">{String(value)}</span>;
+  if (typeof value === 'object' && value !== null) return <span className="text-faint">{Array.isArray(value) ? '[]' : '{}'}</span>;
+  return <span className="text-(--code-keyword)">{String(value)}</span>; // true, false, null
+}
+
+function Text({ text }: { text: string }): ReactNode {
+  const [shown, setShown] = useState(MAX_STRING);
+  const cut = text.length > shown;
+  return (
+    <>
+      <span dir="auto" className="whitespace-pre-wrap text-(--code-string)">{`"${exact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
+      {cut && <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>Show more</Button>}
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+/** What a run of a cell said, in the forms that a cell shows and compares. Pure. */
+import type { Schemas } from '@/api/api';
+import type { Node, Run } from '@/api/types';
+import type { Call } from './compare';
+
+export type Said = Schemas['Message'];
+
+export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => status !== 'queued' && status !== 'running';
+
+/** Its text: a text as it is, any other value as JSON, of a conversation what the workflow said in it. */
+export function textOf(run: Run): string {
+  const { messages = [], value } = run.reply ?? {};
+  if (typeof value === 'string') return value;
+  if (value !== undefined && value !== null) return JSON.stringify(value, null, 2);
+  return messages
+    .filter(({ role }) => role === 'assistant')
+    .map(({ parts }) => parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join(''))
+    .filter(Boolean)
+    .join('\n\n');
+}
+
+export function callsOf(run: Run): Call[] {
+  const messages = run.reply?.messages ?? [];
+  return messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'tool-call' ? [{ name: part.name, arguments: part.arguments ?? '' }] : [])));
+}
+
+/** Messages as nodes of a thread that is nowhere, for what shows threads. */
+export function asNodes(messages: readonly Said[], run: Pick<Run, 'id' | 'status' | 'created_at'>): Node[] {
+  return messages.map(({ role, parts, id, name, metadata }, place) => ({
+    id: id ?? `${run.id}-${place}`,
+    parent: null,
+    role,
+    parts,
+    name: name ?? null,
+    metadata: metadata ?? {},
+    origin: 'run',
+    run: role === 'user' ? null : run.id,
+    status: run.status === 'running' ? 'streaming' : 'done',
+    error: null,
+    siblings: [],
+    feedback: { up: 0, down: 0 },
+    usage: null,
+    created_at: run.created_at,
+  }));
+}
+
+/** How long it took, or takes until now, in seconds; null before it began. */
+export function secondsOf(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): number | null {
+  if (!run.started_at) return null;
+  const end = run.ended_at ? Date.parse(run.ended_at) : now;
+  return Math.max(0, (end - Date.parse(run.started_at)) / 1000);
+}
+
+export function tokensOf(run: Pick<Run, 'usage'>): number | null {
+  const { input_tokens: given, output_tokens: made } = run.usage ?? {};
+  return typeof given === 'number' || typeof made === 'number' ? Number(given ?? 0) + Number(made ?? 0) : null;
+}

@@ -1,0 +1,51 @@
+/** Small things that many pages show. */
+import { LoaderCircle } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+
+const TONES = {
+  plain: 'bg-sunken text-muted',
+  accent: 'bg-accent-soft text-accent',
+  good: 'bg-good-soft text-good',
+  bad: 'bg-bad-soft text-bad',
+  warn: 'bg-warn-soft text-warn',
+};
+
+export function Badge({ tone = 'plain', children, title }: { tone?: keyof typeof TONES; children: ReactNode; title?: string }): ReactNode {
+  return (
+    <span title={title} className={classes('inline-flex h-5 shrink-0 items-center rounded-full px-2 text-xs font-medium', TONES[tone])}>
+      {children}
+    </span>
+  );
+}
+
+export const Spinner = ({ label = 'Loading' }: { label?: string }): ReactNode => (
+  <LoaderCircle role="status" aria-label={label} className="size-4 animate-spin text-faint" />
+);
+
+export const Kbd = ({ children }: { children: ReactNode }): ReactNode => (
+  <kbd className="rounded-md border bg-surface px-1.5 py-0.5 font-sans text-xs text-muted">{children}</kbd>
+);
+
+/** What stands where nothing is yet: says what would be here, and how to get it. */
+export function Empty({ title, children, icon }: { title: string; children?: ReactNode; icon?: ReactNode }): ReactNode {
+  return (
+    <div className="mx-auto flex max-w-md flex-col items-center gap-2 px-6 py-16 text-center [&>svg]:size-8 [&>svg]:text-faint">
+      {icon}
+      <h2 className="text-base font-semibold">{title}</h2>
+      <div className="text-muted">{children}</div>
+    </div>
+  );
+}
+
+/** An error as one line, with what can be done about it. */
+export function Problem({ error, children }: { error: unknown; children?: ReactNode }): ReactNode {
+  return (
+    <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">
+      <span className="min-w-0 grow wrap-anywhere" dir="auto">
+        {error instanceof Error ? error.message : String(error)}
+      </span>
+      {children}
+    </div>
+  );
+}

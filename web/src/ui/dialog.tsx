@@ -1,0 +1,77 @@
+/** Things over the page: a dialog in the middle, a sheet at the right edge (the whole screen on a phone), a popover. */
+import { X } from 'lucide-react';
+import { Dialog as Radix, Popover as RadixPopover } from 'radix-ui';
+import type { ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+import { IconButton } from './button';
+
+interface Props {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  description?: string;
+  children: ReactNode;
+  wide?: boolean;
+}
+
+export function Dialog({ wide = false, ...props }: Props): ReactNode {
+  return (
+    <Shell
+      {...props}
+      place={classes(
+        'top-1/2 left-1/2 max-h-[88dvh] w-[calc(100vw-2rem)] -translate-1/2 rounded-2xl',
+        wide ? 'max-w-4xl' : 'max-w-lg',
+      )}
+    />
+  );
+}
+
+export function Sheet(props: Props): ReactNode {
+  return <Shell {...props} place={classes('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />;
+}
+
+function Shell({ open, onClose, title, description, children, place }: Props & { place: string }): ReactNode {
+  return (
+    <Radix.Root open={open} onOpenChange={(now) => !now && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="fixed inset-0 z-40 bg-black/30" />
+        <Radix.Content
+          className={classes('fixed z-40 flex flex-col bg-surface shadow-float', place)}
+          {...(description ? {} : { 'aria-describedby': undefined })}
+        >
+          <header className="flex items-start gap-2 px-5 pt-4 pb-2">
+            <div className="grow">
+              <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
+              {description && <Radix.Description className="text-muted">{description}</Radix.Description>}
+            </div>
+            <IconButton label="Close" onClick={onClose}>
+              <X />
+            </IconButton>
+          </header>
+          <div className="min-h-0 grow overflow-y-auto px-5 pb-5">{children}</div>
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+export function Popover({ trigger, children, width = 'w-80', label }: { trigger: ReactNode; children: ReactNode; width?: string; label: string }): ReactNode {
+  return (
+    <RadixPopover.Root>
+      <RadixPopover.Trigger asChild>{trigger}</RadixPopover.Trigger>
+      <RadixPopover.Portal>
+        <RadixPopover.Content
+          aria-label={label}
+          sideOffset={6}
+          collisionPadding={8}
+          className={classes(
+            'z-50 max-h-(--radix-popover-content-available-height) max-w-[calc(100vw-1rem)] overflow-y-auto rounded-xl border bg-raised p-4 shadow-float',
+            width,
+          )}
+        >
+          {children}
+        </RadixPopover.Content>
+      </RadixPopover.Portal>
+    </RadixPopover.Root>
+  );
+}

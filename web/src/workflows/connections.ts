@@ -1,0 +1,44 @@
+/** Services elsewhere: which are connected, how one is, and how it is let go. */
+import { queryOptions } from '@tanstack/react-query';
+import { api } from '@/api/api';
+import { client } from '@/api/queries';
+import type { Workflow } from '@/api/types';
+import { askYes } from '@/ui/asking';
+
+export const connections = () =>
+  queryOptions({ queryKey: ['connections'], queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }) });
+
+export interface Wanted {
+  url: string;
+  name: string;
+  /** Not said: the service is asked. */
+  isChat: boolean | null;
+}
+
+/** Asks the service what it is; unless that is all (`dry`), it is served from now on. */
+export async function connect({ url, name, isChat }: Wanted, dry: boolean): Promise<Workflow> {
+  const body = { url: url.trim(), ...(name.trim() ? { name: name.trim() } : {}), ...(isChat === null ? {} : { is_chat: isChat }), dry_run: dry };
+  const workflow = await api('post', '/api/connections', { body });
+  if (!dry) await changed();
+  return workflow;
+}
+
+/** Asks first; says whether it is gone. */
+export async function disconnect(name: string): Promise<boolean> {
+  const sure = await askYes({ title: `Disconnect ${name}?`, text: 'It is no longer served here. Its threads stay readable.', act: 'Disconnect', danger: true });
+  if (!sure) return false;
+  await api('delete', '/api/connections/{name}', { path: { name } });
+  await changed();
+  return true;
+}
+
+/** Asks a connected service again what it is. */
+export async function refresh(name: string): Promise<Workflow> {
+  const workflow = await api('post', '/api/workflows/{name}/refresh', { path: { name } });
+  client.setQueryData(['workflow', name], workflow);
+  await changed();
+  return workflow;
+}
+
+const changed = () =>
+  Promise.all([client.invalidateQueries({ queryKey: ['workflows'] }), client.invalidateQueries({ queryKey: ['connections'] })]);

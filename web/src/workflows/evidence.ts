@@ -1,0 +1,89 @@
+/** How it was found out what a service is: the result document of discovery, read and told in words. Knows no React. */
+import { isObject } from '@/forms/schema';
+
+export interface Tried {
+  step: string;
+  request: string | null;
+  status: number | null;
+  found: string;
+}
+
+export interface Evidence {
+  url: string;
+  isChat: boolean | null;
+  evidence: string;
+  confidence: string | null;
+  dialect: string | null;
+  call: string | null;
+  streams: boolean | null;
+  warnings: string[];
+  tried: Tried[];
+}
+
+/** The document, if it is one. */
+export function readEvidence(value: unknown): Evidence | null {
+  if (!isObject(value) || typeof value.evidence !== 'string') return null;
+  return {
+    url: text(value.url) ?? '',
+    isChat: flag(value.is_chat),
+    evidence: value.evidence,
+    confidence: text(value.confidence),
+    dialect: text(value.dialect),
+    call: text(value.call),
+    streams: flag(value.streams),
+    warnings: Array.isArray(value.warnings) ? value.warnings.map(String) : [],
+    tried: readTried(value.tried),
+  };
+}
+
+export function readTried(value: unknown): Tried[] {
+  return (Array.isArray(value) ? value : []).filter(isObject).map((tried) => ({
+    step: text(tried.step) ?? '',
+    request: text(tried.request),
+    status: typeof tried.status === 'number' ? tried.status : null,
+    found: text(tried.found) ?? '',
+  }));
+}
+
+const STEPS: Record<string, string> = {
+  'inspect.flags': 'Its own description, /inspect',
+  'openapi.flags': 'A flag in its OpenAPI document',
+  'schema.marker': 'A mark in its input schema',
+  'schema.messages': 'The names in its input schema',
+  'mlflow.info': 'An MLflow agent’s card',
+  'openai.models': 'A list of OpenAI models',
+  none: 'Nothing',
+};
+
+const CONFIDENCES: Record<string, string> = {
+  declared: 'it says so itself',
+  marked: 'its schema marks the messages',
+  guessed: 'guessed from the names in its schema',
+  assumed: 'assumed, as such servers usually are',
+};
+
+const DIALECTS: Record<string, string> = {
+  invoke: 'the invoke envelope',
+  run: 'plain /run calls',
+  responses: 'OpenAI Responses',
+  'chat-completions': 'OpenAI Chat Completions',
+};
+
+export const stepInWords = (step: string): string => STEPS[step] ?? step;
+export const dialectInWords = (dialect: string): string => DIALECTS[dialect] ?? dialect;
+
+/** One sentence: what it is, and how sure that is. */
+export function verdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
+  if (isChat === null) return 'Nothing there says whether it is a chat.';
+  const sure = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
+  return `${isChat ? 'A chat' : 'Not a chat'}: ${sure}.`;
+}
+
+/** The same for what is served from here, where no search was needed. */
+export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
+  const what = isChat ? 'A chat' : 'Not a chat';
+  return source === 'declared' ? `${what}: declared in code.` : `${what}: derived from what it takes.`;
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const flag = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);

@@ -1,0 +1,127 @@
+/** Everything that can be talked to or run from here. */
+import { useQuery } from '@tanstack/react-query';
+import { ChevronRight, Plug, RefreshCw, Search } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { Link } from 'wouter';
+import { workflows } from '@/api/queries';
+import type { WorkflowRow } from '@/api/types';
+import { found } from '@/app/finding';
+import { useIsAdmin } from '@/app/session';
+import { classes } from '@/lib/classes';
+import { Problem, Spinner } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { TextField } from '@/ui/fields';
+import { tellError } from '@/ui/toast';
+import { ChatBadge, StateBadges } from './badges';
+import ConnectDialog from './connect-dialog';
+import { ConnectionList } from './connection-list';
+import { refresh } from './connections';
+import { NoWorkflows } from './none';
+
+const KINDS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
+type Kind = keyof typeof KINDS;
+
+export function WorkflowList(): ReactNode {
+  const { data, error, refetch } = useQuery(workflows());
+  const isAdmin = useIsAdmin();
+  const [text, setText] = useState('');
+  const [kind, setKind] = useState<Kind>('all');
+  const [connecting, setConnecting] = useState(false);
+  const all = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
+  const rows = found(text, all.map((row) => ({ title: row.name, more: row.description, row })), 500).map(({ row }) => row);
+  return (
+    <div className="mx-auto max-w-4xl px-4 py-6 sm:px-8">
+      <header className="flex items-center justify-between gap-4 pb-4">
+        <h1 className="text-xl font-semibold">Workflows</h1>
+        {isAdmin && (
+          <Button onClick={() => setConnecting(true)}>
+            <Plug aria-hidden className="size-4" /> Connect a service
+          </Button>
+        )}
+      </header>
+      {error && (
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Retry
+          </Button>
+        </Problem>
+      )}
+      {!data && !error && <Spinner />}
+      {data?.data.length === 0 && <NoWorkflows />}
+      {data && data.data.length > 0 && (
+        <>
+          <div className="flex flex-wrap items-center gap-2 pb-3">
+            <div className="relative min-w-48 grow">
+              <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
+              <TextField type="search" aria-label="Search workflows" placeholder="Search" className="pl-8.5" value={text} onChange={(event) => setText(event.target.value)} />
+            </div>
+            <Kinds kind={kind} onChange={setKind} />
+          </div>
+          {rows.length === 0 ? (
+            <p className="py-8 text-center text-muted">No workflow is like that.</p>
+          ) : (
+            <ul className="divide-y divide-line rounded-xl border bg-surface">
+              {rows.map((row) => (
+                <Row key={row.name} workflow={row} />
+              ))}
+            </ul>
+          )}
+        </>
+      )}
+      <ConnectionList />
+      {connecting && <ConnectDialog onClose={() => setConnecting(false)} />}
+    </div>
+  );
+}
+
+function Row({ workflow }: { workflow: WorkflowRow }): ReactNode {
+  const [asking, setAsking] = useState(false);
+  const ask = () => {
+    setAsking(true);
+    refresh(workflow.name).catch(tellError).finally(() => setAsking(false));
+  };
+  return (
+    <li className="group relative flex items-center gap-3 px-4 py-3 first:rounded-t-xl last:rounded-b-xl hover:bg-sunken/60">
+      <div className="min-w-0 grow">
+        <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <Link
+            href={`/workflows/${encodeURIComponent(workflow.name)}`}
+            className="max-w-full truncate rounded font-medium after:absolute after:inset-0"
+            title={workflow.name}
+          >
+            {workflow.name}
+          </Link>
+          <ChatBadge workflow={workflow} />
+          <StateBadges workflow={workflow} />
+        </div>
+        <p className={classes('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
+          {workflow.description || 'No description.'}
+        </p>
+        {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>}
+      </div>
+      {workflow.state === 'unreachable' && (
+        <Button size="small" className="relative" disabled={asking} onClick={ask}>
+          <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
+        </Button>
+      )}
+      <ChevronRight aria-hidden className="size-4 shrink-0 text-faint" />
+    </li>
+  );
+}
+
+const Kinds = ({ kind, onChange }: { kind: Kind; onChange: (kind: Kind) => void }): ReactNode => (
+  <div role="radiogroup" aria-label="Which" className="flex rounded-lg border bg-surface p-0.5">
+    {(Object.keys(KINDS) as Kind[]).map((one) => (
+      <button
+        key={one}
+        type="button"
+        role="radio"
+        aria-checked={kind === one}
+        onClick={() => onChange(one)}
+        className={classes('h-6.5 rounded-md px-2.5 text-[13px]', kind === one ? 'bg-sunken font-medium' : 'text-muted hover:text-ink')}
+      >
+        {KINDS[one]}
+      </button>
+    ))}
+  </div>
+);

@@ -1,0 +1,56 @@
+/** What the product shows when there is nothing to talk to: how to make something. */
+import { useQuery } from '@tanstack/react-query';
+import { Plug, Workflow } from 'lucide-react';
+import { lazy, Suspense, useState, type ReactNode } from 'react';
+import { workflows } from '@/api/queries';
+import { useIsAdmin } from '@/app/session';
+import { Empty } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { CopyButton } from '@/ui/copy-button';
+
+const ConnectDialog = lazy(() => import('./connect-dialog'));
+
+const PROGRAM = `from palaver import Message, chat
+
+@chat
+def parrot(messages: list[Message]) -> str:
+    """Says everything again."""
+    return messages[-1].text
+`;
+const COMMAND = 'palaver serve app.py';
+
+export function useHasNoWorkflows(): boolean {
+  const { data } = useQuery(workflows());
+  return data?.data.length === 0;
+}
+
+export function NoWorkflows(): ReactNode {
+  const isAdmin = useIsAdmin();
+  const [connecting, setConnecting] = useState(false);
+  return (
+    <Empty icon={<Workflow aria-hidden />} title="Nothing is served yet">
+      <p>A workflow is a function that takes messages. Five lines make one, in a file app.py:</p>
+      <Sample code={PROGRAM} />
+      <p>Then serve it. It has this page and every protocol at once:</p>
+      <Sample code={COMMAND} />
+      {isAdmin && (
+        <>
+          <p className="pb-3">Or talk to something that already runs elsewhere:</p>
+          <Button onClick={() => setConnecting(true)}>
+            <Plug aria-hidden className="size-4" /> Connect a service
+          </Button>
+          <Suspense>{connecting && <ConnectDialog onClose={() => setConnecting(false)} />}</Suspense>
+        </>
+      )}
+    </Empty>
+  );
+}
+
+function Sample({ code }: { code: string }): ReactNode {
+  return (
+    <div className="relative my-3 rounded-xl border bg-surface text-left">
+      <pre className="overflow-x-auto px-4 py-3 pr-10 font-mono text-[13px] text-ink">{code.trimEnd()}</pre>
+      <CopyButton text={code} className="absolute top-1.5 right-1.5" />
+    </div>
+  );
+}
