@@ -74,3 +74,42 @@ def test_two_workflows_of_one_name_are_refused_by_both_places() -> None:
 
     assert refused.value.message == f"Two workflows are called 'echo': {echo.place} and {another.place}."
     assert "test_registry.py:" in another.place
+
+
+# What comes and goes while serving
+
+
+def test_one_that_is_put_is_served_and_changes_no_default() -> None:
+    registry = Registry([echo])
+
+    registry.put(scripted)
+
+    assert (registry.default, registry.names(), registry.workflow(None)) == ("echo", ["echo", "scripted"], echo)
+
+
+def test_connections_count_for_the_default_only_when_they_are_chosen() -> None:
+    assert Registry([echo], connections=[scripted]).default == "echo"
+    assert Registry([echo], connections=[scripted], default="scripted").default == "scripted"
+    assert Registry(connections=[scripted]).default is None
+
+
+def test_what_was_put_can_be_removed_and_what_was_loaded_cannot() -> None:
+    registry = Registry([echo], connections=[scripted])
+    seen = iter(registry)
+
+    registry.remove("scripted")
+    registry.remove("echo")
+    registry.remove("nobody")
+
+    assert registry.names() == ["echo"]
+    assert [*seen] == [echo, scripted]  # Whoever was looking is not disturbed.
+    with pytest.raises(WorkflowNotFound):
+        registry.find("scripted")
+
+
+def test_a_name_that_is_taken_cannot_be_put() -> None:
+    registry = Registry([echo], connections=[scripted])
+
+    for taken in (another, scripted):
+        with pytest.raises(DuplicateName, match="Two workflows are called"):
+            registry.put(taken)

@@ -1,22 +1,45 @@
-"""`connect(url)`: a service somewhere else, as a workflow of ours."""
+"""Services somewhere else, as workflows of ours: `connect(url)` in code, and the steps of it for who cannot wait."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from palaver.core.descriptions import RESERVED, Description, Schemas, check_name
 from palaver.discovery.evidence import Dialect, Found, report
 from palaver.discovery.strangers import discover, insist
-from palaver.errors import InvalidOption
+from palaver.errors import DeclarationError, InvalidOption
 from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
 from palaver.outbound import check_url
+
+if TYPE_CHECKING:
+    import httpx
 
 _T = TypeVar("_T")
 
 log = logging.getLogger("palaver.discovery")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A service, and what whoever wants it says about it."""
+
+    url: str
+    is_chat: bool | None = None
+    dialect: Dialect | None = None
+    model: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    timeout: float = 60
+    transport: "Callable[[], httpx.AsyncBaseTransport | None]" = lambda: None
+    """What makes the connections, of discovery and of calls, where not everybody may be connected to."""
+
+    @property
+    def place(self) -> str:
+        """The URL as it may be shown and kept: people put keys into queries."""
+        return urlsplit(self.url)._replace(query="", fragment="").geturl()
 
 
 def connect(
@@ -36,36 +59,64 @@ def connect(
     go to that service only and are shown nowhere.
     """
     check_url(url)
-    own = check_name(name if name is not None else _name_in(url))
-    if dialect is not None and dialect not in CLIENTS:
-        raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
+    own = check_name(name if name is not None else name_in(url))
+    wanted = Wanted(
+        url=url, is_chat=is_chat, dialect=dialect, model=model, headers=dict(headers or {}), timeout=timeout
+    )
+    check_dialect(dialect)
+    return remote(wanted, own, _at_once(_look(wanted, own)))
 
-    async def look() -> Service | None:
-        found = await discover(url, headers=headers, model=model)
-        if found.unreachable and (dialect is None or is_chat is None):
-            return None
-        found = insist(found, is_chat=is_chat, dialect=dialect, model=model)
-        for warning in found.warnings:
-            log.warning("%s: %s", own, warning)
-        return _service(own, found)
 
+def remote(wanted: Wanted, name: str, service: Service | None = None) -> RemoteWorkflow:
+    """The service as a workflow. Nobody is asked: what is not known yet is found out when it is called or refreshed."""
     return RemoteWorkflow(
-        _at_once(look()),
+        service,
         unknown=Description(
-            name=own,
+            name=name,
             description="A remote service that could not be reached.",
-            flags={"is_chat": bool(is_chat)},
-            is_chat_source="derived" if is_chat is None else "declared",
+            flags={"is_chat": bool(wanted.is_chat)},
+            is_chat_source="derived" if wanted.is_chat is None else "declared",
             remote=True,
         ),
-        url=urlsplit(url)._replace(query="", fragment="").geturl(),  # People put keys into queries.
-        look=look,
-        headers=dict(headers or {}),
-        timeout=timeout,
+        url=wanted.place,
+        look=lambda: _look(wanted, name),
+        headers=wanted.headers,
+        timeout=wanted.timeout,
+        transport=wanted.transport,
     )
 
 
-def _service(name: str, found: Found) -> Service:
+async def ask(wanted: Wanted) -> Found:
+    """What stands there, with what is said about it put over it; raises where that is not enough to call it."""
+    return _insisted(wanted, await _discovered(wanted))
+
+
+def check_dialect(dialect: str | None) -> None:
+    """Refuse a dialect that we do not speak."""
+    if dialect is not None and dialect not in CLIENTS:
+        raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
+
+
+async def _look(wanted: Wanted, name: str) -> Service | None:
+    found = await _discovered(wanted)
+    if found.unreachable and (wanted.dialect is None or wanted.is_chat is None):
+        return None
+    found = _insisted(wanted, found)
+    for warning in found.warnings:
+        log.warning("%s: %s", name, warning)
+    return service_of(name, found)
+
+
+async def _discovered(wanted: Wanted) -> Found:
+    return await discover(wanted.url, headers=wanted.headers, model=wanted.model, transport=wanted.transport())
+
+
+def _insisted(wanted: Wanted, found: Found) -> Found:
+    return insist(found, is_chat=wanted.is_chat, dialect=wanted.dialect, model=wanted.model)
+
+
+def service_of(name: str, found: Found) -> Service:
+    """What was found, as it is called."""
     assert found.dialect is not None  # insist() made sure of
     assert found.call is not None  # both.
     schemas: dict[str, Any] = {key: found.schemas[key] for key in Schemas.__struct_fields__ if key in found.schemas}
@@ -84,12 +135,20 @@ def _service(name: str, found: Found) -> Service:
     return Service(url=where, dialect=found.dialect, description=description, model=found.model, evidence=report(found))
 
 
-def _name_in(url: str) -> str:
-    """The last part of the path that is no endpoint, else the host: what people would call it."""
+def name_in(url: str, said: str = "") -> str:
+    """What people would call it: the last part of the path that is no endpoint, what it `said`, or else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     named = [part for part in path.split("/") if part and part not in RESERVED]
-    return named[-1] if named else parts.hostname or ""
+    return named[-1] if named else said if _is_name(said) else parts.hostname or ""
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_name(text)
+    except DeclarationError:
+        return False
+    return True
 
 
 def _at_once(asking: Coroutine[Any, Any, _T]) -> _T:

@@ -73,11 +73,15 @@ async def discover(
     model: str | None = None,
     request_seconds: float = 5.0,
     total_seconds: float = 15.0,
+    transport: "httpx.AsyncBaseTransport | None" = None,
 ) -> Found:
-    """Ask what stands at a URL. The first step that answers decides, and later ones are not asked."""
+    """Ask what stands at a URL. The first step that answers decides, and later ones are not asked.
+
+    A `transport` may refuse to connect (outbound/guard.py): that is raised.
+    """
     address = _address(url)
     refused = False
-    async with client(headers=headers, timeout=request_seconds) as http:
+    async with client(headers=headers, timeout=request_seconds, transport=transport) as http:
         deadline = asyncio.get_running_loop().time() + total_seconds
         search = _Search(http, address.base, request_seconds, deadline)
         try:
@@ -127,7 +131,8 @@ def insist(
     if chat is None or spoken is None:
         raise _failure(found)
     if not asked and (spoken == "chat-completions" or (spoken == "responses" and found.models)):
-        raise NotDiscovered(_unclear(found), details={"models": list(found.models)})
+        details = {"models": list(found.models), "tried": msgspec.to_builtins(found.tried)}
+        raise NotDiscovered(_unclear(found), details=details)
     warnings = list(found.warnings)
     if chat != found.is_chat and found.is_chat is not None:
         warnings.append(f"is_chat={chat} was given, against {found.evidence}.")

@@ -10,13 +10,14 @@ The rules of all: http and https only, no user info, no redirect and no proxy va
 to a limit. Which paths are asked and what the answers mean is left to the callers.
 """
 
-from palaver.outbound.clients import CONNECT_SECONDS, check_url, client, read_limited
+from palaver.outbound.clients import CONNECT_SECONDS, check_headers, check_url, client, read_limited
 from palaver.outbound.fetching import Fetched, fetch
 from palaver.outbound.texts import printable, printable_json, printable_lines
 
 __all__ = [
     "CONNECT_SECONDS",
     "Fetched",
+    "check_headers",
     "check_url",
     "client",
     "fetch",

@@ -53,7 +53,7 @@ def client(
     import httpx
 
     sent = httpx.Headers({"user-agent": f"palaver/{_version()}", "accept-encoding": "identity"})
-    sent.update(_checked(headers or {}))
+    sent.update(check_headers(headers or {}))
     return httpx.AsyncClient(
         headers=sent,
         timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
@@ -97,7 +97,8 @@ async def _put_location_aside(response: "httpx.Response") -> None:
     response.extensions["location"] = response.headers.pop("location", "")
 
 
-def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+def check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers, if HTTP can carry them."""
     for name, value in headers.items():
         # The client would refuse these too, but with the value in its message: values are secrets.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):

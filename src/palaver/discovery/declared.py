@@ -1,0 +1,91 @@
+"""Connections that an operator declares in the settings: `[connections.tutor]` in palaver.toml.
+
+Secrets stay where they are: a header names the variable that holds it, `headers = {authorization = "env:TUTOR_KEY"}`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.discovery.evidence import Dialect
+from palaver.errors import SettingsError
+
+if TYPE_CHECKING:
+    from palaver.frameworks.remote import RemoteWorkflow
+
+LONGEST_SECONDS = 600
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_SECONDS)]
+_VARIABLE = "env:"
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of them."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    """Sent to that service only; `env:NAME` stands for the value of a variable."""
+    is_chat: bool | None = None
+    dialect: Dialect | None = None
+    model: str | None = None
+    timeout_seconds: Seconds = 60
+
+
+def declared(connections: Mapping[str, Declared], env: Mapping[str, str]) -> "list[RemoteWorkflow]":
+    """These, as workflows. None is asked what it is: a server must start, whoever is away."""
+    if not connections:
+        return []
+    from palaver.core.descriptions import check_name
+    from palaver.discovery.connections import Wanted, remote
+    from palaver.outbound import check_headers, check_url
+
+    made: list[RemoteWorkflow] = []
+    for name, one in connections.items():
+        check_url(one.url)
+        wanted = Wanted(
+            url=one.url,
+            is_chat=one.is_chat,
+            dialect=one.dialect,
+            model=one.model,
+            headers=check_headers({header: _value(name, text, env) for header, text in one.headers.items()}),
+            timeout=one.timeout_seconds,
+        )
+        made.append(remote(wanted, check_name(name)))
+        made[-1].checked_at = None
+    return made
+
+
+def lines(name: str, url: str) -> str:
+    """What to write into palaver.toml for a service that wants credentials."""
+    key = name if _BARE.fullmatch(name) else _quoted(name)
+    variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "SERVICE"
+    return f'[connections.{key}]\nurl = {_quoted(url)}\nheaders = {{authorization = "env:{variable}_KEY"}}\n'
+
+
+def masked(connections: Mapping[str, Declared]) -> dict[str, Any]:
+    """These, as they may be shown: without what a header says, unless that is the name of a variable."""
+    return {name: _masked(one) for name, one in connections.items()}
+
+
+def _masked(one: Declared) -> dict[str, Any]:
+    headers = {name: value if value.startswith(_VARIABLE) else "***" for name, value in one.headers.items()}
+    url = urlsplit(one.url)._replace(query="", fragment="").geturl()
+    return msgspec.to_builtins(msgspec.structs.replace(one, url=url, headers=headers))
+
+
+def _value(connection: str, text: str, env: Mapping[str, str]) -> str:
+    if not text.startswith(_VARIABLE):
+        return text
+    variable = text.removeprefix(_VARIABLE)
+    if variable not in env:
+        raise SettingsError(f"The connection {connection!r} needs the variable {variable!r}, which is not set.")
+    return env[variable]
+
+
+def _quoted(text: str) -> str:
+    """A string as TOML has it, which JSON's are too."""
+    return jsons.encode(text).decode()

@@ -1,0 +1,255 @@
+"""/api/connections: services elsewhere, connected and let go over HTTP by an admin of the project `default`.
+
+A URL that comes this way passes the guard (outbound/guard.py), now and with every call. No header can be given: a
+secret that came over HTTP would have to be kept. A service that wants one is declared in the settings.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from sqlalchemy import Connection
+
+from palaver.core.descriptions import check_name
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.discovery.connections import Wanted, ask, name_in, remote, service_of
+from palaver.discovery.declared import Seconds, lines
+from palaver.discovery.evidence import Dialect, Found
+from palaver.discovery.registry import Registry
+from palaver.errors import (
+    DeclarationError,
+    DiscoveryRefused,
+    InvalidValue,
+    MethodNotAllowed,
+    NameTaken,
+    NotFound,
+    UrlRefused,
+)
+from palaver.frameworks.remote import RemoteWorkflow
+from palaver.outbound import check_url
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Time,
+    Window,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    told_time,
+    utc_now,
+)
+from palaver.server.api.idempotency import answered, once
+from palaver.server.api.projects import of_default
+from palaver.server.api.workflows import WorkflowView, base_of, is_keyed, view
+from palaver.server.callers import Callers
+from palaver.server.connected import Connected, Here
+from palaver.server.settings import Settings
+from palaver.storage import backlog, variants
+from palaver.storage import connections as kept
+from palaver.storage.connections import Added, Options
+from palaver.storage.database import Database
+from palaver.storage.pages import page_by_name
+
+_LONGEST_URL = 2_000
+_EVERY = Window(limit=200)
+
+
+class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One service that is connected here; what it is, GET /api/workflows/{name} tells."""
+
+    name: str
+    url: str
+    fixed: bool
+    """Was it connected by code or settings? Then it is changed there."""
+    declared_in: Literal["code", "settings"] | None
+    state: Literal["ready", "unreachable", "failed"]
+    message: str | None
+    """Why it is not served, if it is not."""
+    is_chat: bool
+    created_at: Time | None
+    checked_at: Time | None
+    """When it was last asked what it is."""
+
+
+class Connect(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that connects one. What the service does not say of itself can be said here."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_URL)]
+    name: str | None = None
+    """What it is called here; by itself as the end of its URL, or as it says."""
+    is_chat: bool | None = None
+    dialect: Dialect | None = None
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    timeout_seconds: Seconds = 60
+    """How long its first byte, or the next, may take."""
+    dry_run: bool = False
+    """Only say what would be connected."""
+
+
+def routes(
+    registry: Registry, settings: Settings, database: Database, callers: Callers, connected: Connected
+) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get("/api/connections", operation_id="list_connections", summary="All services that are connected here, by name")
+    async def list_connections(request: Asked, after: After = None, limit: Limit = 50) -> Page[ConnectionRow]:
+        await connected.look()
+        added = [_row(one) for one in connected.all_here()]
+        names = {row.name for row in added if row.state != "failed"}
+        remotes = [one for one in registry if isinstance(one, RemoteWorkflow)]
+        fixed = [_fixed_row(one, settings) for one in remotes if one.description.name not in names]
+        window, project = Window(limit, after), caller_of(request).project
+        return page_by_name([*fixed, *added], _place, project=project, window=window)
+
+    @post(
+        "/api/connections",
+        operation_id="connect",
+        summary="Ask a service what it is and serve it from now on; with dry_run only the former",
+        operation_class=takes(Connect),
+    )
+    async def connect(request: Asked) -> Response[WorkflowView]:
+        of_default(request)
+        raw, body = await read_body(request, settings, Connect)
+        before = await answered(request, database, raw)
+        if before is not None:
+            return before
+        options = Options(
+            is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
+        )
+        wanted = connected.wanted(_checked_url(body.url), options)
+        given = None if body.name is None else _free(body.name, registry)
+        found = await _found(wanted, given)
+        name = given or _free(name_in(wanted.url, found.name), registry)
+        workflow, now = remote(wanted, name, service_of(name, found)), utc_now()
+        base, keyed, variant = base_of(request, settings), await is_keyed(settings, callers), new_id("var")
+
+        def shown(known: list[variants.Variant]) -> WorkflowView:
+            return view(workflow, default=registry.default, base=base, keyed=keyed, known=known)
+
+        def work(db: Connection) -> Answer:
+            if body.dry_run:
+                return shown_as(shown([]))
+            _free(name, registry)  # Somebody may have been quicker while it was asked.
+            evidence = workflow.service
+            made = Added(
+                name=name,
+                url=wanted.place,
+                created_at=now,
+                checked_at=workflow.checked_at,
+                options=options,
+                evidence=evidence,
+            )
+            kept.add(db, DEFAULT_PROJECT, made)
+            parameters = workflow.description.parameters
+            variants.keep_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
+            known = variants.listed(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
+            return shown_as(shown(known), status=201, location=f"{settings.root_path}/api/workflows/{name}")
+
+        return await connected.changing(lambda: once(request, database, raw, work))
+
+    @delete("/api/connections/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
+    async def disconnect(request: Asked, name: FromPath[str]) -> None:
+        of_default(request)
+        if not await connected.changing(lambda: database.write(kept.remove, DEFAULT_PROJECT, name)):
+            raise _not_removed(request, name, registry, settings)
+        if name not in registry:
+            why = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
+            while await database.write(backlog.refuse_some, name, why, utc_now()):
+                pass
+
+    return [list_connections, connect, disconnect]
+
+
+# What is asked for
+
+
+def _checked_url(url: str) -> str:
+    """The URL without what is not used of it; one message for all that we do not connect to."""
+    try:
+        check_url(url)
+        return Wanted(url=url).place
+    except (UrlRefused, ValueError):
+        raise _refused() from None
+
+
+def _refused() -> UrlRefused:
+    from palaver.outbound.guard import refused
+
+    return refused()
+
+
+async def _found(wanted: Wanted, name: str | None) -> Found:
+    try:
+        return await ask(wanted)
+    except DiscoveryRefused as error:
+        declared = lines(name or name_in(wanted.url) or "service", wanted.url)
+        message = (
+            "The service wants credentials, and none can be given over HTTP:"
+            " write the lines of details.settings into palaver.toml, and start again."
+        )
+        raise DiscoveryRefused(message, details={**error.details, "settings": declared}) from None
+
+
+def _free(name: str, registry: Registry) -> str:
+    """The name, if it can be one and is nobody's."""
+    try:
+        check_name(name)
+    except DeclarationError as error:
+        raise InvalidValue(error.message, pointer="/name") from None
+    if name in registry:
+        raise NameTaken(f"There is a workflow {name!r} already: take another name.", pointer="/name")
+    return name
+
+
+def _not_removed(request: Asked, name: str, registry: Registry, settings: Settings) -> Exception:
+    if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
+        return NotFound(f"There is no connection {name[:80]!r}.")
+    place = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
+    reason = f"It is declared in {place}: remove it there."
+    return MethodNotAllowed("DELETE", request.scope["path"][:200], allowed=(), reason=reason)
+
+
+# What is shown
+
+
+def _place(row: ConnectionRow) -> str:
+    """Where it stands in the list: one that is not served may have the name of one that is, and comes after it."""
+    return f"{row.name} " if row.state == "failed" else row.name
+
+
+def _row(one: Here) -> ConnectionRow:
+    far, mark = one.workflow, one.mark
+    checked_at = mark.checked_at if far is None else far.checked_at
+    return ConnectionRow(
+        name=mark.name,
+        url=mark.url,
+        fixed=False,
+        declared_in=None,
+        state="failed" if far is None else "ready" if far.reachable else "unreachable",
+        message=one.problem,
+        is_chat=far is not None and far.description.is_chat,
+        created_at=told_time(mark.created_at),
+        checked_at=None if checked_at is None else told_time(checked_at),
+    )
+
+
+def _fixed_row(far: RemoteWorkflow, settings: Settings) -> ConnectionRow:
+    name = far.description.name
+    return ConnectionRow(
+        name=name,
+        url=far.url,
+        fixed=True,
+        declared_in="settings" if name in settings.connections else "code",
+        state="ready" if far.reachable else "unreachable",
+        message=None,
+        is_chat=far.description.is_chat,
+        created_at=None,
+        checked_at=None if far.checked_at is None else told_time(far.checked_at),
+    )

@@ -1,0 +1,176 @@
+"""Section 6 of the security contract, for URLs that come over HTTP to be connected: the guard stands before discovery
+and before every call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.discovery.strangers import LARGEST_DOCUMENT
+from palaver.outbound import guard
+from palaver.storage import connections as kept
+from tests.frameworks.strangers import head, stranger, whole
+from tests.outbound.test_guard import PUBLIC, REFUSED, Elsewhere, Watched
+from tests.security.test_s6_outbound import INNER, UNLIKE
+from tests.server.keyed import keyed
+
+CHAT: dict[str, Any] = {"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"}
+
+
+class World:
+    """What names resolve to, and the one host behind every address."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+        self.addresses: Sequence[str] = [PUBLIC]
+        self.looked_up: list[str] = []
+        self.network = Elsewhere(port=port)
+        real = guard.Transport
+
+        async def resolve(host: str, port: int) -> Sequence[str]:
+            self.looked_up.append(host)
+            return self.addresses
+
+        def transport(rules: guard.Rules) -> guard.Transport:
+            return real(rules, resolve=resolve, below=self.network)
+
+        monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
+        monkeypatch.setattr(guard, "Transport", transport)
+
+
+def told(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
+    return answer.status_code, answer.json()["error"]
+
+
+REFUSAL = (422, {"code": "url_refused", "message": REFUSED})
+
+
+async def test_a_url_that_two_readers_could_read_differently_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # S6.1
+    world = World(monkeypatch, 0)
+    async with keyed() as house:
+        for url in UNLIKE:
+            assert told(await house.http.post("/api/connections", json={"url": url, "name": "far"})) == REFUSAL, url
+
+    assert (world.looked_up, world.network.asked) == ([], [])
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_a_host_within_is_refused_and_nobody_is_told_why(
+    monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:  # S6.2
+    world = World(monkeypatch, 0)
+    async with keyed() as house:
+        for address in [*INNER, None]:
+            world.addresses = [] if address is None else [PUBLIC, address]
+            body = {"url": "http://a.example/far", "dry_run": dry_run}
+            assert told(await house.http.post("/api/connections", json=body)) == REFUSAL, address
+        literal = [
+            await house.http.post("/api/connections", json={"url": f"http://{one}/far", "dry_run": dry_run})
+            for one in ("127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.1.2.3:8642")
+        ]
+        listed = await house.database.read(kept.listed, "default")
+
+    assert (world.network.asked, listed) == ([], [])
+    assert all(answer.status_code == 422 for answer in literal)
+
+
+async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> None:  # S6.2
+    with stranger(whole(CHAT)) as far:
+        async with keyed() as house:
+            refused = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+        asked = len(far.asked)
+        async with keyed(allow_private_urls=True) as house:
+            made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+            said = await house.http.post("/far/invoke", json={"messages": []})
+
+    assert (told(refused), asked) == (REFUSAL, 0)
+    assert (made.status_code, said.json()) == (201, {"role": "assistant", "content": "Hi"})
+
+
+async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # S6.3
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with stranger(whole(CHAT)) as far:
+        world = World(monkeypatch, httpx.URL(far.url).port or 0)
+        async with keyed() as house:
+            made = await house.http.post("/api/connections", json={"url": "http://a.example/far"})
+            before = await house.http.post("/far/invoke", json={"messages": []})
+            asked = len(far.asked)
+            world.addresses = ["127.0.0.1"]
+            after = await house.http.post("/far/invoke", json={"messages": []})
+            refreshed = await house.http.post("/api/workflows/far/refresh")
+            world.addresses = [PUBLIC]
+            monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))  # Somebody else answers there.
+            peer = await house.http.post("/far/invoke", json={"messages": []})
+
+    assert (made.status_code, before.json()["content"]) == (201, "Hi")
+    assert {one.headers["host"] for one in far.asked} == {"a.example"}
+    assert {address for address, _ in world.network.asked} == {PUBLIC}
+    for answer in (after, peer):
+        assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
+        assert answer.json()["status"]["message"] == REFUSED
+    assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unreachable", True)
+    assert len(far.asked) == asked
+
+
+async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
+    with stranger(whole(CHAT)) as thief, stranger(head(status="307 Moved", location=thief.url)) as far:
+        async with keyed(allow_private_urls=True) as house:
+            answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+
+    status, error = told(answer)
+    assert (status, error["code"], thief.asked) == (422, "not_discovered", [])
+    assert error["details"]["tried"][0]["status"] == 307
+
+
+async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
+    with stranger(whole(CHAT)) as far:
+        async with keyed(allow_private_urls=True) as house:
+            _, admin = await house.give()
+            headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
+            headers.pop("cookie")
+            made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"}, headers=headers)
+            await house.http.post("/far/invoke", json={"messages": []}, headers=headers)
+
+    seen = repr(far.asked)
+    assert made.status_code == 201
+    assert "hunter2" not in seen
+    assert admin["authorization"] not in seen
+    assert not {"authorization", "cookie"} & {name for asked in far.asked for name in asked.headers}
+
+
+async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
+    with stranger(whole("caught")) as thief:
+        document = {
+            "flags": {"is_chat": True},
+            "revision": {
+                "name": "inspect",
+                "slug": "../../etc",
+                "description": "\x1b[2J" + "x" * 5_000,
+                "data": {"uri": thief.url, "url": thief.url, "headers": {"authorization": "theirs"}},
+            },
+            "meta": {"palaver": {"streams": False, "routes": {"invoke": f"{thief.url}/invoke"}}},
+            "servers": [{"url": thief.url}],
+        }
+        with stranger(whole(document)) as far:
+            async with keyed(allow_private_urls=True) as house:
+                made = (await house.http.post("/api/connections", json={"url": far.url})).json()
+                await house.http.post(f"/{made['name']}/invoke", json={"messages": []})
+
+    assert thief.asked == []
+    assert (made["name"], made["evidence"]["call"]) == ("127.0.0.1", f"POST {far.url}/invoke")
+    assert made["description"].count("x") <= 200
+    assert "\x1b" not in made["description"]
+    assert {asked.headers["host"] for asked in far.asked} == {far.url.removeprefix("http://")}
+    assert all("authorization" not in asked.headers for asked in far.asked)
+
+
+async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
+    with stranger(whole({**CHAT, "filler": "x" * LARGEST_DOCUMENT})) as far:
+        async with keyed(allow_private_urls=True) as house:
+            answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+
+    assert told(answer)[1]["code"] == "not_discovered"
