@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 
+from palaver.core.messages import Message
+from palaver.core.parts import File
 from palaver.errors import DiskFull
-from palaver.storage import files
+from palaver.storage import file_uses, files
 from palaver.storage.database import Database
 from palaver.storage.files import PIECE, Pieces, StoredFile
 from palaver.storage.pages import Window
@@ -46,6 +48,10 @@ async def kept(database: Database, name: str, content: bytes, *, most: int = GIB
     file = made(name, content, **fields)
     await database.write(files.add, file, cut(content).end()[0], most=most)
     return file
+
+
+def naming(*names: str) -> list[Message]:
+    return [Message.user(*(File("text/plain", file_id=name) for name in names))]
 
 
 def held(db: Connection) -> list[tuple[str, str, int, int]]:
@@ -95,7 +101,7 @@ async def test_another_projects_file_is_as_unknown_as_none(database: Database) -
     assert await database.read(files.find, "team-b", ["file_a"]) == {}
     assert (await database.read(files.latest, "team-b")).data == []
     assert await database.write(files.remove, "team-b", "file_a") is False
-    await database.write(files.use, "team-b", ["file_a"])
+    await database.write(file_uses.note_run, "team-b", "run_1", naming("file_a"))
     assert await database.read(files.get, "default", "file_a") == file
     assert str(files.missing("file_a", pointer="/x").message) == "There is no file 'file_a'."
 
@@ -156,7 +162,7 @@ async def test_what_something_names_no_longer_goes_by_itself(database: Database)
     file = await kept(database, "a", b"named")
     await kept(database, "b", b"not named")
 
-    await database.write(files.use, "default", ["file_a", "file_unknown"])
+    await database.write(file_uses.note_run, "default", "run_1", naming("file_a", "file_unknown"))
 
     used = msgspec.structs.replace(file, used=True)
     assert used.expires_at is None
@@ -173,7 +179,7 @@ async def test_what_nothing_names_is_forgotten_a_project_and_a_few_at_a_time(dat
     await kept(database, "c", b"old and named")
     await kept(database, "d", b"old and shared", at=later)
     await kept(database, "e", b"old", project="team-b")
-    await database.write(files.use, "default", ["file_c"])
+    await database.write(file_uses.note_run, "default", "run_1", naming("file_c"))
 
     gone = [await database.write(files.forget_unused, later, limit=1) for _ in range(4)]
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, exists, func, insert, not_, select, text, update
+from sqlalchemy import Connection, Row, delete, exists, func, insert, not_, select, text
 
 from palaver.errors import DiskFull, NotFound
 from palaver.storage.pages import START, Page, Window, page
-from palaver.storage.tables import file_pieces, files
+from palaver.storage.tables import file_pieces, file_uses, files
 
 PIECE = 1024 * 1024
 """Bytes of a piece; the last one of a file may have fewer."""
@@ -122,12 +122,6 @@ def piece(db: Connection, project: str, sha256: str, place: int) -> bytes | None
     return db.scalar(select(file_pieces.c.data).where(*_pieces_of(project, sha256), file_pieces.c.place == place))
 
 
-def use(db: Connection, project: str, ids: Collection[str]) -> None:
-    """Note that something names these files: they no longer go by themselves."""
-    named = files.c.project == project, files.c.id.in_(ids)
-    db.execute(update(files).where(*named, not_(files.c.used)).values(used=True))
-
-
 def remove(db: Connection, project: str, file: str) -> bool:
     """Erase a file; what is in it stays as long as another file of the project has the same. Was it there?"""
     _alone(db, project)
@@ -145,15 +139,27 @@ def forget_unused(db: Connection, before: datetime, *, limit: int = 100) -> int:
     if project is None:
         return 0
     _alone(db, project)
-    rows = db.execute(select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit))
-    gone = [_file(row) for row in rows]
+    # Held, and looked at as they are then: one that somebody names at this moment stays.
+    some = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
+    gone = [_file(row) for row in db.execute(some.with_for_update())]
     _erase(db, gone)
     return len(gone)
+
+
+def forget_unnamed(db: Connection, project: str, ids: Collection[str]) -> None:
+    """Erase those of these files that nothing names any more."""
+    _alone(db, project)
+    theirs = select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)).order_by(files.c.id)
+    found = [_file(row) for row in db.execute(theirs.with_for_update())]
+    # Asked after they are held: whoever named one meanwhile has been waited for.
+    named = set(db.scalars(select(file_uses.c.file).where(file_uses.c.project == project, file_uses.c.file.in_(ids))))
+    _erase(db, [file for file in found if file.id not in named])
 
 
 def _erase(db: Connection, gone: Sequence[StoredFile]) -> None:
     for file in gone:
         db.execute(delete(files).where(*_is(file.project, file.id)))
+        db.execute(delete(file_uses).where(file_uses.c.project == file.project, file_uses.c.file == file.id))
     for project, sha256 in sorted({(file.project, file.sha256) for file in gone}):
         if not db.scalar(select(exists().where(*_of_content(project, sha256)))):
             db.execute(delete(file_pieces).where(*_pieces_of(project, sha256)))

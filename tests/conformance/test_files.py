@@ -1,0 +1,80 @@
+"""openai for Python names stored files by their ids, in completions and in responses."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.conformance.keeping import Keeper, told
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
+UNKNOWN = "file_01k00000000000000000000000"
+
+
+@pytest.fixture
+def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+    with keeper.openai() as client:
+        yield client
+
+
+def uploaded(keeper: Keeper) -> str:
+    headers = {**keeper.headers, "content-type": "image/png", "x-palaver-filename": "sky.png"}
+    answer = httpx.post(f"{keeper.url}/api/files", content=PNG, headers=headers, timeout=30)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def completed(client: openai.OpenAI, model: str, file: str) -> str:
+    content: Any = [{"type": "text", "text": "What is it?"}, {"type": "file", "file": {"file_id": file}}]
+    answer = client.chat.completions.create(model=model, messages=[{"role": "user", "content": content}])
+    return answer.choices[0].message.content or ""
+
+
+def responded(kind: str) -> Callable[[openai.OpenAI, str, str], str]:
+    def ask(client: openai.OpenAI, model: str, file: str) -> str:
+        content: Any = [{"type": "input_text", "text": "What is it?"}, {"type": kind, "file_id": file}]
+        return client.responses.create(model=model, input=[{"role": "user", "content": content}]).output_text
+
+    return ask
+
+
+Ask = Callable[[openai.OpenAI, str, str], str]
+WAYS = {
+    "completions": (completed, "messages[0].content[1].file.file_id"),
+    "a file": (responded("input_file"), "input[0].content[1].file_id"),
+    "an image": (responded("input_image"), "input[0].content[1].file_id"),
+}
+
+
+@pytest.mark.parametrize(("ask", "place"), WAYS.values(), ids=WAYS)
+def test_a_file_is_named_by_its_id(keeper: Keeper, client: openai.OpenAI, ask: Ask, place: str) -> None:
+    file = uploaded(keeper)
+
+    weighed, looked_at = (json.loads(ask(client, model, file)) for model in ("weighed", "looked_at"))
+
+    assert weighed == [["image/png", "sky.png", len(PNG)]]
+    picture = looked_at[0]["content"][1]["image_url"]["url"]
+    assert picture == f"data:image/png;base64,{b64encode(PNG).decode()}"
+    with keeper.openai(key=keeper.other_key) as stranger:
+        refusals = []
+        for who, name in ((client, UNKNOWN), (stranger, file)):
+            with pytest.raises(openai.NotFoundError) as raised:
+                ask(who, "weighed", name)
+            refusals.append(told(raised.value))
+    assert refusals == [{"status": 404, "type": "not_found", "code": "not_found", "param": place}] * 2
+
+
+def test_a_conversation_keeps_its_file_until_it_is_deleted(keeper: Keeper, client: openai.OpenAI) -> None:
+    file = uploaded(keeper)
+    items: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}]
+    conversation = client.conversations.create(items=items)
+    answers = [client.responses.create(model="weighed", conversation=conversation.id, input="Well?") for _ in range(2)]
+
+    assert [json.loads(answer.output_text) for answer in answers] == [[["image/png", "sky.png", len(PNG)]]] * 2
+    client.conversations.delete(conversation.id)
+    with pytest.raises(openai.NotFoundError):
+        completed(client, "weighed", file)

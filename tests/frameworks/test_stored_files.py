@@ -1,0 +1,92 @@
+"""Stored files for those who cannot read our ids: frameworks and services elsewhere are given the bytes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableLambda
+
+from palaver.core.messages import Message
+from palaver.core.parts import File
+from palaver.engine.engine import Engine
+from palaver.engine.run import Run
+from palaver.errors import NotFound
+from palaver.workflows.declare import chat
+from palaver.workflows.workflow import Workflow
+from tests.engine.running import call
+from tests.frameworks.strangers import stranger, whole
+from tests.frameworks.test_remote_dialects import COMPLETION, RESPONSE
+
+ASKED = Message.user("What is it?", File("image/png", file_id="file_1", filename="sky.png", detail="low"))
+DATA = "c2t5"
+GONE = Message.user(File("image/png", file_id="file_2", filename="old.png"))
+PROVIDERS = Message.assistant("See:", File("application/pdf", file_id="file-abc"))
+seen: list[Any] = []
+
+
+async def fetch(project: str, part: File) -> bytes:
+    if (project, part.file_id) != ("default", "file_1"):
+        raise NotFound("There is none.")
+    return b"sky"
+
+
+async def ran(workflow: Workflow, *messages: Message) -> Run:
+    seen.clear()
+    run = Engine(fetch=fetch).start(workflow, call(*messages))
+    await run.ended()
+    return run
+
+
+def note(messages: Any) -> str:
+    seen.extend(messages)
+    return "Seen."
+
+
+async def in_langchain(messages: list[BaseMessage]) -> str:
+    return note(messages)
+
+
+@pytest.mark.parametrize(
+    "workflow", [chat(RunnableLambda(note, name="shout")), chat(in_langchain)], ids=["adopted", "annotated"]
+)
+async def test_langchain_gets_the_bytes(workflow: Workflow) -> None:
+    run = await ran(workflow, ASKED)
+
+    assert DATA in str(seen[0].content)
+    assert "file_1" not in str(seen[0])
+    assert run.call.messages == (ASKED,)  # What is kept of the run.
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"),
+    [
+        ("responses", RESPONSE),
+        ("chat-completions", COMPLETION),
+        ("invoke", {"data": {"outputs": {"role": "assistant", "content": "Hello"}}}),
+    ],
+    ids=["responses", "completions", "invoke"],
+)
+async def test_a_service_elsewhere_gets_the_bytes(dialect: str, answer: Any) -> None:
+    with stranger(whole(answer)) as far:
+        await ran(far.workflow(dialect=dialect, streams=False), ASKED)
+
+    sent = msgspec.json.encode(far.asked[-1].body).decode()
+    assert f"data:image/png;base64,{DATA}" in sent
+    assert "file_1" not in sent
+
+
+async def test_a_file_that_goes_in_that_moment_is_told_of_and_a_providers_own_stays() -> None:
+    async def answers(messages: list[dict[str, Any]]) -> str:
+        return note(messages)
+
+    await ran(chat(answers), PROVIDERS, GONE, ASKED)
+
+    assert [message["content"] for message in seen] == [
+        [{"type": "text", "text": "See:"}, {"type": "file", "file": {"file_id": "file-abc"}}],
+        "[A file was here ('old.png', image/png). It is not available any more.]",
+        [
+            {"type": "text", "text": "What is it?"},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}", "detail": "low"}},
+        ],
+    ]

@@ -1,0 +1,134 @@
+"""Section 5 of the security contract: files. What a stranger sends makes us fetch nothing, unless a workflow asks."""
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Context, File, Message, chat
+from palaver.testing import client
+from tests.frameworks.strangers import Stranger, head, stranger, whole
+from tests.security.test_histories import PROTOCOLS, image
+
+
+@chat
+async def deaf(messages: list[Message]) -> str:
+    """Looks at nothing."""
+    return "Noted."
+
+
+@chat
+async def curious(messages: list[Message], ctx: Context) -> str:
+    """Wants to see every file."""
+    parts = [part for message in messages for part in message.parts if isinstance(part, File)]
+    return ", ".join([(await ctx.fetch(part)).decode() for part in parts])
+
+
+@chat
+def curious_in_a_thread(messages: list[Message], ctx: Context) -> str:
+    """The same, in sync code."""
+    parts = [part for message in messages for part in message.parts if isinstance(part, File)]
+    return ", ".join([ctx.fetch(part).decode() for part in parts])
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(deaf, curious, curious_in_a_thread) as opened:
+        yield opened
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Stranger]:
+    with stranger(whole(b"secret", "text/plain")) as known:
+        yield known
+
+
+async def posted(http: httpx.AsyncClient, name: str, path: str, url: str) -> httpx.Response:
+    form, body = PROTOCOLS[path]
+    return await http.post(f"/{name}{path}", json=body([image(url)[form]]))
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_nothing_is_fetched_that_no_workflow_asks_for(
+    http: httpx.AsyncClient, elsewhere: Stranger, path: str
+) -> None:  # S5.4
+    answer = await posted(http, "deaf", path, f"{elsewhere.url}/sky.png")
+
+    assert answer.status_code == 200, answer.text
+    runs = (await http.get("/api/runs")).json()["data"]
+    for run in runs:
+        await http.get(f"/api/runs/{run['id']}", params={"include": "input,reply"})
+    assert len(runs) == 1
+    assert elsewhere.asked == []
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("name", ["curious", "curious_in_a_thread"])
+async def test_what_a_workflow_asks_for_is_guarded(
+    http: httpx.AsyncClient, elsewhere: Stranger, name: str, path: str
+) -> None:  # S5.4, S6.2
+    answer = await posted(http, name, path, f"{elsewhere.url}/sky.png")
+
+    assert "This URL may not be fetched from here." in answer.text
+    assert elsewhere.url not in answer.text
+    assert elsewhere.asked == []
+
+
+async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhere: Stranger) -> None:  # S5.4, S6.4
+    async with client(curious, allow_private_urls=True) as http:
+        form, body = PROTOCOLS["/v1/responses"]
+        headers = {"authorization": "Bearer abc", "cookie": "a=b", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
+        answer = await http.post(
+            "/curious/v1/responses", json=body([image(f"{elsewhere.url}/sky.png")[form]]), headers=headers
+        )
+
+    assert answer.json()["output"][0]["content"][0]["text"] == "secret"
+    [asked] = elsewhere.asked
+    assert asked.line == "GET /sky.png HTTP/1.1"
+    assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(asked.headers)
+
+
+async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  # S6.4
+    def moved(connection: socket.socket, _: Any) -> None:
+        connection.sendall(head(status="302 Found", location="http://127.0.0.1:1/"))
+
+    def endless(connection: socket.socket, _: Any) -> None:
+        connection.sendall(head("text/plain"))
+        for _ in range(12):
+            connection.sendall(b"x" * 1024 * 1024)
+
+    told = []
+    for answers in (moved, endless):
+        with stranger(answers) as far:
+            async with client(curious, allow_private_urls=True) as http:
+                answer = await posted(http, "curious", "/v1/chat/completions", f"{far.url}/a")
+                told.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))
+
+    assert told == [
+        (502, "upstream_failed", "The file could not be fetched: the remote answered 302."),
+        (502, "upstream_failed", "The remote's answer is larger than 10485760 bytes; the rest was not read."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "//localhost/api/files/file_01k00000000000000000000000",
+        "/api/files/../../etc/passwd",
+        "/api/files/file_1?x=1",
+        "/elsewhere/api/files/file_1",
+        "file:///api/files/file_1",
+    ],
+)
+async def test_only_our_own_path_is_read_as_an_id(http: httpx.AsyncClient, url: str) -> None:  # S5.4
+    answer = await posted(http, "deaf", "/api/chat", url)
+
+    assert answer.status_code == 400, answer.text
+
+
+async def test_another_hosts_path_is_a_url_like_any_other(http: httpx.AsyncClient) -> None:  # S5.4
+    answer = await posted(http, "deaf", "/api/chat", "https://other.example/api/files/file_1")
+
+    assert answer.status_code == 200, answer.text

@@ -1,0 +1,444 @@
+"""Files that calls name: given to the workflow as it can take them, in every protocol, and kept as long as named."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Context, File, Message, chat
+from palaver.core.parts import Text
+from palaver.errors import PalaverError
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.mount import app
+from tests.server.keyed import Keyed, keyed
+from tests.server.talking import over
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
+DATA = b64encode(PNG).decode()
+HEADERS = {"content-type": "image/png", "x-palaver-filename": "sky.png"}
+UNKNOWN = "file_01k00000000000000000000000"
+received: list[Any] = []
+
+
+@chat
+async def ours(messages: list[Message], ctx: Context) -> str:
+    """Takes our own messages, and asks for what is in the files."""
+    received.append(list(messages))
+    sizes = [len(await ctx.fetch(part)) for part in files(messages)]
+    return f"bytes: {sizes}"
+
+
+@chat
+def ours_in_a_thread(messages: list[Message], ctx: Context) -> str:
+    """The same, in sync code."""
+    received.append(list(messages))
+    return f"bytes: {[len(ctx.fetch(part)) for part in files(messages)]}"
+
+
+@chat
+async def theirs(messages: list[dict[str, Any]]) -> AsyncIterator[str]:
+    """Takes Chat Completions."""
+    received.append(messages)
+    yield "Seen."
+
+
+@chat(name="theirs_whole")
+async def theirs_whole(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Gives the whole conversation back, as graphs do."""
+    received.append(messages)
+    return [*messages, {"role": "assistant", "content": "Seen."}]
+
+
+@chat
+def theirs_in_a_thread(messages: list[dict[str, Any]]) -> str:
+    """The same, in sync code."""
+    received.append(messages)
+    return "Seen."
+
+
+EVERY = (ours, ours_in_a_thread, theirs, theirs_whole, theirs_in_a_thread)
+
+
+def files(messages: list[Message]) -> list[File]:
+    return [part for message in messages for part in message.parts if isinstance(part, File)]
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
+    received.clear()
+    server = app(*EVERY, **settings)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        try:
+            yield http, server
+        finally:
+            await server.engine.drain(0)
+            await server.close()
+
+
+async def uploaded(http: httpx.AsyncClient, content: bytes = PNG, **headers: str) -> str:
+    answer = await http.post("/api/files", content=content, headers={**HEADERS, **headers})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def meta(http: httpx.AsyncClient, file: str) -> Any:
+    """What is known of a file; None where it is gone."""
+    answer = await http.get(f"/api/files/{file}", params={"meta": "true"})
+    return answer.json() if answer.status_code == 200 else None
+
+
+def in_ours(file: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "parts": [{"type": "file", "file_id": file}]}]}
+
+
+def in_completions(file: str) -> dict[str, Any]:
+    content = [{"type": "file", "file": {"file_id": file}}]
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+def in_responses(kind: str) -> Callable[[str], dict[str, Any]]:
+    def body(file: str) -> dict[str, Any]:
+        return {"input": [{"role": "user", "content": [{"type": kind, "file_id": file}]}]}
+
+    return body
+
+
+def in_ui(prefix: str = "") -> Callable[[str], dict[str, Any]]:
+    def body(file: str) -> dict[str, Any]:
+        part = {"type": "file", "mediaType": "image/png", "url": f"{prefix}/api/files/{file}"}
+        return {"id": "c1", "messages": [{"id": "m1", "role": "user", "parts": [part]}]}
+
+    return body
+
+
+Body = Callable[[str], dict[str, Any]]
+WAYS: list[tuple[str, str, Body, str | None]] = [
+    ("flat", "/invoke", in_ours, "/messages/0/parts/0/file_id"),
+    (
+        "envelope",
+        "/invoke",
+        lambda file: {"data": {"inputs": in_ours(file)}},
+        "/data/inputs/messages/0/parts/0/file_id",
+    ),
+    ("completions", "/v1/chat/completions", in_completions, "messages[0].content[0].file.file_id"),
+    ("responses", "/v1/responses", in_responses("input_file"), "input[0].content[0].file_id"),
+    ("image", "/v1/responses", in_responses("input_image"), "input[0].content[0].file_id"),
+    ("invocations", "/invocations", in_responses("input_file"), "input[0].content[0].file_id"),
+    ("ui", "/api/chat", in_ui(), None),
+    ("ui at our origin", "/api/chat", in_ui("http://localhost"), None),
+    ("ui at our origin over TLS", "/api/chat", in_ui("https://localhost"), None),
+    ("ui below a prefix", "/api/chat", in_ui("/under"), None),
+    ("ui below both", "/api/chat", in_ui("http://localhost/under"), None),
+]
+"""Routes, bodies that name a file, and where a wrong one is said to stand: useChat has no place for it."""
+every_way = pytest.mark.parametrize(("route", "body", "path"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS])
+
+
+@every_way
+@pytest.mark.parametrize("name", ["ours", "ours_in_a_thread"])
+async def test_our_own_dialect_keeps_the_id_and_learns_type_and_name(
+    name: str, route: str, body: Body, path: str | None
+) -> None:
+    async with serving(root_path="/under") as (http, _):
+        file = await uploaded(http)
+
+        answer = await http.post(f"/{name}{route}", json=body(file))
+
+        assert answer.status_code == 200, answer.text
+        assert f"bytes: [{len(PNG)}]" in answer.text
+        [[message]] = received
+        assert message.parts == (File("image/png", file_id=file, filename="sky.png"),)
+        assert (await meta(http, file))["expires_at"] is None
+
+
+@every_way
+@pytest.mark.parametrize("name", ["theirs", "theirs_whole", "theirs_in_a_thread"])
+async def test_others_get_the_bytes(name: str, route: str, body: Body, path: str | None) -> None:
+    async with serving(root_path="/under") as (http, _):
+        file = await uploaded(http)
+
+        answer = await http.post(f"/{name}{route}", json=body(file))
+
+        assert answer.status_code == 200, answer.text
+        assert "Seen." in answer.text
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}}
+        [[message]] = received
+        assert message["content"] == [image]
+
+
+async def test_what_is_kept_of_a_run_names_the_file_and_does_not_hold_it() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        answer = await http.post("/theirs/v1/chat/completions", json=in_completions(file))
+        run = answer.headers["x-palaver-run-id"]
+
+        found = (await http.get(f"/api/runs/{run}", params={"include": "input"})).json()
+
+        part = {"type": "file", "media_type": "image/png", "file_id": file, "filename": "sky.png"}
+        assert found["input"]["messages"][0]["parts"] == [part]
+        assert DATA not in (await http.get(f"/api/runs/{run}/events")).text
+
+
+@every_way
+async def test_a_file_that_is_not_there_is_404_with_its_place(route: str, body: Body, path: str | None) -> None:
+    async with serving(root_path="/under") as (http, _):
+        for name in (UNKNOWN, "file-of-somebody-else" if "/api/chat" not in route else UNKNOWN):
+            answer = await http.post(f"/ours{route}", json=body(name))
+
+            assert answer.status_code == 404, answer.text
+            assert f"There is no file '{name}'." in answer.text
+            match route:
+                case "/api/chat":
+                    assert answer.text == f"There is no file '{name}'."
+                case "/invoke":
+                    told = answer.json()["status"]
+                    assert (told["type"], told["errors"][0]["pointer"]) == ("not_found", path)
+                case _:
+                    told = answer.json()["error"]
+                    assert (told["code"], told["param"]) == ("not_found", path)
+        assert received == []
+        assert (await http.get("/api/runs")).json()["data"] == []
+
+
+@every_way
+async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Body, path: str | None) -> None:
+    async with keyed(root_path="/under") as house:
+        _, mine = await house.give()
+        _, other = await house.give(project="team-b")
+        file = await uploaded(house.http, PNG, **mine)
+
+        answers = [
+            await house.http.post(f"/scripted{route}", json=body(name), headers=other) for name in (file, UNKNOWN)
+        ]
+        own = await house.http.post(f"/scripted{route}", json=body(file), headers=mine)
+
+        assert [answer.status_code for answer in answers] == [404, 404]
+        assert answers[0].text.replace(file, UNKNOWN) == answers[1].text
+        assert own.status_code == 200, own.text
+
+
+async def test_a_call_without_files_asks_the_database_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(record="off") as (http, server):
+        await http.post("/ours/invoke", json={"messages": [{"role": "user", "content": "Hi."}]})  # It has arrived.
+        asked: list[object] = []
+
+        async def refuse(work: object, *_: Any) -> None:
+            asked.append(work)
+
+        monkeypatch.setattr(server.database, "read", refuse)
+        monkeypatch.setattr(server.database, "write", refuse)
+        url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+        for content in ("Hi.", [url]):
+            body = {"messages": [{"role": "user", "content": content}]}
+            answer = await http.post("/theirs/v1/chat/completions", json=body)
+            assert answer.status_code == 200, answer.text
+
+        assert asked == []
+
+
+# Threads, conversations and what goes on from a response
+
+
+async def thread_with(http: httpx.AsyncClient, file: str, name: str = "ours") -> str:
+    answer = await http.post("/api/threads", json={"workflow": name, **in_ours(file)})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def turn(http: httpx.AsyncClient, thread: str, **body: Any) -> dict[str, Any]:
+    answer = await http.post(f"/api/threads/{thread}/turns", json=body)
+    assert answer.status_code == 202, answer.text
+    return await over(http, answer.json()["run"]["id"])
+
+
+async def test_files_of_a_thread_go_to_every_turn_and_with_the_thread() -> None:
+    async with serving() as (http, _):
+        file, second = await uploaded(http), await uploaded(http, b"other")
+        thread = await thread_with(http, file)
+        ended = await turn(http, thread, **in_ours(second))
+
+        assert ended["status"] == "finished"
+        assert [part.file_id for part in files(received[-1])] == [file, second]
+        assert [(await meta(http, name))["expires_at"] for name in (file, second)] == [None, None]
+        await http.delete(f"/api/threads/{thread}")
+        assert [await meta(http, name) for name in (file, second)] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["ours", "theirs"])
+async def test_a_file_that_was_deleted_is_told_of_in_words(name: str) -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        thread = await thread_with(http, file, name)
+        await http.delete(f"/api/files/{file}")
+
+        ended = await turn(http, thread, messages=[{"role": "user", "content": "What is it?"}])
+        shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"][0]
+
+        words = "[A file was here ('sky.png', image/png). It is not available any more.]"
+        assert ended["status"] == "finished"
+        first = received[-1][0]
+        assert (first.text if isinstance(first, Message) else first["content"]) == words
+        part = {"type": "file", "media_type": "image/png", "file_id": file, "filename": "sky.png"}
+        assert shown["parts"] == [part]  # It stays, with its name and type.
+
+
+async def test_a_client_of_the_ai_sdk_goes_on_in_a_thread_whose_file_is_gone() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        thread = await thread_with(http, file)
+        await http.delete(f"/api/files/{file}")
+        old = in_ui()(file)["messages"]
+        question = {"id": "m2", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
+        said = [*old, {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "Hm."}]}, question]
+
+        new = await http.post("/ours/api/chat", json={"id": thread, "messages": said})
+        unknown = await http.post(
+            "/ours/api/chat", json={"id": thread, "messages": [*said, *in_ui()(UNKNOWN)["messages"]]}
+        )
+
+        assert new.status_code == 200, new.text
+        assert received[-1][-1].text == "Well?"
+        assert (unknown.status_code, unknown.text) == (404, f"There is no file '{UNKNOWN}'.")
+
+
+async def test_an_id_that_a_provider_gave_comes_back_in_words() -> None:
+    part = {"type": "file", "media_type": "application/pdf", "file_id": "file-of-a-provider", "filename": "a.pdf"}
+    said = [{"role": "assistant", "parts": [part]}, {"role": "user", "parts": [{"type": "text", "text": "Go on."}]}]
+    async with serving() as (http, _):
+        answer = await http.post("/ours/invoke", json={"messages": said})
+
+        assert answer.status_code == 200, answer.text
+        words = Text("[A file was here ('a.pdf', application/pdf). It is not available any more.]")
+        assert received[-1][0].parts == (words,)
+
+
+async def test_responses_that_go_on_know_the_files_before_them() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        first = (await http.post("/ours/v1/responses", json=in_responses("input_file")(file))).json()["id"]
+        next_body = {"previous_response_id": first, "input": "And now?"}
+        second = await http.post("/ours/v1/responses", json=next_body)
+        seen = received[-1]
+        items = (await http.get(f"/ours/v1/responses/{first}/input_items")).json()["data"]
+        reference = {"type": "item_reference", "id": items[0]["id"]}
+        beside = in_responses("input_file")(UNKNOWN)["input"]
+        referred = await http.post("/ours/v1/responses", json={"input": [reference]})
+        refused = await http.post("/ours/v1/responses", json={"input": [reference, *beside]})
+        await http.delete(f"/api/files/{file}")
+        third = await http.post("/ours/v1/responses", json=next_body)
+
+        assert [second.status_code, referred.status_code, third.status_code] == [200, 200, 200]
+        assert [part.file_id for part in files(seen)] == [file]
+        assert (refused.status_code, refused.json()["error"]["param"]) == (404, "input[1].content[0].file_id")
+        assert received[-1][0].text.startswith("[A file was here")
+
+
+async def test_conversations_take_files_and_refuse_unknown_ones() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        item = in_responses("input_file")(file)["input"]
+        unknown = in_responses("input_file")(UNKNOWN)["input"]
+        made = await http.post("/v1/conversations", json={"items": item})
+        refused = await http.post("/v1/conversations", json={"items": unknown})
+        name = made.json()["id"]
+        added = await http.post(f"/v1/conversations/{name}/items", json={"items": unknown})
+        answer = await http.post("/ours/v1/responses", json={"conversation": name, "input": "Well?"})
+
+        assert made.status_code == 200, made.text
+        for problem in (refused, added):
+            assert (problem.status_code, problem.json()["error"]["param"]) == (404, "items[0].content[0].file_id")
+        assert answer.status_code == 200, answer.text
+        assert [part.file_id for part in files(received[-1])] == [file]
+        items = (await http.get(f"/v1/conversations/{name}/items", params={"order": "asc"})).json()["data"]
+        await http.delete(f"/v1/conversations/{name}/items/{items[0]['id']}")
+        assert await meta(http, file) is None
+
+
+async def test_a_run_in_the_background_gets_its_files() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        body = in_responses("input_file")(file) | {"background": True}
+        queued = (await http.post("/theirs/v1/responses", json=body)).json()
+        async with asyncio.timeout(20):
+            place = f"/v1/responses/{queued['id']}"
+            while (found := (await http.get(place)).json())["status"] != "completed":  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.02)
+
+        assert found["output"][0]["content"][0]["text"] == "Seen."
+        assert DATA in str(received[-1])
+
+
+async def test_a_file_that_two_threads_name_goes_with_the_second() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        first, second = await thread_with(http, file), await thread_with(http, file)
+        copy = (await http.post(f"/api/threads/{first}/duplicate", json={})).json()["id"]
+        left = []
+        for thread in (first, second, copy):
+            await http.delete(f"/api/threads/{thread}")
+            left.append(await meta(http, file) is not None)
+
+        assert left == [True, True, False]
+
+
+async def test_a_board_gives_files_to_its_cells() -> None:
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        board = {
+            "mode": "single",
+            "columns": [{"id": "c1", "workflow": "theirs"}],
+            "rows": [{"id": "r1", "inputs": {"messages": in_ui()(file)["messages"]}}],
+        }
+        place = (await http.post("/api/boards", json=board)).headers["location"]
+        begun = await http.post(f"{place}/run", json={})
+        ended = await over(http, begun.json()["runs"][0]["run"])
+
+        assert ended["status"] == "finished"
+        assert DATA in str(received[-1])
+
+
+async def test_erasing_a_user_erases_their_files() -> None:
+    async with serving() as (http, _):
+        hers, shared = await uploaded(http), await uploaded(http, b"other")
+        body = in_completions(hers) | {"user": "ada"}
+        await http.post("/ours/v1/chat/completions", json=body)
+        await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "ada"})
+        await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "bob"})
+
+        found = (await http.post("/api/erase", json={"user": "ada"})).json()
+        await http.post("/api/erase", json={"user": "ada", "dry_run": False})
+
+        assert (found["runs"], found["files"]) == (2, 1)
+        assert [await meta(http, file) is None for file in (hers, shared)] == [True, False]
+
+
+async def test_too_much_at_once_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.workflows.inlining.MOST", 2 * len(PNG) - 1)
+    async with serving() as (http, _):
+        file = await uploaded(http)
+        twice = [*in_completions(file)["messages"], *in_completions(file)["messages"]]
+
+        answer = await http.post("/theirs/v1/chat/completions", json={"messages": twice})
+        whole = await http.post("/ours/v1/chat/completions", json={"messages": twice})
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "too_large")
+        assert whole.status_code == 200
+
+
+async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
+    async with keyed() as house:
+        _, mine = await house.give()
+        file = await uploaded(house.http, PNG, **mine)
+
+        assert await fetched(house, "default", file) == PNG
+        with pytest.raises(PalaverError, match="There is no file"):
+            await fetched(house, "team-b", file)
+
+
+async def fetched(house: Keyed, project: str, file: str) -> bytes:
+    return await house.server.engine._house.fetch(project, File("image/png", file_id=file))

@@ -1,0 +1,145 @@
+"""GET /status: what works, as the house knows it and as workflows say of themselves."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Message, chat
+from palaver.errors import Overloaded
+from palaver.server import health
+from palaver.server.app import VERSION
+from palaver.server.in_process import _transport
+from palaver.server.mount import app
+from tests.server.keyed import keyed
+
+
+async def talk(messages: list[Message]) -> str:
+    """Says hello."""
+    return "Hello."
+
+
+def named(name: str, check: Any) -> Any:
+    return chat(talk, name=name, health=check)
+
+
+async def asked(*workflows: Any) -> dict[str, str]:
+    server = app(*workflows)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        answer = await http.get("/status")
+        await server.close()
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-api-version"] == VERSION
+    return answer.json()
+
+
+def fails() -> bool:
+    raise RuntimeError("no")
+
+
+async def later(value: object) -> object:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("check", "word"),
+    [
+        (lambda: True, "working"),
+        (lambda: None, "working"),
+        (lambda: False, "not working"),
+        (lambda: 0, "not working"),
+        (lambda: "", "not working"),
+        (lambda: "not configured", "not configured"),
+        (lambda: "\x1b[31m" + "x" * 100, "\\x1b[31m" + "x" * 74 + "…"),
+        (lambda: later("slow today"), "slow today"),
+        (fails, "not working"),
+        (lambda: sys.exit(1), "not working"),
+    ],
+    ids=["true", "none", "false", "zero", "empty", "word", "long", "awaitable", "raises", "exits"],
+)
+async def test_a_workflow_says_how_it_is(check: Callable[[], object], word: str) -> None:
+    assert await asked(named("tutor", check)) == {"tutor": word, "database": "working", "version": VERSION}
+
+
+async def test_async_functions_and_several_things_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def several() -> dict[str, object]:
+        return {"anthropic": "not configured", "docs_index": True, "database": "mine", "version": "9"}
+
+    async def broken() -> bool:
+        raise RuntimeError("sk-ant-REDACTED")
+
+    told = await asked(named("b", several), named("c", broken), chat(talk, name="silent"))
+
+    assert told == {
+        "anthropic": "not configured",
+        "docs_index": "working",
+        "c": "not working",
+        "database": "working",
+        "version": VERSION,
+    }
+    assert "The health of c could not be told: RuntimeError" in caplog.text
+
+
+async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "SECONDS", 0.1)
+    let_go, times = threading.Event(), []
+
+    def hangs() -> bool:
+        times.append(threading.current_thread() is threading.main_thread())
+        let_go.wait(20)
+        return True
+
+    server = app(named("tutor", hangs))
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        first, second = await asyncio.gather(http.get("/status"), http.get("/status"))
+        third = await http.get("/status")
+        let_go.set()
+        async with asyncio.timeout(20):
+            while (last := (await http.get("/status")).json())["tutor"] != "working":  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.01)
+        again = (await http.get("/status")).json()
+        await server.close()
+
+    assert [answer.json()["tutor"] for answer in (first, second, third)] == ["not working"] * 3
+    assert (last, again) == (again, last)
+    assert times == [False]  # Off the loop, and once: what was said is told again for a while.
+
+
+async def test_it_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    states = iter([True, False])
+    server = app(named("tutor", lambda: next(states)))
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        told = [(await http.get("/status")).json()["tutor"] for _ in range(2)]
+        await server.close()
+
+    assert told == ["working", "not working"]
+
+
+async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone(*_: object) -> None:
+        raise Overloaded("away")
+
+    server = app(chat(talk))
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        before = await http.get("/status")
+        with monkeypatch.context() as patch:
+            patch.setattr(server.database, "read", gone)
+            answer = await http.get("/status")
+        await server.close()
+
+    assert before.json() == {"database": "working", "version": VERSION}
+    assert (answer.status_code, answer.json()) == (200, {"database": "not working", "version": VERSION})
+
+
+async def test_it_needs_a_credential_where_there_are_keys() -> None:
+    async with keyed() as house:
+        _, mine = await house.give("invoke")
+
+        assert (await house.http.get("/status")).status_code == 401
+        assert (await house.http.get("/status", headers=mine)).json() == {"database": "working", "version": VERSION}
+        assert (await house.http.post("/status", headers=mine)).status_code == 405
