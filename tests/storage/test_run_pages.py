@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Boolean
+from sqlalchemy import Boolean, Connection
 
 from palaver.core.events import RunStarted, TextStarted
 from palaver.core.ids import sortable
@@ -128,3 +128,30 @@ async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(da
     found = await database.read(run_pages.listed, "mine")
 
     assert [(row.id, row.seq) for row in found.data] == [(silent, -1), (going, 1)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        (Filters(status="failed"), "ix_runs_unusual"),
+        (Filters(status="cancelled"), "ix_runs_unusual"),
+        (Filters(status="interrupted"), "ix_runs_unusual"),
+        (Filters(board="board_1"), "ix_runs_of_board"),
+    ],
+)
+async def test_the_few_among_many_are_found_without_looking_at_all(
+    database: Database, filters: Filters, index: str
+) -> None:
+    assert index in await database.read(_plan, filters)
+
+
+def _plan(db: Connection, filters: Filters) -> str:
+    """How the database would go about it, before it knows the values."""
+    query = run_pages._asked(db, "default", filters).order_by(table.c.id.desc()).limit(51).compile(dialect=db.dialect)
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql("SET LOCAL enable_seqscan = off")  # It would read all of an empty table.
+        rows = db.exec_driver_sql(f"EXPLAIN {query}", dict(query.params))
+    else:
+        values = tuple(query.params[name] for name in query.positiontup or ())
+        rows = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", values)
+    return "\n".join(str(tuple(row)) for row in rows)

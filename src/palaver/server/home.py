@@ -1,4 +1,4 @@
-"""The plain page at /: what is served, and a line to try it with. The playground will take its place."""
+"""The plain page at /: what is served, and a line to try it with. A playground that is built takes its place."""
 
 from html import escape
 
@@ -31,7 +31,7 @@ def page(registry: Registry, host: str, root_path: str) -> Answer:
         f"<title>Palaver</title><style>{_STYLE}</style><h1>Palaver</h1>"
         "<p>These workflows can be called here."
         f" All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
-        f"{listed or empty}</html>"
+        f"{listed or empty}<p>The playground is not built here: <code>make demo</code> builds it.</p></html>"
     )
     headers = (
         ("content-type", "text/html; charset=utf-8"),

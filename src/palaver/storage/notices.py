@@ -4,14 +4,21 @@ PostgreSQL hands them on when the transaction that told them is durable. A file 
 nobody is told and everybody looks now and then; that, less often, they also do here, for notices may be lost.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import Connection, func, select
 
-Kind = Literal["grew", "followed", "cancel", "waiting", "key", "missed"]
+Kind = Literal["grew", "followed", "cancel", "waiting", "key", "connection", "changed", "missed"]
 """Runs grew or ended; runs are followed elsewhere; runs are to be cancelled; workflows whose runs wait; keys changed;
-and, told to nobody but its own listeners by a listener that was away: anything may have happened."""
+connections were added, removed or asked again; what pages look at changed; and, told to nobody but its own listeners by
+a listener that was away: anything may have happened."""
+
+Changing = Literal["thread", "run", "board", "workflow", "variant", "testset", "evaluation"]
+"""What pages look at."""
+
+EVERYWHERE = "*"
+"""The project of what all projects share."""
 
 CHANNEL = "palaver"
 _MOST_BYTES = 7_900
@@ -26,7 +33,46 @@ class Notice(NamedTuple):
     names: Collection[str]
 
 
+class Change(NamedTuple):
+    """Something that pages look at is not as it was. What it is now, they ask for themselves."""
+
+    project: str
+    kind: Changing
+    ref: str
+    """Its id, or its name."""
+    run: str | None = None
+    """The run that it has to do with."""
+
+
 Heard = Callable[[Notice], None]
+Touched = Callable[[Sequence[Change]], None]
+
+_TOUCHED = "palaver.touched"
+
+
+# Within one process
+
+
+def touch(db: Connection, *changes: Change) -> None:
+    """This transaction changes that: pages are told once it is durable, if there are any."""
+    touch_all(db, changes)
+
+
+def touch_all(db: Connection, changes: Iterable[Change]) -> None:
+    """The same of many."""
+    collected: list[Change] | None = db.info.get(_TOUCHED)
+    if collected is not None:
+        collected.extend(changes)
+
+
+def collect(db: Connection) -> list[Change]:
+    """Where this transaction will say what it changes."""
+    collected: list[Change] = []
+    db.info[_TOUCHED] = collected
+    return collected
+
+
+# Between processes
 
 
 def tell(db: Connection, kind: Kind, names: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from palaver.core.origins import RunStatus
 from palaver.storage.nodes import held
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.runs import RunRow
-from palaver.storage.tables import events, runs
+from palaver.storage.tables import IS_UNUSUAL, events, runs
 
 _COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _EXACT = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
@@ -53,6 +53,12 @@ def listed(db: Connection, project: str, filters: Filters = ANY, window: Window 
     return found.of(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
 
 
+def going(db: Connection, project: str, limit: int) -> list[str]:
+    """Those that have not ended, newest first."""
+    asked = select(runs.c.id).where(runs.c.ended_at.is_(None), runs.c.status.in_(["queued", "running"]))
+    return list(db.scalars(asked.where(runs.c.project == project).order_by(runs.c.id.desc()).limit(limit)))
+
+
 def last_seqs(db: Connection, project: str, names: list[str]) -> dict[str, int]:
     """Of runs that go on, the number of the last event in the log."""
     last = func.max(events.c.first + events.c.count) - 1
@@ -75,6 +81,8 @@ def _asked(db: Connection, project: str, filters: Filters) -> Select[Any]:
         going = runs.alias("going")
         alive = select(going.c.id).where(going.c.ended_at.is_(None), going.c.status == filters.status)
         asked = asked.where(runs.c.id.in_(alive))
+    if filters.status in ("failed", "cancelled", "interrupted"):
+        asked = asked.where(IS_UNUSUAL)
     if filters.evaluation is not None:
         asked = asked.where(false())  # No run is part of one yet.
     # Ids sort by time, and are what the list is read by: the times need not be looked for from its start.

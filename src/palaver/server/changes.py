@@ -1,0 +1,159 @@
+"""Notices to pages: that something they may be looking at is not as it was. What it is now, they ask for themselves.
+
+What this process writes, its database tells; what others write, they tell, on PostgreSQL. A notice may be lost, and of
+a thing that changes all the time only some are told; but the last always is.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import cast, get_args
+
+from palaver.errors import PalaverError
+from palaver.storage import notices
+from palaver.storage.database import Database
+from palaver.storage.notices import EVERYWHERE, Change, Changing
+
+log = logging.getLogger("palaver.server")
+
+AGAIN = 0.25
+"""Seconds until the same thing is told of again."""
+_TOGETHER = 0.1
+"""Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
+_MOST_RUNS = 32
+"""Runs of a project that are told of in one such while: a page that looks at one of many also looks at its thread."""
+_KINDS = frozenset(get_args(Changing))
+
+Tell = Callable[[Change], None]
+_Key = tuple[str, Changing, str]
+
+
+class Changes:
+    """Hands on what changes, to the pages that are open here and to other processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._me = secrets.token_hex(4)
+        self._is_watching = False
+        self._tabs: dict[str, set[Tell]] = {}
+        self._recent: dict[_Key, Change | None] = {}
+        """What was told of a moment ago, and what of it is to be told then."""
+        self._runs: dict[str, int] = {}
+        self._others: dict[_Key, Change] = {}
+        self._telling: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Hear what this process writes: from its first page on or, where others want to know it, from the start."""
+        if not self._is_watching:
+            self._is_watching = True
+            try:
+                await self._database.watch(self._touched)
+            except BaseException:
+                self._is_watching = False
+                raise
+
+    @property
+    def has_others(self) -> bool:
+        """Do other processes hear what this one tells?"""
+        return self._database.kind == "postgresql"
+
+    @contextmanager
+    def told(self, project: str, tell: Tell) -> Generator[None]:
+        """Tell a page of the changes in its project."""
+        self._tabs.setdefault(project, set()).add(tell)
+        try:
+            yield
+        finally:
+            self._tabs[project].discard(tell)
+            if not self._tabs[project]:
+                del self._tabs[project]
+
+    def tell(self, *changes: Change) -> None:
+        """Something changed here that no database knows of."""
+        self._touched(changes)
+
+    def heard(self, names: Collection[str]) -> None:
+        """Other processes tell, and so do we ourselves."""
+        for name in names:
+            who, *rest = name.split("/")
+            if who != self._me and len(rest) == 4 and rest[1] in _KINDS:
+                project, kind, ref, run = rest
+                self._tell(Change(project, cast("Changing", kind), ref, run or None))
+
+    async def end(self) -> None:
+        """Tell others what is left to tell."""
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+    # This process
+
+    def _touched(self, changes: Sequence[Change]) -> None:
+        together: dict[_Key, Change] = {}
+        for change in changes:
+            _join(together, change)
+        for change in together.values():
+            if self._tabs:
+                self._tell(change)
+            if self.has_others:
+                _join(self._others, change)
+        if self._others and self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell_others())
+
+    def _tell(self, change: Change) -> None:
+        """At once, unless the same thing was told of a moment ago: then once that moment is over."""
+        if change.project != EVERYWHERE and change.project not in self._tabs:
+            return
+        key = _key(change)
+        if key in self._recent:
+            _join(self._recent, change)
+            return
+        if change.kind == "run":
+            count = self._runs.get(change.project, 0)
+            if count >= _MOST_RUNS:
+                return
+            self._runs[change.project] = count + 1
+        self._hand_on(key, change)
+
+    def _hand_on(self, key: _Key, change: Change) -> None:
+        self._recent[key] = None
+        asyncio.get_running_loop().call_later(AGAIN, self._over, key)
+        projects = list(self._tabs) if change.project == EVERYWHERE else [change.project]
+        for project in projects:
+            for tell in list(self._tabs.get(project, ())):
+                tell(change)
+
+    def _over(self, key: _Key) -> None:
+        change = self._recent.pop(key)
+        if change is not None:
+            self._hand_on(key, change)
+        elif key[1] == "run":
+            self._runs[key[0]] -= 1
+            if not self._runs[key[0]]:
+                del self._runs[key[0]]
+
+    # The others
+
+    async def _tell_others(self) -> None:
+        while self._others:
+            await asyncio.sleep(_TOGETHER)
+            names = ["/".join((self._me, *change[:3], change.run or "")) for change in self._others.values()]
+            self._others = {}
+            try:
+                await self._database.write(notices.tell, "changed", names)
+            except PalaverError as error:
+                log.debug("Other processes could not be told what changed: %s", error.message)
+        self._telling = None
+
+
+def _key(change: Change) -> _Key:
+    return change.project, change.kind, change.ref
+
+
+def _join(waiting: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
+    """Let one change of a thing stand for all that wait; if any of them names a run, so does it."""
+    before = waiting.get(_key(change))
+    if before is not None and change.run is None:
+        change = change._replace(run=before.run)
+    waiting[_key(change)] = change

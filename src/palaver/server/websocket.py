@@ -1,0 +1,48 @@
+"""Our WebSockets: uvicorn's, with a way to end one that takes nothing, and to let answers end when the server stops."""
+
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from palaver.server.socket import CONNECTION
+
+_BAD = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_MOMENT = 2.0
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """One connection."""
+
+    leaving: Callable[[], None] | None = None
+    """Who is told that the server is to stop, and closes the socket when its answers have ended."""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came; those of an opening that is none are answered, for uvicorn says nothing to them."""
+        super().data_received(data)
+        if not self.handshake_initiated and self.conn.handshake_exc is not None:
+            self.transport.write(_BAD)
+            self.transport.close()
+
+    def handle_connect(self, event: Any) -> None:
+        """Somebody wants to open it."""
+        super().handle_connect(event)
+        if self.response.status_code == 101:
+            scope: Any = self.scope
+            scope["extensions"][CONNECTION] = self
+
+    def keepalive_timeout(self) -> None:
+        """It does not answer: what it has not taken in a moment, it will not take."""
+        super().keepalive_timeout()
+        self.loop.call_later(_MOMENT, self.abort)
+
+    def shutdown(self) -> None:
+        """The server is to stop."""
+        if self.leaving is not None:
+            self.leaving()
+        else:
+            super().shutdown()
+
+    def abort(self) -> None:
+        """End the connection, whatever is under way."""
+        self.transport.abort()

@@ -1,0 +1,171 @@
+"""What passes on a tab's socket is what passes on a connection of its own, byte for byte, in every protocol."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import httpx2
+import openai
+import pytest
+
+from tests.conformance.keeping import Keeper, beside, keeping
+from tests.postgres import Postgres
+from tests.serving import Served
+from tests.socketed import Tab, tab, text_of
+
+SCRIPT: list[dict[str, Any]] = [
+    {"reasoning": "Hm. "},
+    {"text": "Grüße, "},
+    {"text": "世界 👋\u2028\n\n"},
+    {"tool_call": {"name": "add", "arguments": {"a": 1, "b": [2, "ö"]}, "id": "call_1"}},
+    {"tool_result": {"id": "call_1", "output": "3"}},
+    {"data": {"name": "chart", "value": {"x": [1, 2]}}},
+    {"text": "Done. "},
+    {"usage": {"input_tokens": 3, "output_tokens": 5}},
+]
+FAILING = [*SCRIPT[:3], {"fail": {"code": "out_of_ink", "message": "Nothing left to write with."}}]
+UI: dict[str, Any] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}],
+}
+
+
+def bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    inputs = {"script": script}
+    said = [{"role": "user", "content": "go"}]
+    return {
+        "/scripted/invocations": {"input": "go", "stream": True, "custom_inputs": inputs},
+        "/scripted/v1/responses": {"input": "go", "stream": True, "custom_inputs": inputs},
+        "/scripted/v1/chat/completions": {"messages": said, "stream": True, "custom_inputs": inputs},
+        "/scripted/api/chat": {**UI, "custom_inputs": inputs},
+        "/scripted/invoke": {"messages": said, "flags": {"stream": True}, "inputs": inputs},
+        "/scripted/run": {"messages": said, "inputs": inputs},
+    }
+
+
+PATHS = sorted(bodies([]))
+
+
+def same(text: str) -> str:
+    """The text without what is another each time: ids and times."""
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "TREE", text)
+    text = re.sub(r"\b([0-9a-f]{16}){1,2}\b", "TRACE", text)
+    text = re.sub(r"(?<=_)01[0-9a-z]{24}", "ID", text)
+    text = re.sub(r'"(created|created_at|completed_at)":\d+(\.\d+)?', r'"\1":0', text)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+
+
+@pytest.fixture(scope="module")
+def page(server: Served) -> Iterator[Tab]:
+    with tab(server.url) as opened:
+        yield opened
+
+
+numbers = iter(range(1_000))
+
+
+@pytest.mark.parametrize("script", [SCRIPT, FAILING], ids=["done", "failed"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_is_the_same_on_both_ways(
+    http: httpx.Client, page: Tab, path: str, script: list[dict[str, Any]]
+) -> None:
+    body, number = bodies(script)[path], next(numbers)
+    plain = http.post(path, json=body)
+    page.send(number, path, body)
+    mine = page.until(number)
+
+    assert same(text_of(mine)) == same(plain.content.decode())
+    assert mine[0]["status"] == plain.status_code
+    own = {name: same(value) for name, value in mine[0]["headers"].items()}
+    wanted = {name: same(value) for name, value in plain.headers.items() if name not in ("date", "transfer-encoding")}
+    assert own == {name: value for name, value in wanted.items() if name not in ("connection", "server")}
+
+
+def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: Tab) -> None:
+    answer = http.post("/scripted/v1/responses", json={"input": "go", "custom_inputs": {"script": SCRIPT}})
+    run = answer.headers["x-palaver-run-id"]
+    for path in (f"/api/runs/{run}/events", f"/v1/responses/{answer.json()['id']}?stream=true", f"/api/runs/{run}"):
+        number = next(numbers)
+        page.send(number, path)
+        assert text_of(page.until(number)) == http.get(path).text
+
+
+def test_openai_reads_what_came_on_a_socket(server: Served) -> None:
+    """A page's `fetch` over the socket gives clients an ordinary response; so does this one, in Python."""
+
+    class OverSocket(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            number = next(numbers)
+            page.send(number, request.url.raw_path.decode(), json.loads(request.read()))
+            while not any(message["id"] == number for message in page.said):
+                page.next()
+            head = next(message for message in page.said if message["id"] == number)
+
+            def pieces() -> Iterator[bytes]:
+                seen = 0
+                while True:
+                    mine = [message for message in page.said if message["id"] == number][1:]
+                    for message in mine[seen:]:
+                        if "data" not in message:
+                            return
+                        yield message["data"].encode()
+                    seen = len(mine)
+                    page.next()
+
+            return httpx2.Response(head["status"], headers=head["headers"], content=pieces())
+
+    with (
+        tab(server.url) as page,
+        httpx2.Client(transport=OverSocket()) as transport,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", http_client=transport) as client,
+    ):
+        stream = client.responses.create(
+            model="scripted", input="go", stream=True, extra_body={"custom_inputs": {"script": SCRIPT}}
+        )
+        texts = [event.delta for event in stream if event.type == "response.output_text.delta"]
+
+    assert texts == ["Grüße, ", "世界 👋\u2028\n\n", "Done. "]
+
+
+def test_what_changes_in_one_process_is_told_in_all(
+    postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = postgres.create()
+    folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
+    with keeping(folders[0], url) as here, beside(folders[1], here) as there:
+        _tell_each_other(here, there)
+    postgres.drop(url)
+
+
+def _tell_each_other(here: Keeper, there: Keeper) -> None:
+    headers = {"authorization": f"Bearer {_admin_key(here)}"}
+    other = {"authorization": f"Bearer {_admin_key(here, 'theirs')}"}
+    with tab(there.url, headers) as page, tab(here.url, headers) as near, tab(there.url, other) as foreign:
+        made = httpx.post(f"{here.url}/api/threads", json={"workflow": "scripted"}, headers=headers, trust_env=False)
+        thread = made.json()["id"]
+        for one in (page, near):
+            one.hear({"changed": "thread", "ref": thread})
+        body = {"messages": [{"role": "user", "content": "hello"}]}
+        begun = httpx.post(f"{here.url}/api/threads/{thread}/turns", json=body, headers=headers, trust_env=False)
+        run = begun.json()["run"]["id"]
+        for one in (page, near):
+            one.hear({"changed": "run", "ref": run})
+            one.hear({"changed": "thread", "ref": thread, "run": run})
+        foreign.send(1, "/api/about")
+        foreign.until(1)
+
+    assert foreign.changed == []
+
+
+def _admin_key(keeper: Keeper, project: str = "ours") -> str:
+    command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "admin", "--project", project]
+    made = subprocess.run(
+        command, env={**os.environ, "PALAVER_DB": keeper.db}, capture_output=True, text=True, check=True
+    )
+    return made.stdout.strip()

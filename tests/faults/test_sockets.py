@@ -1,0 +1,246 @@
+"""Many sockets, slow ones, and those that end in the middle: little is kept for each, and no run hangs."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.faults.rounds import rounds
+from tests.serving import Served, served
+from tests.socketed import tab, text_of
+
+SOURCE = """
+import asyncio
+from palaver import chat, workflow
+from palaver.testing import echo, scripted
+
+ended = []
+
+async def _long(messages):
+    try:
+        for number in range(20_000):
+            yield "x" * 1000
+            await asyncio.sleep(0)
+    finally:
+        ended.append("flood")
+
+flood = chat(_long, name="flood", on_disconnect="cancel")
+
+@chat(on_disconnect="cancel")
+async def patient(messages):
+    try:
+        yield "begin "
+        await asyncio.sleep(600)
+    finally:
+        ended.append("patient")
+
+@workflow
+def tally() -> list[str]:
+    return ended
+"""
+ASK = {"input": "go", "stream": True}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, SOURCE, stream_stall="2", shutdown_seconds="2", db=str(tmp_path / "palaver.db")) as running:
+        yield running
+
+
+@pytest.fixture
+def http(server: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+def resident(server: Served) -> int:
+    """KiB."""
+    text = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+    return int(re.findall(r"VmRSS:\s+(\d+)", text)[0])
+
+
+def files(server: Served) -> int:
+    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
+    """How long it takes until so many of those runs have ended."""
+    since = time.monotonic()
+    while http.post("/tally/invoke", json={}).text.count(name) < count:
+        assert time.monotonic() - since < seconds
+        time.sleep(0.02)
+    return time.monotonic() - since
+
+
+def test_many_idle_sockets_cost_little(server: Served, http: httpx.Client) -> None:
+    many = rounds(200, 500)
+    http.get("/api/about")
+    with tab(server.url) as page:  # What the first one loads is not counted.
+        page.send(1, "/health")
+        page.until(1)
+    before, open_files = resident(server), files(server)
+    with ExitStack() as stack:
+        tabs = [stack.enter_context(tab(server.url)) for _ in range(many)]
+        for number, page in enumerate(tabs):
+            page.send(number, "/health")
+        for number, page in enumerate(tabs):
+            assert text_of(page.until(number)) == '{"status":"ok"}'
+        grown = resident(server) - before
+        made = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
+        for page in tabs:
+            page.hear({"changed": "thread", "ref": made})
+    deadline = time.monotonic() + 20
+    while files(server) > open_files + 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert grown / many < 100
+    assert files(server) <= open_files + 2
+
+
+def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: Served, http: httpx.Client) -> None:
+    many = rounds(10, 50)
+    before = resident(server)
+    with ExitStack() as stack, tab(server.url) as page:
+        for _ in range(many):
+            stack.enter_context(stalled(server.port, 4))
+        took: list[float] = []
+        for number in range(50):
+            since = time.monotonic()
+            page.send(number, "/echo/invoke", {"inputs": {}})
+            page.until(number)
+            took.append(time.monotonic() - since)
+        grown = resident(server) - before
+        becomes(http, "flood", 4 * many, 60)
+
+    assert sorted(took)[25] < 1
+    assert grown / many < 8 * 1024  # KiB: four logs, and what waits of each.
+
+
+def stalled(port: int, streams: int) -> socket.socket:
+    """A socket that asks for much and takes nothing."""
+    line = socket.create_connection(("127.0.0.1", port), timeout=30)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.sendall(
+        b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    assert line.recv(4096).startswith(b"HTTP/1.1 101")
+    for number in range(streams):
+        headers = {"content-type": "application/json"}
+        asked = {
+            "id": number,
+            "method": "POST",
+            "path": "/flood/invocations",
+            "headers": headers,
+            "body": json.dumps(ASK),
+        }
+        text = json.dumps(asked).encode()
+        line.sendall(b"\x81\xfe" + len(text).to_bytes(2, "big") + bytes(4) + text)
+    return line
+
+
+def test_what_is_aborted_ends_within_a_second(server: Served, http: httpx.Client) -> None:
+    with tab(server.url) as page:
+        for number in range(6):
+            page.send(number, "/patient/invocations", ASK)
+        for number in range(6):
+            page.until(number, "begin")
+        page.line.send('{"id": 2, "abort": true}')
+        took = becomes(http, "patient", 1, 10)
+        page.send(2, "/health")
+        page.until(2)
+        left = time.monotonic()
+    becomes(http, "patient", 6, 10)
+
+    assert took < 2  # A second, and what a busy machine takes.
+    assert time.monotonic() - left < 5
+
+
+def test_a_page_that_dies_leaves_nothing_running(server: Served, http: httpx.Client, tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    program.write_text(
+        "import sys, time\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from tests.socketed import tab\n"
+        f"with tab({server.url!r}) as page:\n"
+        "    for number in range(5):\n"
+        f"        page.send(number, '/patient/invocations', {ASK!r})\n"
+        "    for number in range(5):\n"
+        "        page.until(number, 'begin')\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n",
+        encoding="utf-8",
+    )
+    page = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert page.stdout is not None
+        with page.stdout:
+            assert page.stdout.readline() == "ready\n"
+            page.send_signal(signal.SIGKILL)
+            page.wait(30)
+        becomes(http, "patient", 5, 10)
+    finally:
+        page.kill()
+        page.wait(30)
+
+
+def test_a_server_that_stops_lets_answers_end(server: Served) -> None:
+    script = {"script": [{"text": "begin "}, {"sleep": 1}, {"text": "end"}]}
+    with tab(server.url) as page, tab(server.url) as idle:
+        page.send(1, "/scripted/invocations", ASK | {"custom_inputs": script})
+        page.until(1, "begin")
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(ConnectionClosed) as at_once:
+            idle.until(1)
+        page.send(2, "/health")
+        refused = page.until(2)
+        whole = text_of(page.until(1))
+        with pytest.raises(ConnectionClosed) as closed:
+            page.until(3)
+        code = server.process.wait(60)
+
+    assert [one.value.rcvd.code for one in (at_once, closed) if one.value.rcvd] == [1012, 1012]
+    assert refused[-1]["error"]["code"] == "shutting_down"
+    assert '"delta":"end"' in whole
+    assert "response.completed" in whole
+    assert code == 0
+
+
+def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: Served) -> None:
+    with tab(server.url) as page:
+        page.send(1, "/patient/invocations", ASK)
+        page.until(1, "begin")
+        server.process.send_signal(signal.SIGTERM)
+        mine = page.until(1)
+        code = server.process.wait(60)
+
+    assert mine[-1] == {"id": 1, "end": True}
+    assert "shutting_down" in text_of(mine)
+    assert code == 0
+
+
+def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_path: Path) -> None:
+    db = str(tmp_path / "palaver.db")
+    with served(tmp_path, SOURCE, db=db) as first, tab(first.url) as page:
+        page.send(1, "/patient/v1/responses", ASK | {"stream": True})
+        run = page.until(1, "begin")[0]["headers"]["x-palaver-run-id"]
+        time.sleep(0.3)
+        first.process.kill()
+        with pytest.raises(ConnectionClosed):
+            page.until(1)
+    with served(tmp_path, SOURCE, db=db) as second, tab(second.url) as page:
+        page.send(1, f"/api/runs/{run}?include=reply")
+        shown = json.loads(text_of(page.until(1)))
+
+    assert shown["status"] == "interrupted"
+    assert shown["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]

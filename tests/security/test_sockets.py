@@ -1,0 +1,144 @@
+"""Sections 1, 2 and 4 of the security contract, on real sockets: who opens one, and what closes it."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
+
+from tests.serving import Served, raw, served, status
+from tests.socketed import tab, text_of
+
+UPGRADE = (
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("sockets"), ws_ping="1") as running:
+        yield running
+
+
+def opening(server: Served, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
+    return status(raw(server.port, UPGRADE.format(path=path, host=host, more=more).encode(), seconds=5))
+
+
+def closed_by(server: Served, message: str | bytes | list[str]) -> int | None:
+    """The code with which the server closes a socket on which that is sent."""
+    with tab(server.url) as page:
+        with suppress(ConnectionClosedError):
+            page.line.send(message, text=True)
+        with pytest.raises(ConnectionClosedError) as closed:
+            page.next()
+    return closed.value.rcvd.code if closed.value.rcvd else None
+
+
+def test_a_socket_is_opened_by_us_alone(server: Served) -> None:  # S1.2, S1.3
+    assert opening(server, more=f"Origin: http://localhost:{server.port}\r\n", host=f"localhost:{server.port}") == 101
+    assert opening(server, host="evil.example") == 421
+    assert opening(server, more="Origin: https://evil.example\r\n") == 403
+    assert opening(server, more="Origin: null\r\n") == 403
+    assert opening(server, more=f"Origin: http://localhost:{server.port + 1}\r\n") == 403
+    assert opening(server, more="Sec-Fetch-Site: cross-site\r\n") == 403
+
+
+def test_every_other_path_has_none(server: Served) -> None:  # S1.7
+    paths = ("/", "/echo/invoke", "/services/echo", "/api/%73ocket", "/api//socket", "/api/socket;a", "/api/socket/..")
+
+    assert {path: opening(server, path) for path in paths} == dict.fromkeys(paths, 404)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"POST /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        UPGRADE.format(path="/api/socket", host="localhost", more="X: " + "y" * 9000 + "\r\n").encode(),
+        UPGRADE.format(path="/api/socket", host="localhost", more="Host: localhost\r\n").encode(),
+        UPGRADE.replace("13", "12").format(path="/api/socket", host="localhost", more="").encode(),
+    ],
+)
+def test_an_opening_that_is_none_is_answered_and_ends(server: Served, request_: bytes) -> None:  # S1.2, S4.3
+    since = time.monotonic()
+    answer = raw(server.port, request_, seconds=10)
+
+    assert 400 <= status(answer) < 500, answer
+    assert time.monotonic() - since < 5
+
+
+def test_a_message_that_is_too_large_closes_it(server: Served) -> None:  # S4.3
+    whole = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
+
+    assert closed_by(server, whole) == 1009
+    assert closed_by(server, [whole[:300_000]] * 5) == 1009
+
+
+def test_text_that_is_none_closes_it(server: Served) -> None:  # S4.1
+    assert closed_by(server, b"\xff\xfe") == 1007
+
+
+def test_one_that_does_not_answer_is_closed(server: Served) -> None:  # S4.3
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+        line.sendall(UPGRADE.format(path="/api/socket", host="localhost", more="").encode())
+        received = b""
+        while piece := line.recv(4096):  # It takes everything, and never says a word.
+            received += piece
+
+    frames = received.partition(b"\r\n\r\n")[2]
+    assert frames.startswith(b"\x89\x04")
+    assert b"\x88" in frames
+    assert (1011).to_bytes(2, "big") in frames
+
+
+def test_one_that_answers_stays(server: Served) -> None:
+    with tab(server.url) as page:
+        with pytest.raises(TimeoutError):
+            page.next(4)
+        page.send(1, "/health")
+        assert text_of(page.until(1)) == '{"status":"ok"}'
+
+
+def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4, S2.6
+    db = str(tmp_path / "palaver.db")
+
+    def palaver(*arguments: str) -> str:
+        command = [sys.executable, "-m", "palaver.cli", "key", *arguments, "--db", db]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    admin, invokes = palaver("create", "--scope", "admin"), palaver("create", "--scope", "invoke")
+    with served(tmp_path, db=db) as running:
+        refusals: list[int] = []
+        for headers in ({}, {"authorization": "Bearer plv_x"}, {"authorization": f"Bearer {invokes}"}):
+            with pytest.raises(InvalidStatus) as refused, tab(running.url, headers):
+                pass
+            refusals.append(refused.value.response.status_code)
+        with pytest.raises(InvalidStatus), tab(running.url + f"/api/socket?key={admin}&x="):  # S2.2
+            pass
+        with tab(running.url, {"x-api-key": admin}) as page:
+            page.send(1, "/scripted/invocations", _forever())
+            page.until(1, "begin")
+            shown = {"authorization": f"Bearer {admin}"}
+            keys = httpx.get(f"{running.url}/api/keys", headers=shown, trust_env=False).json()["data"]
+            mine = next(key["id"] for key in keys if key["scopes"] == ["admin"])
+            since = time.monotonic()
+            palaver("revoke", mine)
+            with pytest.raises(ConnectionClosedError) as closed:
+                page.until(2, seconds=10)
+            took = time.monotonic() - since
+
+    assert refusals == [401, 401, 403]
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "unauthorized")
+    assert took < 6
+
+
+def _forever() -> dict[str, object]:
+    return {"input": "go", "stream": True, "custom_inputs": {"script": [{"text": "begin "}, {"sleep": 600}]}}

@@ -1,0 +1,200 @@
+"""/api/bootstrap: what the page needs for its first view, however much there is."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver import Message
+from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
+from palaver.storage import boards, threads
+from palaver.storage.boards import Board
+from palaver.storage.database import Database
+from palaver.storage.threads import NewThread
+from palaver.workflows.declare import workflow
+from palaver.workflows.workflow import Workflow
+from tests.server.keyed import Keyed, keyed
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+LONG = "Nobody knows how long this is. " * 40
+
+
+async def shown(house: Keyed, header: dict[str, str] | None = None) -> dict[str, Any]:
+    answer = await house.http.get("/api/bootstrap", headers=header)
+    assert answer.status_code == 200, answer.text
+    assert len(answer.content) <= 64 * 1024
+    return answer.json()
+
+
+async def test_an_empty_house() -> None:
+    async with keyed() as house:
+        first = await shown(house)
+        listed = (await house.http.get("/api/workflows")).json()
+
+    rows = first["workflows"].pop("data")
+    assert [row.pop("schemas").keys() for row in rows] == [{"inputs", "parameters"}] * 2
+    assert rows == listed["data"]
+    assert first == {
+        "version": "0.1.0",
+        "project": "default",
+        "credential": {"kind": "loopback", "scopes": ["admin"], "key": None},
+        "workflows": {"next": None},
+        "board": None,
+        "board_id": None,
+        "threads": {"data": [], "next": None},
+        "pinned": [],
+        "running": [],
+        "limits": {"file": 20971520, "body": 8388608, "socket": 1048576},
+        "features": {"traces": False, "evaluation": False},
+    }
+
+
+async def test_what_somebody_has_in_their_project() -> None:
+    async with keyed() as house:
+        key, mine = await house.give("read", "invoke")
+        _, theirs = await house.give("read", "invoke", project="other")
+        thread = (await house.http.post("/api/threads", json={"workflow": "echo", "title": "T"}, headers=mine)).json()
+        await house.http.patch(f"/api/threads/{thread['id']}", json={"pinned": True}, headers=mine)
+        for name in ("first", "last"):
+            board = (await house.http.post("/api/boards", json={"name": name}, headers=mine)).json()
+        first, other = await shown(house, mine), await shown(house, theirs)
+        rows = (await house.http.get("/api/threads", headers=mine)).json()
+
+    assert first["credential"] == {"kind": "key", "scopes": ["invoke", "read"], "key": f"key_{key.id}"}
+    assert (first["board"], first["board_id"]) == (board, board["id"])
+    assert first["threads"] == rows
+    assert first["pinned"] == rows["data"]
+    assert (other["board"], other["threads"]["data"], other["pinned"], other["running"]) == (None, [], [], [])
+
+
+async def test_runs_that_go_on_are_named() -> None:
+    async with keyed() as house:
+        body = {"input": [{"role": "user", "content": "Hi"}], "background": True}
+        body["custom_inputs"] = {"script": [{"sleep": 60}]}
+        began = (await house.http.post("/scripted/v1/responses", json=body)).json()
+        run = began["id"].replace("resp_", "run_")
+        going = (await shown(house))["running"]
+        await house.http.post(f"/api/runs/{run}/cancel")
+        ended = (await shown(house))["running"]
+
+    assert (going, ended) == ([run], [])
+
+
+async def test_who_has_it_already_is_told_so() -> None:
+    async with keyed() as house:
+        first = await house.http.get("/api/bootstrap")
+        same = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
+        await house.http.post("/api/threads", json={"workflow": "echo"})
+        other = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
+        head = await house.http.head("/api/bootstrap")
+
+    assert (same.status_code, same.content) == (304, b"")
+    assert (other.status_code, first.headers["cache-control"]) == (200, "private, no-cache")
+    assert head.status_code in (200, 405)
+
+
+async def test_it_needs_a_credential_that_may_read() -> None:
+    async with keyed() as house:
+        _, header = await house.give("invoke")
+        refused = [(await house.http.get("/api/bootstrap", headers=h)).status_code for h in ({}, header)]
+
+    assert refused == [401, 403]
+
+
+def wide(number: int) -> Workflow:
+    @workflow(name=f"wide_{number:03}", description=LONG * 3)
+    def wide(text: str) -> str:
+        return text
+
+    schemas = msgspec.structs.replace(
+        wide.description.schemas, inputs={"type": "object", "properties": {"text": {"description": LONG * 5}}}
+    )
+    wide.description = msgspec.structs.replace(wide.description, schemas=schemas)
+    return wide
+
+
+async def test_of_many_workflows_so_many_are_shown_as_there_is_room_for() -> None:
+    async with keyed() as house:
+        house.server.registry._workflows.clear()
+        for number in range(60):
+            house.server.registry.add(wide(number))
+        first = await shown(house)
+        rest = (await house.http.get("/api/workflows", params={"after": first["workflows"]["next"]})).json()
+
+    rows = first["workflows"]["data"]
+    names = [row["name"] for row in rows]
+    assert names == [f"wide_{number:03}" for number in range(len(names))]
+    assert rest["data"][0]["name"] == f"wide_{len(names):03}"
+    assert len(names) > 10
+    assert all(len(row["description"]) == 1000 for row in rows)
+    assert "schemas" in rows[0]
+    assert "schemas" not in rows[-1]
+
+
+async def make_threads(database: Database, count: int, **more: Any) -> None:
+    for number in range(count):
+        at = NEW_YEAR + timedelta(seconds=number)
+        new = NewThread(id=f"conv_{number:03}", at=at, workflow="echo", **more)
+        await database.write(threads.create, "default", new, [Message.user(LONG), Message.assistant(LONG)])
+
+
+async def test_of_long_threads_the_later_show_less() -> None:
+    async with keyed() as house:
+        await make_threads(house.database, 30, pinned=True)
+        first = await shown(house)
+        rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
+
+    rows = first["threads"]["data"]
+    assert [row["id"] for row in rows] == [f"conv_{number:03}" for number in range(29, 9, -1)]
+    assert rest["data"][0]["id"] == "conv_009"
+    assert rows[0]["in"]["renderer"] == "chat"
+    assert (rows[-1]["in"], rows[-1]["out"]) == (None, None)
+    assert [row["id"] for row in first["pinned"]] == [row["id"] for row in rows[: len(first["pinned"])]]
+
+
+async def test_of_threads_with_the_longest_names_there_are_fewer() -> None:
+    async with keyed() as house:
+        await make_threads(house.database, 30, title="\u0001" * 200, pinned=True)
+        first = await shown(house)
+        rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
+
+    shown_rows, following = first["threads"]["data"], rest["data"]
+    assert 0 < len(shown_rows) < 20
+    assert int(following[0]["id"].removeprefix("conv_")) == 30 - len(shown_rows) - 1
+
+
+@pytest.mark.parametrize("what", ["rows", "cells"])
+async def test_a_large_board_is_named_only(what: str) -> None:
+    inputs = {"text": LONG * (what == "rows")}
+    rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if what == "cells" else 20))
+    grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
+    made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
+    async with keyed() as house:
+        await house.database.write(boards.create, "default", made)
+        if what == "cells":
+            cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
+            await house.database.write(boards.fill, "default", "brd_1", cells)
+        first = await shown(house)
+
+    assert (first["board"], first["board_id"]) == (None, "brd_1")
+
+
+async def test_it_waits_for_no_remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    async with keyed() as house:
+        monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", refuse)
+        assert (await shown(house))["project"] == "default"
+
+
+async def test_the_document_describes_it() -> None:
+    async with keyed() as house:
+        document = (await house.http.get("/openapi.json")).json()
+        first = await shown(house)
+
+    answer = document["paths"]["/api/bootstrap"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    properties = document["components"]["schemas"][answer["$ref"].rpartition("/")[2]]["properties"]
+    assert properties.keys() == first.keys()

@@ -1,0 +1,166 @@
+"""What passes on a tab's socket, as text."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.errors import InvalidValue, MisplacedField
+from palaver.server import envelopes
+from palaver.server.envelopes import Asked, Unreadable, read, scope_of
+from palaver.storage.notices import Change
+
+OUTER: dict[str, Any] = {
+    "type": "websocket",
+    "asgi": {"version": "3.0"},
+    "scheme": "wss",
+    "headers": [
+        (b"host", b"palaver.example"),
+        (b"origin", b"https://palaver.example"),
+        (b"cookie", b"__Host-palaver=abc"),
+        (b"connection", b"Upgrade"),
+        (b"sec-websocket-key", b"x"),
+        (b"user-agent", b"a browser"),
+    ],
+    "server": ("127.0.0.1", 8642),
+    "client": ("10.0.0.1", 5),
+}
+
+
+def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
+    asked = read(
+        '{"id": 7, "method": "POST", "path": "/a%C3%A4?b=c", "headers": {"X-One": " 1 "}, "body": "{}", "new": [1]}'
+    )
+
+    assert asked == Asked(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
+    assert scope_of(asked, b"{}", OUTER) == {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "https",
+        "path": "/aä",
+        "raw_path": b"/a%C3%A4",
+        "query_string": b"b=c",
+        "root_path": "",
+        "headers": [
+            (b"host", b"palaver.example"),
+            (b"origin", b"https://palaver.example"),
+            (b"cookie", b"__Host-palaver=abc"),
+            (b"user-agent", b"a browser"),
+            (b"x-one", b"1"),
+            (b"content-length", b"2"),
+        ],
+        "server": ("127.0.0.1", 8642),
+        "client": ("10.0.0.1", 5),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    "authorization cookie host origin x-api-key api-key Authorization HOST content-length transfer-encoding connection"
+    " upgrade expect sec-fetch-site Sec-WebSocket-Key proxy-authorization x-forwarded-for X-Forwarded-Host forwarded"
+    " te user-agent".split(),
+)
+def test_who_asks_is_not_for_the_request_to_say(name: str) -> None:  # S2.3, S1.6
+    plain = scope_of(Asked(1, path="/x"), None, OUTER)
+
+    assert scope_of(Asked(1, path="/x", headers={name: "evil"}), None, OUTER) == plain
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\n", "x" * 257])
+def test_a_header_has_a_name_that_http_can_carry(name: str) -> None:
+    with pytest.raises(InvalidValue):
+        scope_of(Asked(1, path="/x", headers={name: "1"}), None, OUTER)
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\x00", "\x7f", "€"])
+def test_a_header_has_a_value_that_http_can_carry(value: str) -> None:
+    with pytest.raises(InvalidValue):
+        scope_of(Asked(1, path="/x", headers={"x-one": value}), None, OUTER)
+
+
+@pytest.mark.parametrize("path", ["", "x", "http://elsewhere/", "/a b", "/ä", "/a#b", "/a\n", "/\x00", "*"])
+def test_a_path_is_one_of_this_server(path: str) -> None:
+    with pytest.raises(InvalidValue):
+        scope_of(Asked(1, path=path), None, OUTER)
+
+
+@pytest.mark.parametrize("method", ["", "get", "GET ", "GET\r\n", "G" * 17, "GÊT"])
+def test_a_method_is_a_word(method: str) -> None:
+    with pytest.raises(InvalidValue):
+        scope_of(Asked(1, method=method, path="/"), None, OUTER)
+
+
+@pytest.mark.parametrize("prefix", ["", "/base"])
+@pytest.mark.parametrize(
+    "path", ["/api/session", "/api/session/", "/api/files", "/api/files/file_1?meta=true", "/assets/a.js"]
+)
+def test_cookies_and_bytes_go_by_themselves(prefix: str, path: str) -> None:
+    with pytest.raises(MisplacedField):
+        scope_of(Asked(1, path=prefix + path), None, OUTER, root_path=prefix)
+
+
+def test_what_only_begins_alike_goes_on_the_socket() -> None:
+    assert scope_of(Asked(1, path="/api/sessions/x"), None, OUTER)["path"] == "/api/sessions/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "code"),
+    [
+        ("", None, "invalid_json"),
+        ("nope", None, "invalid_json"),
+        ("[" * 100_000, None, "invalid_value"),
+        ('{"id": 1, "x": ' + "[" * 100_000, None, "invalid_json"),
+        ('{"id": 1, "path": "\\ud800"}', None, "invalid_json"),
+        ("[]", None, "invalid_value"),
+        ("7", None, "invalid_value"),
+        ("{}", None, "invalid_value"),
+        ('{"path": "/"}', None, "invalid_value"),
+        ('{"id": "7", "path": "/"}', None, "invalid_value"),
+        ('{"id": -1, "path": "/"}', None, "invalid_value"),
+        ('{"id": 9007199254740992, "path": "/"}', None, "invalid_value"),
+        ('{"id": 7, "path": 5}', 7, "invalid_value"),
+        ('{"id": 7, "path": "/", "body": {}}', 7, "invalid_value"),
+        ('{"id": 7, "path": "/", "headers": {"a": 1}}', 7, "invalid_value"),
+        ('{"id": 7, "abort": "yes"}', 7, "invalid_value"),
+    ],
+)
+def test_what_is_no_request(text: str, number: int | None, code: str) -> None:
+    with pytest.raises(Unreadable) as problem:
+        read(text)
+
+    assert (problem.value.id, problem.value.error.code) == (number, code)
+
+
+@given(st.text())
+def test_no_text_is_too_much_for_it(text: str) -> None:
+    try:
+        asked = read(text)
+    except Unreadable:
+        return
+    assert isinstance(asked, Asked)
+
+
+def test_what_is_sent() -> None:
+    headers = [(b"Content-Type", b"text/plain"), (b"set-cookie", b"a=b"), (b"link", b"</a>"), (b"link", b"</b>")]
+
+    sent = [
+        envelopes.opened(7, 200, headers),
+        envelopes.data(7, 'Grüße "x"\n'),
+        envelopes.ended(7),
+        envelopes.refused(None, "invalid_json", "No."),
+        envelopes.changed(Change("default", "thread", "conv_1", "run_1")),
+        envelopes.changed(Change("default", "workflow", "tutor")),
+    ]
+
+    assert [msgspec.json.decode(one) for one in sent] == [
+        {"id": 7, "status": 200, "headers": {"content-type": "text/plain", "link": "</a>, </b>"}},
+        {"id": 7, "data": 'Grüße "x"\n'},
+        {"id": 7, "end": True},
+        {"id": None, "error": {"code": "invalid_json", "message": "No."}},
+        {"changed": "thread", "ref": "conv_1", "run": "run_1"},
+        {"changed": "workflow", "ref": "tutor"},
+    ]
