@@ -24,6 +24,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def unbuilt() -> Iterator[None]:
+    """Whether or not somebody has built the page here, tests in process do not see it unless they bring one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palaver.server.pages.BUILT", Path(__file__).parent / "unbuilt")
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[Postgres]":
     """A PostgreSQL server of this session's own, started for the first test that asks for it."""

@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import sql
 
+from tests import debian
+
 DEBIAN = Path("/usr/lib/postgresql")
 """Where Debian keeps the programs of each version: 15/bin, 17/bin …; they are on nobody's PATH."""
 
@@ -80,29 +82,12 @@ def install() -> Path:
     choice.parent.mkdir(parents=True, exist_ok=True)
     choice.write_text("create_main_cluster = false\n", encoding="utf-8")
     try:
-        # Fetching may be cut short by a timeout, unpacking should not: so they are two steps.
-        _apt("update", seconds=180)
-        _apt("install", "--download-only", "postgresql", seconds=300)
-        _apt("install", "--no-download", "postgresql", seconds=600)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(", and apt-get could not install it") from error
+        debian.install("postgresql")
+    except debian.NotInstalled as error:
+        raise Unavailable(str(error)) from error
     finally:
         choice.unlink(missing_ok=True)
     return programs()
-
-
-def _apt(command: str, *arguments: str, seconds: float) -> None:
-    options = ["--yes", "--no-install-recommends"] if command == "install" else []
-    limits = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30", "-o", "DPkg::Lock::Timeout=60"]
-    subprocess.run(
-        ["apt-get", "--quiet=2", *limits, command, *options, *arguments],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        timeout=seconds,
-        # Old lists may be good enough to install from.
-        check=command != "update",
-    )
 
 
 class Postgres:

@@ -228,6 +228,17 @@ def test_doctor_shows_where_each_setting_came_from(folder: Path, monkeypatch: py
     assert [row["name"] for row in document["workflows"]] == ["tutor", "shout"]
 
 
+def test_doctor_shows_connections_without_secrets(folder: Path) -> None:
+    lines = '[connections.tutor]\nurl = "https://a.example/?key=hunter2"\nheaders = {x = "hunter2", y = "env:KEY"}\n'
+    (folder / "palaver.toml").write_text(lines, encoding="utf-8")
+
+    run = palaver("doctor", "app.py", "--json", cwd=folder)
+
+    settings = {row["name"]: row["value"] for row in msgspec.json.decode(run.stdout)["settings"]}
+    assert "hunter2" not in run.stdout
+    assert settings["connections"]["tutor"]["headers"] == {"x": "***", "y": "env:KEY"}
+
+
 def test_a_setting_that_cannot_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALAVER_PORT", "many")
 

@@ -4,8 +4,9 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
-from palaver import Message, Text, ToolCall, ToolResult, chat, workflow
+from palaver import Context, File, Message, Text, ToolCall, ToolResult, chat, workflow
 
 GATES: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -32,6 +33,19 @@ def heard(messages: list[Message]) -> Iterator[object]:
         yield ToolCall(call_id=f"c{len(messages)}", name="get_time", arguments='{"tz":"UTC"}')
         return
     yield json.dumps([[message.role, _told(part)] for message in messages for part in message.parts])
+
+
+@chat
+async def weighed(messages: list[Message], ctx: Context) -> str:
+    """Tells of every file its type, its name and how many bytes are in it."""
+    parts = [part for message in messages for part in message.parts if isinstance(part, File)]
+    return json.dumps([[part.media_type, part.filename, len(await ctx.fetch(part))] for part in parts])
+
+
+@chat
+async def looked_at(messages: list[dict[str, Any]]) -> str:
+    """Tells what it was given, in the dialect of Chat Completions."""
+    return json.dumps(messages)
 
 
 def _told(part: object) -> str:

@@ -277,6 +277,27 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
         [ToolCall(call_id="done", name="now"), ToolResult(call_id="done", output=1)],
         [*call("done", message="msg_r_1"), result("done", 1, message="msg_r_2")],
     ),
+    "a call has the id of one that was answered in this run": (
+        [
+            ToolResult(call_id="asked", output=1),
+            ToolCall(call_id="asked", name="now"),
+            ToolResult(call_id="asked", output=2),
+        ],
+        [
+            result("asked", 1, message="msg_r_1"),
+            *call("asked", message="msg_r_2"),
+            ToolReturned(item="fco_r_3", message="msg_r_4", call_id="asked", output=2),
+        ],
+    ),
+    "an item took a result's id": (
+        [TextDelta(item="fco_c", delta="a"), ToolCall(call_id="c", name="now"), ToolResult(call_id="c")],
+        [
+            *text("fco_c", "a", message="msg_r_1")[:-1],
+            *call("c", message="msg_r_1"),
+            ToolReturned(item="fco_r_2", message="msg_r_3", call_id="c"),
+            TextEnded(item="fco_c", text="a"),
+        ],
+    ),
     "messages have the ids that their producer gave them": (
         [TextStarted(message="m"), "a", Data(name="n"), PartAdded(message="o", part=Data(name="n")), "b"],
         [
@@ -471,11 +492,6 @@ FAULTS: dict[str, tuple[list[Any], Any, str]] = {
         [TextDelta(item="x", delta="a")],
         PartAdded(item="x", part=Data(name="n")),
         "after 3 events, at a part: item 'x' was already opened",
-    ),
-    "an item that took a result's id": (
-        [TextDelta(item="fco_c", delta="a"), ToolCall(call_id="c", name="now")],
-        ToolResult(call_id="c"),
-        "after 5 events, at a tool-result: item 'fco_c' was already opened",
     ),
     "a part of nothing": ([], PartAdded(), "after 1 events, at a part: it holds no file, refusal or data"),
     "anything after the end": (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from palaver.core.events import Event, RunFinished
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.backlog import Backlog
@@ -194,6 +195,70 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
         ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
     )
     assert [event.seq for event in log] == list(range(len(log)))
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interrupted_as_declared(
+    database: Database, idempotent: bool
+) -> None:
+    attempts: list[int] = []
+
+    @chat(idempotent=idempotent)
+    async def long(messages: Any) -> AsyncIterator[str]:
+        attempts.append(1)
+        yield "Hel"
+        if len(attempts) == 1:
+            await asyncio.Event().wait()
+        yield "lo."
+
+    leaving, other = House(database, "p1", long), House(database, "p2", long)
+    started = await leaving.backlog.put(long, call(), THEIRS)
+    leaving.backlog.begin()
+    async with asyncio.timeout(10):
+        while len(await database.read(events.after, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    reading = asyncio.create_task(_read(leaving, started.run_id))
+    await asyncio.sleep(0)
+    await leaving.engine.drain(0)
+    await leaving.close()
+    between = await database.read(runs.get, "theirs", started.run_id)
+    log = await database.read(events.after, "theirs", started.run_id)
+    other.backlog.begin()
+    found = await other.ended(started.run_id)
+    await other.close()
+
+    assert between is not None
+    assert found.reply is not None
+    assert (between.status, between.process, between.attempts, between.first_output_at, said(log)) == (
+        ("queued", None, 0, None, [])
+        if idempotent
+        else ("interrupted", "p1", 1, NOW, ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"])
+    )
+    assert (found.row.status, [message.text for message in found.reply.messages], len(attempts)) == (
+        ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
+    )
+    assert said(await reading) == ["RunStarted", "TextStarted", "TextDelta Hel"] + (
+        [] if idempotent else ["TextEnded", "RunFinished"]
+    )
+
+
+async def _read(house: House, run: str) -> list[Event]:
+    return [event async for batch in house.records.follow("theirs", run) for event in batch]
+
+
+async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: Database) -> None:
+    @chat(idempotent=True)
+    async def remote(messages: Any) -> AsyncIterator[Any]:
+        yield "Hel"
+        yield RunFinished(finish="interrupted")
+
+    house = House(database, "p1", remote)
+    started = await house.backlog.put(remote, call(), THEIRS)
+    house.backlog.begin()
+    found = await house.ended(started.run_id)
+    await house.close()
+
+    assert (found.row.status, found.row.attempts) == ("interrupted", 1)
 
 
 async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Database) -> None:

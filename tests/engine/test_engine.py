@@ -175,6 +175,9 @@ class Notebook:
         await asyncio.sleep(0)
         self.notes.append(("closed", said(last), len(run.log)))
 
+    def leave(self) -> None:
+        self.notes.append("left")
+
     def lost(self, run: Kept, last: Sequence[Event]) -> None:
         self.notes.append(("lost", said(last), len(run.log)))
 

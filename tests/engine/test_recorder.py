@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from palaver.engine.records import Records
 from palaver.errors import DiskFull, Overloaded, RunNotFound
 from palaver.storage import events, recording, runs
 from palaver.storage.database import Database
-from palaver.workflows.declare import chat
+from palaver.workflows.declare import chat, workflow
 from tests.engine.running import NOW, call, eventually, said
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +92,84 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
     assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
     assert (row.status, row.ended_at) == ("running", None)
     assert await database.read(events.after, "theirs", run.id, 2) == run.log[3:]
+
+
+async def test_a_run_says_when_it_first_said_something(database: Database) -> None:
+    clock = iter(NOW + timedelta(seconds=second) for second in range(100))
+    recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
+    engine = Engine(store=recorder, now=lambda: next(clock))
+    speak, go_on = asyncio.Event(), asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> AsyncIterator[str]:
+        await speak.wait()
+        yield "Hel"
+        await go_on.wait()
+        yield "lo."
+
+    run = engine.start(slow, call(), origin=THEIRS)
+    rows: list[runs.RunRow | None] = []
+    await eventually(lambda: len(run.log) == 1)
+    await recorder.flushed()
+    rows.append(await database.read(runs.get, "theirs", run.id))
+    speak.set()
+    await eventually(lambda: len(run.log) == 3)
+    await recorder.flushed()
+    rows.append(await database.read(runs.get, "theirs", run.id))
+    go_on.set()
+    await run.ended()
+    rows.append(await database.read(runs.get, "theirs", run.id))
+
+    second = NOW + timedelta(seconds=1)
+    assert [row and (row.first_output_at, row.ended_at) for row in rows] == [
+        (None, None),
+        (second, None),
+        (second, NOW + timedelta(seconds=2)),
+    ]
+
+
+async def test_what_says_nothing_has_no_first_output_and_a_value_is_one(database: Database) -> None:
+    engine, _, _ = new_engine(database)
+
+    @chat
+    async def failing(messages: Any) -> AsyncIterator[str]:
+        raise ValueError
+        yield ""
+
+    def adding(a: int) -> int:
+        return a + 1
+
+    silent = engine.start(failing, call(), origin=THEIRS)
+    value = engine.start(workflow(adding), call(inputs={"a": 1}), origin=THEIRS)
+    await silent.ended()
+    await value.ended()
+    rows = [await database.read(runs.get, "theirs", run.id) for run in (silent, value)]
+
+    assert [row and (row.status, row.first_output_at) for row in rows] == [("failed", None), ("finished", NOW)]
+
+
+async def test_what_is_said_while_something_is_written_waits_no_longer_for_that(database: Database) -> None:
+    writes: list[float] = []
+    writing = asyncio.get_running_loop().time
+
+    class Slow(Failing):
+        async def write(self, work: Any, *args: Any) -> Any:
+            writes.append(writing())
+            await asyncio.sleep(0.25)
+            return await super().write(work, *args)
+
+    engine, _, _ = new_engine(Slow(database, None), delay=0.3)  # type: ignore[arg-type]
+
+    @chat
+    async def going_on(messages: Any) -> AsyncIterator[str]:
+        while len(writes) < 6:
+            yield "on and "
+            await asyncio.sleep(0.01)
+
+    await engine.start(going_on, call(), origin=THEIRS).ended()
+
+    between = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
+    assert between[2] < 0.45  # Were it counted from the end of the write, it would be 0.55.
 
 
 async def test_a_run_of_another_project_is_not_there(database: Database) -> None:

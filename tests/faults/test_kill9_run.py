@@ -80,7 +80,7 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
                 ended += sum(reader.ended for reader in before.readers)
                 begun += sum(bool(reader.run) for reader in before.readers)
             before = going_on(server, chance)
-            asyncio.run(kill(server, before, chance.uniform(0.1, 2.5)))
+            asyncio.run(kill(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5)))  # First when some ended.
     if Path(url).is_file():
         with closing(sqlite3.connect(url)) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -136,6 +136,60 @@ def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
     assert (shown["status"], shown["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
 
 
+SOURCE = """
+import asyncio
+from palaver import chat
+
+async def counting():
+    for number in range(30):
+        yield f"{number} "
+        await asyncio.sleep(0.1)
+
+@chat(idempotent=True)
+def again(messages):
+    return counting()
+
+@chat
+def once(messages):
+    return counting()
+"""
+
+
+def test_runs_in_the_background_that_take_too_long_begin_anew_or_are_interrupted_as_declared(tmp_path: Path) -> None:
+    database, whole = str(tmp_path / "palaver.db"), "".join(f"{number} " for number in range(30))
+    with (
+        served(tmp_path, SOURCE, db=database, shutdown_seconds="0.2") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        body = {"input": "Count.", "background": True}
+        names = [http.post(f"/{name}/v1/responses", json=body).json()["id"] for name in ("again", "once")]
+        began = time.monotonic()
+        while not all(said_of(http, name) for name in names):
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        assert server.stop() == 0
+    with (
+        served(tmp_path, SOURCE, db=database) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        while (shown := [http.get(f"/v1/responses/{name}").json() for name in names])[0]["status"] != "completed":
+            assert (shown[0]["status"] in ("queued", "in_progress"), time.monotonic() - began < 60) == (True, True)
+            time.sleep(0.05)
+        said = [said_of(http, name) for name in names]
+
+    assert [(one["status"], one["incomplete_details"]) for one in shown] == [
+        ("completed", None),
+        ("incomplete", {"reason": "interrupted"}),
+    ]
+    assert said[0] == whole
+    assert (whole.startswith(said[1]), said[1] in ("", whole)) == (True, False)
+
+
+def said_of(http: httpx.Client, response: str) -> str:
+    run = http.get(f"/api/runs/{response.replace('resp_', 'run_')}", params={"include": "reply"}).json()
+    return "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+
+
 async def stop_while_reading(
     server: Served, readers: list[Client], *, again: bool = False
 ) -> list[tuple[int, str | None]]:

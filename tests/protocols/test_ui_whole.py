@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from palaver.core.events import (
@@ -121,6 +122,16 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
 
     assert client == Client(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": OLD})
     assert client.headers == (("x-vercel-ai-ui-message-stream", "v1"), ("x-palaver-ui-version", "7"))
+
+
+def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_taken_for_one() -> None:
+    client = Client(version=7, message="m7", shown={"h1": True}, waiting={"h1": OLD}, tools=frozenset({"now"}))
+    kept = msgspec.json.decode(msgspec.json.encode(client))
+
+    assert ui_client.restored(kept) == client
+    assert [ui_client.restored(note) for note in (None, {"version": 5}, {"type": "x", "message": "m"}, [])] == [
+        Client()
+    ] * 4
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palaver.server.routes import OF_WORKFLOWS, OWN
+from palaver.server.routes import OF_WORKFLOWS, OWN, PAGES
 from palaver.testing import client, echo, scripted
 from tests.serving import Served, raw, served, status
 
 ROUTES = ["/", *(f"/{name}" for name in OWN), *(f"/echo/{name}" for name in OF_WORKFLOWS), "/api/workflows", "/nothing"]
+ROUTES += ["/assets/a.js", *(f"/{page}" for page in sorted(PAGES))]
 
 
 @pytest.fixture(scope="module")

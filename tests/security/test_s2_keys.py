@@ -22,10 +22,13 @@ from tests.serving import served
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC = {
     *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready")),
-    ("HEAD", "/"),
+    *(("HEAD", path) for path in ("/", *(f"/{page}" for page in routes.PAGES))),
     ("POST", "/api/session"),
 }
 """Who asks for these shows nothing. (Of a method that a route does not take, too, nobody learns more than that.)"""
+
+
+ANY_METHOD = ("/health", "/ready", "/assets/nothing.js")
 
 
 def sample(pattern: str) -> list[str]:
@@ -44,7 +47,9 @@ def paths_of_the_router() -> Iterator[str]:
         yield f"/echo/{name}"
     for name in OWN:
         yield f"/{name}"
-    yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing")
+    for name in routes.PAGES:
+        yield f"/{name}"
+    yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing", "/assets/nothing.js")
 
 
 ROUTES = sorted(set(paths_of_the_router()))
@@ -88,7 +93,7 @@ async def test_every_route_of_the_router_needs_a_credential(house: Keyed) -> Non
             else:
                 assert answer.headers["www-authenticate"] == "Bearer", (method, path)
 
-    methods_that_tell_nothing = {(method, path) for method, path in open_ if path in ("/health", "/ready")}
+    methods_that_tell_nothing = {(method, path) for method, path in open_ if path in ANY_METHOD}
     assert open_ - methods_that_tell_nothing == PUBLIC - methods_that_tell_nothing
 
 

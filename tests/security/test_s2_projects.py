@@ -40,8 +40,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 }
 """What routes want to read before they look for what the path names."""
 QUERIES = {"/api/variants/{variant:str}/diff": "?from=1&to=2"}
-NOT_OBJECTS = ("/api/workflows/", "/api/projects/")
-"""Workflows belong to the server; projects only its administrators know (S2.4)."""
+NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/")
+"""Workflows and connections belong to the server; projects only its administrators know (S2.4)."""
 
 
 class Told(NamedTuple):

@@ -52,6 +52,11 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  
         ("GET", "/", "read"),
         ("HEAD", "/", "nothing"),
         ("POST", "/", "read"),
+        ("GET", "/play/brd_1", "read"),
+        ("HEAD", "/login", "nothing"),
+        ("GET", "/assets/a.js", "nothing"),
+        ("GET", "/api/socket", "read"),
+        ("GET", "/api/bootstrap", "read"),
         ("GET", "/nothing/here", "credential"),
         ("GET", "/api", "admin"),
         ("GET", "/api/", "admin"),
@@ -85,6 +90,12 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  
 )
 def test_what_the_rest_needs(method: str, path: str, wanted: scopes.Need) -> None:  # S2.1, S2.4
     assert need(method, path) == wanted
+
+
+@pytest.mark.parametrize("path", ["/", "/play", "/settings/keys", "/assets/a.js"])
+def test_a_page_that_is_built_needs_nothing(path: str) -> None:  # S2.1
+    assert scopes.needed(match(path), "GET", path, web=True) == "nothing"
+    assert scopes.needed(match("/metrics"), "GET", "/metrics", web=True) == "read"
 
 
 def test_every_route_of_our_own_has_a_rule() -> None:  # S2.1

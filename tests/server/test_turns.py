@@ -128,7 +128,7 @@ async def test_what_was_imported_is_answered_again_too() -> None:
         ({"parameters": {"colour": 1}}, (422, "unknown_parameter", "/parameters/colour")),
         (
             {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file_none"}}]}]},
-            (404, "not_found", "/messages/0"),
+            (404, "not_found", "/messages/0/content/0/file/file_id"),
         ),
         ({"messages": 5}, (422, "invalid_messages", "/messages")),
     ],

@@ -81,7 +81,7 @@ def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
     assert restore(target, elsewhere) == []
 
     assert projects(elsewhere) == ["team-a", "team-b"]
-    assert names(elsewhere.parent) == ["other.db", "other.db.lock"]
+    assert names(elsewhere.parent) == ["other.db", "other.db.lock", "other.db.workers.lock"]
     assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in (elsewhere, elsewhere.parent)] == ["0o600", "0o700"]
 
 
@@ -134,7 +134,8 @@ def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path)
 
     assert [path.name for path in aside] == ["palaver.db.20261115T120000.000000Z.aside"]
     assert (projects(database), projects(aside[0])) == (["before"], ["after"])
-    assert names(tmp_path) == sorted(["backup.zip", "palaver.db", "palaver.db.lock", *(path.name for path in aside)])
+    locks = ["palaver.db.lock", "palaver.db.workers.lock"]
+    assert names(tmp_path) == sorted(["backup.zip", "palaver.db", *locks, *(path.name for path in aside)])
 
 
 def test_what_was_not_yet_in_the_file_goes_aside_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +257,7 @@ def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str)
 
     assert refused.value.message == f"{bad} is not a backup that can be used: {why}"
     assert database.read_bytes() == before
-    assert names(database.parent) == ["palaver.db", "palaver.db.lock"]
+    assert names(database.parent) == ["palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
     assert names(tmp_path) == ["bad.zip", "data", "good.zip"]
 
 
@@ -327,5 +328,5 @@ def test_a_disk_that_fills_meanwhile_changes_nothing(tmp_path: Path, monkeypatch
         restore(target, database, replace=True)
 
     assert refused.value.message == "The backup could not be brought back: [Errno 28] No space left on device."
-    assert names(tmp_path) == ["backup.zip", "palaver.db", "palaver.db.lock"]
+    assert names(tmp_path) == ["backup.zip", "palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
     assert projects(database) == ["team-a"]

@@ -31,12 +31,11 @@ async def keep(database: Database, board: str, *numbers: int, concurrency: int =
 
 def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
     reading = board_runs.reading(concurrency) if board else None
-    protocol = board_runs.PROTOCOL if board else "responses"
     return NewRun(
         started=RunStarted(0, f"run_{sortable(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
         workflow="w",
         call=Call(workflow="w"),
-        origin=Origin(project="p", protocol=protocol, reading=reading, board=board, background=True),
+        origin=Origin(project="p", protocol="any", reading=reading, board=board, background=True),
         process=None,
         status="queued",
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from palaver.errors import SettingsError
-from palaver.storage.locking import Lock, is_held
+from palaver.storage.locking import Lock, at_rest, is_held
+from palaver.storage.places import lock_path, workers_lock_path
 
 HOLDER = """
 import sys
@@ -63,3 +64,18 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
         Lock(tmp_path / "no such folder" / "x.lock").acquire()
 
     assert refused.value.message.endswith("x.lock cannot be opened: No such file or directory.")
+
+
+def test_a_database_is_at_rest_when_neither_a_server_nor_a_worker_is_at_work_on_it(tmp_path: Path) -> None:
+    database = tmp_path / "palaver.db"
+    told: list[str] = []
+    for path in (lock_path(database), workers_lock_path(database)):
+        with Lock(path, "shared"), pytest.raises(SettingsError) as refused, at_rest(database):
+            pass
+        told.append(refused.value.message)
+    with at_rest(database):
+        held = [is_held(path(database)) for path in (lock_path, workers_lock_path)]
+
+    assert told == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
+    assert held == [True, True]
+    assert not is_held(lock_path(database))

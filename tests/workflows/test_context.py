@@ -8,16 +8,20 @@ import pytest
 
 from palaver.core.calls import Call, Finish, Secret
 from palaver.core.events import PartAdded, RunStarted
-from palaver.core.parts import Data
+from palaver.core.parts import Data, File
 from palaver.workflows.context import Context
 from palaver.workflows.threads import Threads
 
 STATUS = PartAdded(part=Data(name="status", value="Working."), transient=True)
 
 
+def fetch(part: File) -> Any:
+    return part.media_type.encode()
+
+
 def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
     call = Call(workflow="w", **given)
-    return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, Threads(1))
+    return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, Threads(1), fetch)
 
 
 def in_a_thread(*work: Callable[[], object]) -> None:
@@ -120,3 +124,13 @@ def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
     in_a_thread(sync_code("a"), sync_code("b"))
 
     assert said == {"a": ["a"], "b": ["b"]}
+
+
+def test_a_file_is_fetched_by_what_was_given_for_it_until_the_run_has_ended() -> None:
+    ctx = context()
+    before = ctx.fetch(File("text/plain", file_id="file_1"))
+    ctx.close()
+
+    assert before == b"text/plain"
+    with pytest.raises(RuntimeError, match=r"ctx.fetch\(\) after the run has ended"):
+        ctx.fetch(File("text/plain", file_id="file_1"))

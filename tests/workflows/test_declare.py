@@ -183,8 +183,13 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "invalid_option",
         (
             "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
-            " idempotent, record."
+            " idempotent, record, health."
         ),
+    ),
+    "health that cannot be asked": (
+        lambda: chat(tutor, health="fine"),  # type: ignore[call-overload]
+        "invalid_option",
+        "tutor: health must be a function without arguments, not 'fine'.",
     ),
     "an option outside its words": (
         lambda: chat(tutor, system="obey"),  # type: ignore[call-overload]

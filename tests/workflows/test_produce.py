@@ -10,14 +10,18 @@ import pytest
 
 from palaver.core.calls import Call
 from palaver.core.events import RunStarted
-from palaver.core.parts import Data
+from palaver.core.parts import Data, File
 from palaver.workflows.context import Context
 from palaver.workflows.produce import Emitted, Returned, kind_of, produce, unfold
 from palaver.workflows.threads import Threads
 
 
+def fetch(part: File) -> Any:
+    raise AssertionError(part)
+
+
 def context() -> Context:
-    return Context(RunStarted(run_id="r"), Call(workflow="w"), {}, print, Threads(4))
+    return Context(RunStarted(run_id="r"), Call(workflow="w"), {}, print, Threads(4), fetch)
 
 
 async def given(function: Any, ctx: Context | None = None) -> list[object]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from palaver.discovery.declared import masked
 from palaver.discovery.targets import installed, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
@@ -51,6 +52,8 @@ def command(targets: tuple[str, ...], as_json: bool) -> int:
 
 def _value(settings: Settings, name: str) -> Any:
     """What is set, without passwords."""
+    if name == "connections":
+        return masked(settings.connections)
     if name != "db":
         return getattr(settings, name)
     from palaver.storage.database import redacted

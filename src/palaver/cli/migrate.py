@@ -6,7 +6,6 @@ import click
 import msgspec
 
 from palaver.cli.databases import db_option, file_of, opened, url_of
-from palaver.errors import SettingsError
 from palaver.outbound import printable
 
 
@@ -45,16 +44,14 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
 
 def _of_file(path: Path, dry_run: bool) -> _Told:
     from palaver.storage import locking, migrating
-    from palaver.storage.places import lock_path
 
     state = migrating.state_of_file(path) if path.exists() else migrating.State(None, is_empty=True)
     state.check(str(path))
     copy = None
     if not state.is_current and not dry_run:
-        if locking.is_held(lock_path(path)):
-            raise SettingsError(f"A server is at work on {path}: stop it first.")
         if path.exists():
-            copy = migrating.upgraded(path)
+            with locking.at_rest(path):
+                copy = migrating.upgraded(path)
         else:
             _make(str(path))
     kept = None if copy is None else str(copy)

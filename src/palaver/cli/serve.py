@@ -3,13 +3,14 @@
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from palaver.cli.databases import db_option
+from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import load
 from palaver.server import logs
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from palaver.server.workers import Inherited
 
 
+private_option = click.option(
+    "--allow-private-urls",
+    is_flag=True,
+    default=None,
+    help="Let URLs that come over HTTP lead to this machine and to private networks.",
+)
+
+
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--host", help="Address to listen on (127.0.0.1).")
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--workers", type=int, metavar="N", help="How many processes serve (1; more need PostgreSQL).")
 @click.option("--inherit", hidden=True)
 @click.option("--reload", is_flag=True, help="Start again whenever a Python file changes.")
+@private_option
 @click.option("--debug", is_flag=True, default=None, help="Tell callers what went wrong inside a workflow.")
 def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags: Any) -> int:
     """Serve every workflow found in TARGET: a file, a folder, "module" or "module:name".
@@ -96,28 +106,34 @@ def serve(
     logs.set_up(verbose=settings.debug, worker=inherited.number if inherited else None)
     with keeping(settings.db or str(default_path())) as database:
         check_reach(settings, database)
-        registry, alone = Registry(workflows, default=settings.default), database.kind == "sqlite"
+        connections, alone = declared(settings.connections, os.environ), database.kind == "sqlite"
+        registry = Registry(workflows, connections=connections, default=settings.default)
         server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:
             if inherited.speaks:
-                _announced(workflows, settings, inherited.listening.getsockname()[1])
+                _announced(registry, settings, inherited.listening.getsockname()[1])
             run(server, inherited.listening, started=inherited.ready, parent=inherited.line)
             return
         listening = open_socket(settings, or_next=or_next)
-        url = _announced(workflows, settings, listening.getsockname()[1])
+        url = _announced(registry, settings, listening.getsockname()[1])
         run(server, listening, started=(lambda: started(url)) if started else lambda: None)
 
 
-def _announced(workflows: Sequence[Workflow], settings: Settings, port: int) -> str:
+def _announced(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}{settings.root_path}"
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
-        kind = "chat" if workflow.description.is_chat else "workflow"
+        kind = "chat" if workflow.description.is_chat else "remote" if _is_unknown(workflow) else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
     shared = f" with {settings.workers} workers" if settings.workers > 1 else ""
     click.echo(f"Serving at {url}{shared}  (Ctrl+C stops)", err=True)
     return url
+
+
+def _is_unknown(workflow: Workflow) -> bool:
+    """Is it a service that was not asked yet what it is?"""
+    return workflow.description.remote and getattr(workflow, "service", None) is None
 
 
 def _load(targets: tuple[str, ...]) -> list[Workflow]:

@@ -2,16 +2,21 @@
 
 import asyncio
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from palaver.cli.databases import db_option
+from palaver.cli.databases import db_option, file_of
+from palaver.cli.serve import private_option
+from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import load
 from palaver.server import logs
 from palaver.server.settings import Settings, read_settings
-from palaver.storage.places import default_path
+from palaver.storage.locking import Lock
+from palaver.storage.places import MEMORY, default_path, workers_lock_path
 from palaver.workflows.workflow import Workflow
 
 
@@ -19,7 +24,8 @@ from palaver.workflows.workflow import Workflow
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @db_option
 @click.option("--runs", type=click.IntRange(1), metavar="N", help="How many runs it has at once (16).")
-def command(targets: tuple[str, ...], db: str | None, runs: int | None) -> None:
+@private_option
+def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_private_urls: bool | None) -> None:
     """Take runs of the background, of the workflows found in TARGET, from the queue of a database.
 
     It works beside servers on the same PostgreSQL, wherever it runs, or beside the server of a SQLite file, on the same
@@ -30,20 +36,34 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None) -> None:
       palaver worker app.py
       palaver worker app.py --runs 4 --db postgresql://palaver@db.example.org/palaver
     """
-    flags = {"db": db, "background_runs": runs}
+    flags = {"db": db, "background_runs": runs, "allow_private_urls": allow_private_urls}
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     logs.set_up(verbose=settings.debug)
-    asyncio.run(_work(load(targets), settings))
+    workflows, url = load(targets), settings.db or str(default_path())
+    with _at_work(url):
+        asyncio.run(_work(workflows, settings, url))
 
 
-async def _work(workflows: list[Workflow], settings: Settings) -> None:
+@contextmanager
+def _at_work(url: str) -> Generator[None]:
+    """Say of a file of SQLite's that somebody is at work on it, as a server does: any number of workers may be."""
+    path = None if url == MEMORY else file_of(url)
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with Lock(workers_lock_path(path), "shared"):
+        yield
+
+
+async def _work(workflows: list[Workflow], settings: Settings, url: str) -> None:
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.working import work
     from palaver.storage.database import open_database, redacted
 
-    url = settings.db or str(default_path())
     database = await asyncio.to_thread(open_database, url)
-    worker = Server(Registry(workflows), settings, database=database, kind="worker")
-    names = ", ".join(workflow.description.name for workflow in workflows)
+    registry = Registry(workflows, connections=declared(settings.connections, os.environ))
+    worker = Server(registry, settings, database=database, kind="worker")
+    names = ", ".join(registry.names())
     told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redacted(url)}"
     await work(worker, started=lambda: click.echo(f"{told}  (Ctrl+C stops)", err=True))

@@ -242,7 +242,7 @@ class Grammar:
                 raise _Misplaced(f"call {call_id!r} already has a result")
             case None:
                 raise _Misplaced(f"no call {call_id!r} was made")
-        item = self._named(f"fco_{call_id}")
+        item = self._names.item(f"fco_{call_id}") or self._named(self._names.new("fco"))
         self._closed[item] = ""
         for silent in [other for other in self._open.values() if not other.started]:
             # It would start after this result, in a message from before it; so it will be opened anew.

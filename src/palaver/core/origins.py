@@ -30,6 +30,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     previous: str | None = None
     """The run whose conversation it goes on with."""
     board: str | None = None
+    """The board whose cell it fills: begun with others of that board, so many at once."""
     variant: str | None = None
     waited: bool = False
     """Was it kept before it began? It waited in the background."""

@@ -1,6 +1,7 @@
 """What is kept of runs: new ones, what they said since, how they ended."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -21,6 +22,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus = "running"
     idempotent: bool = False
     """May it begin anew when its process died?"""
+    first_output_at: datetime | None = None
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -29,6 +31,8 @@ class Batch(msgspec.Struct, frozen=True):
     project: str
     run: str
     events: Sequence[Event]
+    first_output_at: datetime | None = None
+    """When the run first said something, if that is among these."""
 
 
 class EndedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,3 +43,5 @@ class EndedRun(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event]
     has_content: bool = True
     """May what it said be kept?"""
+    first_output_at: datetime | None = None
+    """When it first said something before its end."""

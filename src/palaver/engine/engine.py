@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from palaver.core.calls import Call, Record
-from palaver.core.events import RunFailed, RunStarted
+from palaver.core.events import RunFailed, RunFinished, RunStarted
 from palaver.core.history import BOUNDS as HISTORY
 from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
@@ -20,6 +20,7 @@ from palaver.core.ids import sortable
 from palaver.core.origins import NOWHERE, Origin
 from palaver.engine.bounds import Bounds
 from palaver.engine.chance import draw
+from palaver.engine.fetching import Fetches, Fetching
 from palaver.engine.log import Attend
 from palaver.engine.run import House, Run
 from palaver.engine.store import Memory, Store
@@ -32,6 +33,8 @@ log = logging.getLogger("palaver.run")
 
 _NONE = Limits()
 _RECORDS: Sequence[Record] = ("off", "metadata", "full")
+_SHUT_DOWN = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
+_INTERRUPTED = RunFinished(finish="interrupted")
 _LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
 
 
@@ -69,6 +72,7 @@ class Engine:
         self,
         *,
         store: Store | None = None,
+        fetch: Fetches | None = None,
         admission: Admission | None = None,
         threads: Threads | None = None,
         bounds: Bounds | None = None,
@@ -80,7 +84,7 @@ class Engine:
     ) -> None:
         self.threads = threads or Threads()
         self.draining = False
-        self._house = House(store or Memory(), self.threads, now, debug, self._note_end)
+        self._house = House(store or Memory(), self.threads, now, debug, self._note_end, fetch or Fetching())
         self._admission = admission
         self._bounds = bounds or Bounds()
         self._history = history
@@ -172,11 +176,15 @@ class Engine:
         return [run for run in self._alive.values() if run.name == workflow and run.started.session == session]
 
     async def drain(self, seconds: float) -> None:
-        """Take no more runs; let those alive go on for a while, then end them with a terminal event."""
+        """Take no more runs; let those alive go on for a while, then end them with a terminal event.
+
+        What runs in the background was not asked to be told soon: it is interrupted, or begins anew elsewhere.
+        """
         self.draining = True
         await self._ends(seconds)
+        self._house.store.leave()
         for run in list(self._alive.values()):
-            run.cancel(RunFailed(code=ShuttingDown.code, message="The server is shutting down."))
+            run.cancel(_INTERRUPTED if run.origin.background else _SHUT_DOWN)
         await self._ends(_LAST_SECONDS)
 
     async def _ends(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ follow the log and are never waited for.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime
 from typing import Any
 
 from palaver.core.calls import Call
@@ -32,10 +33,13 @@ class Log:
     origin: Origin
     started: RunStarted
 
-    def __init__(self, store: Store, attend: Attend | None) -> None:
+    def __init__(self, store: Store, now: Callable[[], datetime], attend: Attend | None) -> None:
         self.log: list[Event] = []
         self.finished = False
+        self.first_output_at: datetime | None = None
+        """When it first said something."""
         self._store = store
+        self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiters: Sequence[asyncio.Future[None]] = ()
         # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
@@ -93,10 +97,22 @@ class Log:
 
     def _put(self, events: Sequence[Event]) -> None:
         self.log += events
+        if self.first_output_at is None:
+            self._note_output()
         if self._store.grew is not None:
             self._store.grew(self)
         if self._waiters:
             self._wake()
+
+    def _note_output(self) -> None:
+        """Note the time, if what was put first is more than that it started, and not its end."""
+        if self.first_output_at is None and len(self.log) > 1 and not self.finished:
+            self.first_output_at = self.time()
+
+    def time(self) -> datetime:
+        """Now: by a clock that may have been set back since it started, and nothing in it was before that."""
+        now, started_at = self._now(), self.started.at
+        return now if started_at is None else max(now, started_at)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, ()

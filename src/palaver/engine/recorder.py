@@ -1,7 +1,8 @@
 """The recorder keeps runs in a database: what they say a tenth of a second late at most, their end before it is told.
 
 Nothing is done for an event but to note that its run grew. Every so often what the runs have said since is written, a
-row for each run; a run's end is written at once, with all that end meanwhile. One write is under way at a time.
+row for each run; a run's end is written at once, with all that end meanwhile. One write is under way at a time. What is
+said while it is counts from when that write began: so nothing waits longer than `DELAY` and the writes themselves.
 """
 
 import asyncio
@@ -11,17 +12,18 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from palaver.core.events import Event
+from palaver.core.events import Event, RunFinished
 from palaver.core.records import Batch, EndedRun, NewRun
-from palaver.engine.store import Kept
+from palaver.engine.store import HandedOver, Kept
 from palaver.errors import Overloaded, PalaverError
+from palaver.storage import backlog
 from palaver.storage.database import Database
 from palaver.storage.recording import interrupt, record
 
 log = logging.getLogger("palaver.run")
 
-DELAY = 0.1
-"""Seconds after which what a run said is written."""
+DELAY = 0.05
+"""Seconds after which what a run said is written; the other half of a tenth is for the writing."""
 PATIENCE = 1.0
 """Seconds until a database that failed is tried again."""
 _MANY, _MOMENT = 16, 0.005
@@ -33,11 +35,12 @@ _MOST_LATE = 10_000
 class _State:
     """How far a run is recorded."""
 
-    __slots__ = ("fault", "is_new", "keeps_content", "written")
+    __slots__ = ("fault", "has_output", "is_new", "keeps_content", "written")
 
     def __init__(self, run: Kept) -> None:
         self.is_new = not run.origin.waited
         self.written = 0
+        self.has_output = False  # Is it kept when it first said something?
         self.fault: Exception | None = None  # What is wrong with this one: it cannot be kept.
         self.keeps_content = run.call.record == "full" or run.origin.is_needed
 
@@ -63,6 +66,8 @@ class Recorder:
         self._ends: list[_End] = []
         self._late: list[_End] = []  # Of which nobody waits for the end: it was told before it could be kept.
         self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False  # What runs said has waited long enough: it is next, when what is being written is.
+        self._is_leaving = False
         self._flushing: list[asyncio.Future[None]] = []  # Those who wait for all that is known.
         self._gathering: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -91,12 +96,31 @@ class Recorder:
             return
         if state.fault is not None:
             raise state.fault
+        if self._is_leaving and run.origin.waited and _is_interrupted(last) and await self._hand_over(run):
+            raise HandedOver
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(_End(run, state, last, durable))
         if self._writing is None and self._gathering is None:
             self._gather()
         await durable
         self._forget(run)
+
+    def leave(self) -> None:
+        """This process has to go: what waited in the background and is interrupted now may begin anew in another."""
+        self._is_leaving = True
+
+    async def _hand_over(self, run: Kept) -> bool:
+        """Let another process begin it anew, if it may."""
+        self._touched.discard(run)
+        if self._writing is not None:
+            await asyncio.wait([self._writing])  # What it said may be among that, and is to be forgotten.
+        try:
+            handed_over = await self._database.write(backlog.hand_over, run.origin.project, run.id, self._process)
+        except PalaverError:
+            handed_over = True  # Whoever notices that we are gone does the same.
+        if handed_over:
+            self._forget(run)
+        return handed_over
 
     def lost(self, run: Kept, last: Sequence[Event]) -> None:
         """Keep this end when that is possible again: it was told to readers, and the run must not seem to go on."""
@@ -142,11 +166,23 @@ class Recorder:
             after = self._delay if seconds is None else seconds
             self._timer = asyncio.get_running_loop().call_later(after, self._tick)
 
+    def _pause(self) -> None:
+        """Leave a database that failed alone for a while."""
+        self._is_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._wait(PATIENCE)
+
     def _tick(self) -> None:
         self._timer = None
+        self._look()
+
+    def _look(self) -> None:
+        """Write what runs have said, or soon, or look again later."""
         self._touched.intersection_update(self._states)  # Runs that have ended since may have told their end.
         if self._writing is not None:
-            self._wait(self._delay / 10)  # Soon after the write that is under way.
+            self._is_due = True
         elif self._touched or self._late:
             self._write(due=True)
         elif self._states:
@@ -164,6 +200,8 @@ class Recorder:
             grown = [(run, state) for run in alive - ending if (state := self._states[run]).fault is None]
             self._touched.clear()
             flushing, self._flushing = self._flushing, []
+            self._is_due = False
+            self._wait()
         self._writing = asyncio.get_running_loop().create_task(self._written(ends, grown, flushing))
 
     async def _written(
@@ -177,12 +215,15 @@ class Recorder:
         for waiter in flushing:
             if not waiter.done():
                 waiter.set_result(None)
+        if self._fault is not None:
+            self._pause()
         if self._flushing:
             self._write(due=True)
-        elif self._ends and self._gathering is None:
+        elif self._is_due:
+            self._is_due = False
+            self._look()
+        if self._writing is None and self._ends and self._gathering is None:
             self._gather()
-        if self._states or self._touched or self._late:
-            self._wait(PATIENCE if self._fault else None)
 
     async def _try(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
         """Write it. Where that fails for something in it, each run is written by itself: none fails for another."""
@@ -190,7 +231,9 @@ class Recorder:
         said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
         new = [self._new(run) for run, state, _ in said if state.is_new]
         batches = [
-            Batch(run.origin.project, run.id, events) for run, state, events in said if events and state.keeps_content
+            Batch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
+            for run, state, events in said
+            if events and state.keeps_content
         ]
         # Telling costs every other write of the database a little, so only what somebody waits for is told.
         told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
@@ -211,6 +254,7 @@ class Recorder:
             self._fault = None
             for _, state, events in said:
                 state.is_new, state.written = False, state.written + len(events)
+                state.has_output = state.written > 1
             for end in ends:
                 if end.durable is not None and not end.durable.done():
                     end.durable.set_result(None)
@@ -238,10 +282,27 @@ class Recorder:
                 end.durable.set_exception(state.fault)
 
     def _new(self, run: Kept) -> NewRun:
-        return NewRun(started=run.started, workflow=run.name, call=run.call, origin=run.origin, process=self._process)
+        return NewRun(
+            started=run.started,
+            workflow=run.name,
+            call=run.call,
+            origin=run.origin,
+            process=self._process,
+            first_output_at=run.first_output_at,
+        )
+
+
+def _is_interrupted(last: Sequence[Event]) -> bool:
+    return isinstance(last[-1], RunFinished) and last[-1].finish == "interrupted"
 
 
 def _ended(end: _End) -> EndedRun:
     run = end.run
     events = [*run.log[: end.last[0].seq], *end.last]
-    return EndedRun(started=run.started, origin=run.origin, events=events, has_content=end.state.keeps_content)
+    return EndedRun(
+        started=run.started,
+        origin=run.origin,
+        events=events,
+        has_content=end.state.keeps_content,
+        first_output_at=run.first_output_at,
+    )

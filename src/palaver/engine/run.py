@@ -21,10 +21,12 @@ from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.grammar import Given, Grammar
 from palaver.core.origins import Origin
+from palaver.core.parts import File
 from palaver.engine.bounds import Bounds
 from palaver.engine.failures import cleaned, failed, unkept
+from palaver.engine.fetching import Fetches
 from palaver.engine.log import LATER, Attend, Log
-from palaver.engine.store import Store
+from palaver.engine.store import HandedOver, Store
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
@@ -49,6 +51,7 @@ class House(NamedTuple):
     debug: bool
     ended: Callable[["Run"], None]
     """Told when a run is over."""
+    fetch: Fetches
 
 
 class Run(Log):
@@ -67,7 +70,7 @@ class Run(Log):
         bounds: Bounds,
         attend: Attend | None,
     ) -> None:
-        super().__init__(house.store, attend)
+        super().__init__(house.store, house.now, attend)
         description = workflow.description
         self.id = started.run_id
         self.call = call
@@ -75,7 +78,7 @@ class Run(Log):
         self.name = description.name
         self.started = started
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
-        self.context = Context(started, call, description.flags, self._emit, house.threads)
+        self.context = Context(started, call, description.flags, self._emit, house.threads, self._fetch)
         self.warnings: Sequence[str] = ()
         """What was repaired or left out of what the workflow gave; told when it has ended."""
         self._is_chat = description.is_chat
@@ -152,6 +155,7 @@ class Run(Log):
         text = grammar.text if self._is_chat else None
         grew, most_events, most_bytes = self._store.grew, self._bounds.events, self._bounds.bytes
         left = min(_TURN, most_events - len(entries))
+        is_silent = self.first_output_at is None
         async for value in values:
             if self._ordered is not None:
                 return  # It was told to stop and went on.
@@ -162,6 +166,9 @@ class Run(Log):
                 left = min(left, most_events - len(entries))
             elif events := text(value):
                 entries += events
+                if is_silent:
+                    is_silent = False
+                    self._note_output()
                 if grew is not None:
                     grew(self)
                 if self._waiters:
@@ -246,10 +253,7 @@ class Run(Log):
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
-            at = self._house.now()
-            if self.started.at is not None:
-                at = max(at, self.started.at)  # A clock that was set back must not make it end before it began.
-            last = self._grammar.end(terminal, at=at)
+            last = self._grammar.end(terminal, at=self.time())
             await self._close(last)
         finally:
             self.over = True
@@ -267,6 +271,8 @@ class Run(Log):
     async def _close(self, last: Sequence[Event]) -> None:
         try:
             await self._store.closed(self, last)  # Durable first; then readers see it.
+        except HandedOver:
+            last = ()
         except Exception as error:  # A store that is gone must not leave readers waiting.
             last = unkept(error, self, last)
             self._store.lost(self, last)
@@ -295,7 +301,14 @@ class Run(Log):
             self._task.cancel()
         self._loop.call_later(_PATIENCE, self._insist, max(tries - 1, 0))
 
-    # What the workflow says between its yields
+    # What the workflow asks for, and says between its yields
+
+    def _fetch(self, part: File) -> Any:
+        """What `ctx.fetch(…)` gives: on the loop what is to be awaited, in any other thread the bytes."""
+        fetching = self._house.fetch(self.origin.project, part)
+        if is_running(self._loop):
+            return fetching
+        return asyncio.run_coroutine_threadsafe(fetching, self._loop).result()
 
     def _emit(self, said: object) -> None:
         """Take what `ctx.emit(…)` said, at once, from the loop or from any thread."""

@@ -1,11 +1,16 @@
 """The promise of whoever keeps runs. In memory there is nothing to keep: a run's log lives as long as the run does."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunStarted
 from palaver.core.origins import Origin
+
+
+class HandedOver(Exception):
+    """Another process begins the run anew: here it ends without an end."""
 
 
 class Kept(Protocol):
@@ -41,6 +46,11 @@ class Kept(Protocol):
         """All its events so far; `seq` is the index."""
         ...
 
+    @property
+    def first_output_at(self) -> datetime | None:
+        """When it first said something."""
+        ...
+
 
 class Store(Protocol):
     """Keeps runs."""
@@ -59,7 +69,14 @@ class Store(Protocol):
         ...
 
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
-        """Make `last`, which ends with the terminal event, durable; only then do readers see it."""
+        """Make `last`, which ends with the terminal event, durable; only then do readers see it.
+
+        One that this process cannot end, and that may begin anew in another, is HandedOver.
+        """
+        ...
+
+    def leave(self) -> None:
+        """This process has to go: what is interrupted from now on may begin anew in another."""
         ...
 
     def lost(self, run: Kept, last: Sequence[Event]) -> None:
@@ -80,6 +97,9 @@ class Memory:
 
     async def closed(self, run: Kept, last: Sequence[Event]) -> None:
         """Nothing to wait for."""
+
+    def leave(self) -> None:
+        """There is no other process."""
 
     def lost(self, run: Kept, last: Sequence[Event]) -> None:
         """Nothing was."""

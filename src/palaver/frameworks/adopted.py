@@ -13,6 +13,8 @@ from palaver.workflows.workflow import FunctionWorkflow, Producer
 class Adopted(FunctionWorkflow):
     """A graph, an agent, a runnable, served as it is."""
 
+    reads_ids = False
+
     def __init__(
         self,
         thing: Any,

@@ -25,6 +25,7 @@ from palaver.outbound import CONNECT_SECONDS, client, printable
 from palaver.protocols import chat_completions, completion_replies, invoke, response_replies, run, upstream
 from palaver.protocols.base import Request
 from palaver.workflows.context import Context
+from palaver.workflows.inlining import inlined, names_stored
 from palaver.workflows.options import Options
 from palaver.workflows.produce import Returned
 from palaver.workflows.workflow import Producer
@@ -109,6 +110,7 @@ class RemoteWorkflow:
         look: Callable[[], Awaitable[Service | None]],
         headers: Mapping[str, str],
         timeout: float,
+        transport: "Callable[[], httpx.AsyncBaseTransport | None]" = lambda: None,
     ) -> None:
         self.options = Options()
         self.url = url
@@ -117,18 +119,25 @@ class RemoteWorkflow:
         self._look = look
         self._headers = headers
         self._timeout = timeout
+        self._transport = transport
+        """What makes the connections of a call, where not everybody may be connected to."""
         self._asking = asyncio.Lock()
         self._asked_at: float | None = None
         self._refreshed_at: float | None = None
         self.reachable = service is not None
         """Did it answer when it was last asked?"""
-        self.checked_at = _now()
-        """When it was last asked what it is."""
+        self.checked_at: datetime | None = _now()
+        """When it was last asked what it is; None: never yet."""
 
     @property
     def description(self) -> Description:
         """What it says about itself, or that it cannot be reached."""
         return self._service.description if self._service else self._unknown
+
+    @property
+    def service(self) -> Service | None:
+        """What is known of it; None where nobody has answered yet."""
+        return self._service
 
     @property
     def evidence(self) -> Any:
@@ -149,6 +158,10 @@ class RemoteWorkflow:
             self._refreshed_at = asyncio.get_running_loop().time()
             self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
+    def tell(self, service: Service, checked_at: datetime) -> None:
+        """Another process has asked, and says what it heard."""
+        self._service, self.reachable, self.checked_at = service, True, checked_at
+
     @property
     def place(self) -> str:
         """Its URL."""
@@ -165,6 +178,8 @@ class RemoteWorkflow:
         service = self._service or await self._asked_again()
         speak, told = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
+        if names_stored(call.messages):
+            call = msgspec.structs.replace(call, messages=await inlined(call.messages, context))
         # A chat that was away until now was not called as one: then its messages, whole, are the value.
         is_value = not read_as.is_chat and not speak.has_values
         stream = told.streams and told.is_chat == read_as.is_chat and not is_value
@@ -175,7 +190,7 @@ class RemoteWorkflow:
 
         try:
             async with (
-                client(headers=self._headers, timeout=self._timeout) as http,
+                client(headers=self._headers, timeout=self._timeout, transport=self._transport()) as http,
                 aclosing(await _answer(http, service.url, request, deadline)) as response,
                 aclosing(_Body(response, deadline)) as body,
             ):

@@ -17,8 +17,11 @@ _VERSIONS = {"5": 5, "6": 6, "7": 7}
 _DEFAULT = "6"
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the client that will read the parts."""
+_KIND = "ui-client"
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True, tag=_KIND):
+    """What is known of the client that will read the parts. Where it is kept, it says what it is: see `restored`."""
 
     version: int = _VERSIONS[_DEFAULT]
     message: str | None = None
@@ -86,9 +89,10 @@ def client(
     )
 
 
-def restored(reading: Any) -> Client:
-    """The client that began a stream, as it was kept; any client, where the run was begun in another way."""
-    return Client() if reading is None else msgspec.convert(reading, Client)
+def restored(note: Any) -> Client:
+    """The client that began a stream, as it was kept; any client, where the note is another protocol's, or none."""
+    is_ours = isinstance(note, Mapping) and cast("Mapping[str, Any]", note).get("type") == _KIND
+    return msgspec.convert(note, Client) if is_ours else Client()
 
 
 def _unanswered(messages: Iterable[Message]) -> dict[str, ToolCall]:

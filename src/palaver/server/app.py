@@ -4,14 +4,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from functools import lru_cache
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from palaver.core import jsons
 from palaver.discovery.registry import Registry
 from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine, utc_now
+from palaver.engine.fetching import Fetching
 from palaver.engine.housekeeping import Housekeeping
 from palaver.engine.orphans import Orphans
 from palaver.engine.processes import Presence, new_process_id
@@ -20,13 +21,18 @@ from palaver.engine.records import Records, started
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols import agenta, ui_client, ui_stream
 from palaver.protocols.base import Answer
-from palaver.server import guards, logs, routes, scopes
+from palaver.server import guards, logs, pages, routes, scopes, socket
 from palaver.server.callers import NOBODY, Callers
 from palaver.server.calling import Calling
+from palaver.server.changes import Changes
+from palaver.server.connected import Connected
 from palaver.server.exchange import Exchange, Gone, Receive, Scope, Send
+from palaver.server.forwarded import Proxies
+from palaver.server.health import Health
 from palaver.server.hearing import Hearing
 from palaver.server.joining import Joining, in_thread
 from palaver.server.metrics import CONTENT_TYPE, Metrics
+from palaver.server.pages import Pages
 from palaver.server.questions import Served
 from palaver.server.rates import Rates
 from palaver.server.replay import replay
@@ -43,7 +49,6 @@ from palaver.workflows.threads import Threads
 
 log = logging.getLogger("palaver.server")
 VERSION = version("palaver")
-_SHORT = 200  # What strangers send us may not fill our memory.
 
 
 class Server:
@@ -58,17 +63,21 @@ class Server:
         only_server: bool = False,
         kind: ProcessKind = "server",
         sources: Mapping[str, Source] | None = None,
+        web: Path | None = None,
     ) -> None:
         self._sources = sources or {}  # Where each setting was written.
         self.registry = registry
         self.settings = settings or Settings()
         self.database = database or Later(self.settings.db or MEMORY)
+        self.pages = Pages(web or pages.BUILT, registry, root_path=self.settings.root_path)
         self.rates = Rates(self.settings)
+        self._proxies = Proxies(self.settings.trusted_proxies)
         self._only_server = only_server  # Of its database: then the runs of all others have died.
         process = new_process_id()
         self.recorder = Recorder(self.database, process=process, now=utc_now)
         self.engine = Engine(
             store=self.recorder,
+            fetch=Fetching(self.database, allow_private=self.settings.allow_private_urls),
             admission=self.rates.runs,
             threads=Threads(self.settings.threads),
             bounds=self.settings.run_bounds,
@@ -98,8 +107,13 @@ class Server:
             most=self.settings.background_runs,
             now=utc_now,
         )
-        self._hearing = Hearing(self.engine, self.records, self.presence, self.backlog, self.callers)
+        self.connected = Connected(registry, self.database, self.settings, alone=only_server, now=utc_now)
+        self.changes = Changes(self.database)
+        self._hearing = Hearing(
+            self.engine, self.records, self.presence, self.backlog, self.callers, self.connected, self.changes
+        )
         self.metrics = Metrics(self.engine)
+        self.health = Health(registry, self.database, version=VERSION)
         turns = Turns(
             self.database, self.records, most_queued=self.settings.max_queued, seconds=self.settings.run_seconds
         )
@@ -136,13 +150,13 @@ class Server:
             return
         if not self._arrived:
             await self.arrive()
-        exchange = Exchange(scope, receive, send)
+        exchange = Exchange(self._proxies.seen(scope), receive, send)
         found: Match | None = None
         try:
-            place = _place(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            place = routes.place(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             found = place.found
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
-            need = scopes.needed(found, exchange.method, place.path)
+            need = scopes.needed(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.callers
             exchange.caller = caller = await self.callers.resolve(exchange) if need != "nothing" else NOBODY
             scopes.check(need, caller)
@@ -162,14 +176,11 @@ class Server:
                 case "stop":
                     await self._stop(exchange, found)
                 case "api":
-                    await self._loaded()
-                    scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
-                    scope["path"] = place.path  # A proxy may have left its prefix on it.
-                    await self._api(scope, receive, _noted(exchange))
+                    await self._rest(exchange, place.path)
                 case "own" | "page":
-                    await exchange.answer(await self._own(found.name, exchange.headers["host"]))
+                    await exchange.answer(await self._own(exchange, found, place.path))
         except PalaverError as error:
-            await exchange.answer(self._refusal(error, found))
+            await exchange.answer(self.refusal(error, found))
         except Gone:
             exchange.status = 499
         except Exception:
@@ -178,14 +189,14 @@ class Server:
                 raise  # Headers are out: the server underneath closes the connection.
             await exchange.answer(_problem(500, {"code": "internal", "message": f"Something broke ({exchange.id})."}))
         finally:
-            self._note(exchange, found.name if found else "none")
+            self.note(exchange, found.name if found else "none")
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})  # No route of ours is a socket yet.
+            await self.arrive()
+            await socket.door(self, self._proxies.seen(scope), receive, send)
 
     @property
     def waiting_for(self) -> list[str]:
@@ -208,6 +219,13 @@ class Server:
         if answer is not None:
             await exchange.answer(answer)
 
+    async def _rest(self, exchange: Exchange, path: str) -> None:
+        await self._loaded()
+        scope = exchange.scope
+        scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
+        scope["path"] = path  # A proxy may have left its prefix on it.
+        await self._api(scope, exchange.receive, _noted(exchange))
+
     async def _resume(self, exchange: Exchange, found: Match) -> None:
         """The stream of a chat's run that is still going, from its start; 204 is how the AI SDK is told of none."""
         project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
@@ -216,7 +234,7 @@ class Server:
             await exchange.answer(Answer(status=204))
             return
         whole = await self.records.whole(project, row)
-        reading = ui_client.restored(whole.reading if whole.row.protocol == "ui_stream" else None)
+        reading = ui_client.restored(whole.reading)
         if whole.row.thread is not None:
             reading = in_thread(reading, row)
         head = ui_stream.head(started(whole.row), reading)
@@ -234,8 +252,10 @@ class Server:
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
 
-    async def _own(self, name: str, host: str) -> Answer:
-        match name:
+    async def _own(self, exchange: Exchange, found: Match, path: str) -> Answer:
+        match found.name:
+            case "page" | "asset":
+                return await self.pages.answer(exchange, found, path)
             case "health":
                 return _json(200, {"status": "ok"})
             case "ready":
@@ -249,10 +269,8 @@ class Server:
                 )
             case "version":
                 return _json(200, {"version": VERSION})
-            case "page":
-                from palaver.server import home
-
-                return home.page(self.registry, host, self.settings.root_path)
+            case "status":
+                return await self.health.answer()
             case "metrics":
                 return Answer(status=200, headers=(("content-type", CONTENT_TYPE),), body=self.metrics.text())
             case _:
@@ -262,7 +280,7 @@ class Server:
                 descriptions = self.registry.descriptions()
                 return _json(200, openapi.document(descriptions, self.registry.default, self._api, VERSION))
 
-    def _refusal(self, error: PalaverError, found: Match | None) -> Answer:
+    def refusal(self, error: PalaverError, found: Match | None) -> Answer:
         """An error outside of a run, in the shape of the route it was meant for."""
         status = status_of(error, found.endpoint.column if found else "a")
         if found is not None and found.endpoint.fails is not None:
@@ -273,7 +291,8 @@ class Server:
             answer = and_headers(answer, ("allow", ", ".join(error.allowed)))
         return with_retry(answer, error)
 
-    def _note(self, exchange: Exchange, route: str) -> None:
+    def note(self, exchange: Exchange, route: str) -> None:
+        """Count a request that was answered, and log it."""
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
         if logs.access.isEnabledFor(logging.INFO):
@@ -299,18 +318,25 @@ class Server:
         """Say that we are at work, once; under a server that tells nobody when it starts, at the first request."""
         if not self._arrived:
             self._arrived = True
-            if not isinstance(self.database, Later) or self.settings.db:  # Else it is in memory, and nobody's but ours.
+            is_shared = not isinstance(self.database, Later) or bool(self.settings.db)  # Else nobody's but ours.
+            if is_shared:
                 await self.presence.begin(only_server=self._only_server)
                 await self.database.listen(self._hearing.heard)
+                if self.changes.has_others:
+                    await self.changes.begin()
+            await self.connected.begin(stored=is_shared)
+            if is_shared:
                 self.backlog.begin()
             self.housekeeping.begin()
 
     async def close(self) -> None:
         """Write what is left to write, and let go of the database. Nothing may be running."""
         await self.housekeeping.end()
+        await self.connected.end()
         await self.backlog.end()
         await self.presence.end()
         await self._hearing.end()
+        await self.changes.end()
         await self.callers.close()
         await self.recorder.flushed()
         await self.database.close()
@@ -336,6 +362,7 @@ class Server:
                 self.calling,
                 self.turning,
                 self._sources,
+                self.connected,
             )
             return make(house)
 
@@ -344,27 +371,6 @@ class Server:
     async def _loaded(self) -> None:
         if self._api is None:
             await asyncio.shield(self._load())
-
-
-class _Place(NamedTuple):
-    """What a path means, if anything."""
-
-    path: str
-    """Without the prefix that a proxy may have left on it."""
-    bad: bool
-    """Is it anything but one plain spelling?"""
-    found: Match | None
-
-
-def _place(prefix: str, path: str, raw_path: bytes) -> _Place:
-    return (_known_place if len(path) <= _SHORT else _known_place.__wrapped__)(prefix, path, raw_path)
-
-
-@lru_cache(1024)
-def _known_place(prefix: str, path: str, raw_path: bytes) -> _Place:
-    bad = guards.is_bad(path, raw_path)
-    path = routes.below(prefix, path)
-    return _Place(path, bad, None if bad else routes.match(path))
 
 
 def _json(status: int, document: Any) -> Answer:

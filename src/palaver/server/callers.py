@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from palaver.core import keys
+from palaver.core.events import RunFailed
 from palaver.core.keys import ALL, Scope
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import PalaverError, SettingsError, Unauthorized
@@ -54,6 +55,8 @@ LOOPBACK = Caller(DEFAULT_PROJECT, ALL, None, "loopback")
 """Everybody, where no key was ever given out and only this machine can reach us."""
 NOBODY = Caller("", frozenset(), None, "nobody")
 """Whoever asks for something that needs no credential: it was not looked at."""
+NOT_GOOD = RunFailed(code=Unauthorized.code, message="The key that asked is no longer good.")
+"""What a stream says to one whose credential ended while it was open."""
 
 
 class Callers:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from palaver.core.files import file_ids, has_files
 from palaver.core.origins import Origin
 from palaver.discovery.registry import Registry
 from palaver.engine.backlog import Backlog
@@ -16,7 +17,7 @@ from palaver.engine.records import Records, started
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, Answer, Later, Request
 from palaver.protocols.ui_client import Client
-from palaver.server import guards, marks, padding, thread_turns
+from palaver.server import filing, guards, marks, padding, thread_turns
 from palaver.server.callers import Caller, Callers
 from palaver.server.exchange import Exchange
 from palaver.server.heads import NO_HEAD
@@ -109,6 +110,8 @@ class Calling:
                     said = said._replace(thread=call.session)
                 else:
                     await self.interrupt(caller.project, call.workflow, call.session)
+            if has_files(call.messages):
+                asked = await self._with_files(exchange, request, asked, is_copy=said.thread is not None)
             joining = self._joined(caller, found, asked, said)
             if call.background:
                 await self._answer_later(exchange, adapter, joining)
@@ -157,6 +160,14 @@ class Calling:
             await replay(exchange, head, frames, following, stall=stall, opening=opening)
 
     # What a call goes on from
+
+    async def _with_files(self, exchange: Exchange, request: Request, asked: Joined, *, is_copy: bool) -> Joined:
+        """The call with the files that it names, which must be there; in a thread only what is new in it counts."""
+        host, root_path = exchange.headers["host"], self._settings.root_path
+        messages = filing.by_id(asked.call.messages, host=host, root_path=root_path)
+        if not is_copy and file_ids(messages):
+            messages = await self._database.read(filing.known, asked.origin.project, messages, request.body)
+        return asked._replace(call=replace(asked.call, messages=messages))
 
     def _joined(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> AbstractAsyncContextManager[Joined]:
         return self._referring(caller, found, asked) if said is marks.NONE else self._marked(caller, found, asked, said)

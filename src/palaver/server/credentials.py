@@ -55,7 +55,7 @@ def cookie_name(settings: Settings) -> str:
     return "palaver" if settings.is_loopback else "__Host-palaver"
 
 
-def set_cookie(settings: Settings, value: str, *, seconds: int) -> str:
+def set_cookie(settings: Settings, value: str, *, seconds: int, scheme: str = "http") -> str:
     """The header that gives a browser its session; for 0 seconds, the one that takes it away."""
-    secure = "" if settings.is_loopback else "; Secure"
+    secure = "" if settings.is_loopback and scheme != "https" else "; Secure"
     return f"{cookie_name(settings)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"

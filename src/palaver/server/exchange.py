@@ -133,7 +133,9 @@ class Exchange:
             await sending
 
     async def _send_answer(self, answer: Answer) -> None:
-        await self.open(answer.status, (*answer.headers, ("content-length", str(len(answer.body)))))
+        # A 304 has the length of what it stands for, or none.
+        length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
+        await self.open(answer.status, (*answer.headers, *length))
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
 
 

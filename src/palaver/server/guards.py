@@ -10,6 +10,7 @@ from itertools import chain
 
 from palaver.errors import ForeignOrigin, InvalidValue, RequestError, TooLarge, UnsupportedMediaType, WrongHost
 from palaver.server.exchange import Exchange
+from palaver.server.forwarded import SENT_HOST
 from palaver.server.settings import Settings
 
 _TRICK = re.compile(r"//|[\\;\0]|\.(?:/|$)")  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, `..` too.
@@ -25,6 +26,7 @@ def check(exchange: Exchange, settings: Settings) -> None:
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
         server = exchange.scope.get("server")
+        host = exchange.scope.get(SENT_HOST) or host  # A page that makes its own name resolve here sends any header.
         if not _is_ours(host, server[1] if server else None, settings.allowed_hosts):
             raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
     if exchange.method not in ("GET", "HEAD") and (b"origin" in raw or b"sec-fetch-site" in raw):

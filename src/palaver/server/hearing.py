@@ -10,6 +10,8 @@ from palaver.engine.processes import Presence
 from palaver.engine.records import Records
 from palaver.errors import PalaverError
 from palaver.server.callers import Callers
+from palaver.server.changes import Changes
+from palaver.server.connected import Connected
 from palaver.storage.notices import Notice
 
 log = logging.getLogger("palaver.server")
@@ -19,13 +21,22 @@ class Hearing:
     """Wakes whoever waits for something that happens elsewhere."""
 
     def __init__(
-        self, engine: Engine, records: Records, presence: Presence, backlog: Backlog, callers: Callers
+        self,
+        engine: Engine,
+        records: Records,
+        presence: Presence,
+        backlog: Backlog,
+        callers: Callers,
+        connected: Connected,
+        changes: Changes,
     ) -> None:
         self._engine = engine
         self._records = records
         self._presence = presence
         self._backlog = backlog
         self._callers = callers
+        self._connected = connected
+        self._changes = changes
         self._answering: set[asyncio.Task[None]] = set()
 
     def heard(self, notice: Notice) -> None:
@@ -41,11 +52,16 @@ class Hearing:
                 self._backlog.wake()
             case "key":
                 self._callers.changed(*notice.names)
+            case "connection":
+                self._connected.changed()
+            case "changed":
+                self._changes.heard(notice.names)
             case "missed":
                 self._records.watching.missed()
                 self._presence.asked()
                 self._backlog.wake()
                 self._callers.changed_all()
+                self._connected.changed()
             case _:
                 assert_never(notice.kind)
 

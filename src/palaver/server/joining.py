@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from palaver.core.calls import Call
+from palaver.core.files import file_ids, has_files
 from palaver.core.history import Bounds, believed
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
@@ -21,11 +22,11 @@ from palaver.errors import ConversationNotFound, ItemNotFound, StillRunning, Thr
 from palaver.protocols import item_pages, response_history, response_store
 from palaver.protocols.response_object import response_id
 from palaver.protocols.ui_client import Client
-from palaver.server import variants
+from palaver.server import filing, variants
 from palaver.server.callers import Caller
 from palaver.server.thread_turns import Look, Turn
 from palaver.server.turns import Turns
-from palaver.storage import histories, runs, threads
+from palaver.storage import file_uses, histories, runs, threads
 from palaver.storage.database import Database
 from palaver.storage.idempotency import Once
 from palaver.storage.nodes import Node
@@ -98,7 +99,7 @@ class Joining:
         call, reading, origin = asked.call, asked.reading, asked.origin
         project, run = origin.project, asked.run_id or new_run_id()
         async with self._turns.taken(project, thread.id, run, policy):
-            turn = await self._database.read(look, project, thread.id)
+            turn = await self._database.read(_looked, look, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
             # What it cannot take is said before anything is kept.
@@ -128,7 +129,11 @@ class Joining:
             run = response_store.previous_run_id(call.previous) if call.previous is not None else None
             around = (run, call.conversation)
             found = await self._database.read(_items, caller.project, reading.references, around)
+            sent = {"input": reading.unresolved}
             call, reading = response_history.resolved(call, reading, found)
+            if has_files(call.messages):
+                messages = await self._database.read(_resolved, caller.project, call.messages, sent)
+                call = replace(call, messages=messages)
         asked = asked._replace(call=call, reading=reading)
         if call.previous is not None:
             yield await self._after_previous(caller, named, asked)
@@ -165,7 +170,7 @@ class Joining:
         if found is None or found.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
         async with self._turns.taken(project, thread, run, workflow.options.turns):
-            stored = [node.message for node in await self._database.read(threads.branch, project, thread)]
+            stored = await self._database.read(_stored, project, thread)
             before = call.preface + len(stored)
             call, reading = response_history.continued(call, reading, stored)
             workflow.bind(call)  # What it cannot take is said before anything is kept.
@@ -194,9 +199,31 @@ def _ask(db: Connection, project: str, thread: str, messages: tuple[Message, ...
     return made[-1].id
 
 
-def _chain(db: Connection, project: str, run: str) -> tuple[list[runs.Whole], list[Message]]:
+def _looked(db: Connection, look: Look, project: str, thread: str) -> Turn:
+    """The turn, with the files that it names: those of what is said must be there."""
+    turn = look(db, project, thread)
+    said = filing.known(db, project, turn.said) if has_files(turn.said) else turn.said
+    return turn._replace(stored=tuple(file_uses.present(db, project, turn.stored)), said=said)
+
+
+def _resolved(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
+    """The same of a call that refers to stored items: files must be there of what was sent beside the references."""
+    new = {name for name in file_ids(messages) if filing.place(sent, name) is not None}
+    told: list[Message] = []
+    for message in messages:
+        is_new = not new.isdisjoint(file_ids([message]))
+        told += filing.known(db, project, [message], sent) if is_new else file_uses.present(db, project, [message])
+    return tuple(told)
+
+
+def _stored(db: Connection, project: str, thread: str) -> Sequence[Message]:
+    """The current branch."""
+    return file_uses.present(db, project, [node.message for node in threads.branch(db, project, thread)])
+
+
+def _chain(db: Connection, project: str, run: str) -> tuple[list[runs.Whole], Sequence[Message]]:
     chain = histories.previous(db, project, run) or []
-    return chain, histories.told(db, project, chain)
+    return chain, file_uses.present(db, project, histories.told(db, project, chain))
 
 
 _Around = tuple[str | None, str | None]

@@ -1,7 +1,9 @@
 """`app(...)`: an ASGI application of given workflows, to run or to mount elsewhere."""
 
+import os
 from typing import Any
 
+from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.settings import Settings
@@ -14,4 +16,6 @@ def app(*workflows: Workflow, default: str | None = None, **settings: Any) -> Se
     Settings by keyword, as in palaver.toml (`max_body=…`). Mounted in another application, say under which host others
     call it: `allowed_hosts=("api.example.org",)`.
     """
-    return Server(Registry(workflows, default=default), Settings(default=default, **settings))
+    made = Settings(default=default, **settings)
+    connections = declared(made.connections, os.environ)
+    return Server(Registry(workflows, connections=connections, default=default), made)

@@ -2,9 +2,7 @@
 
 import asyncio
 
-from palaver.core.events import RunFailed
-from palaver.errors import Unauthorized
-from palaver.server.callers import Callers
+from palaver.server.callers import NOT_GOOD, Callers
 from palaver.server.stream import Stream
 
 
@@ -42,4 +40,4 @@ class Pulse:
         gone = await callers.gone({stream.caller for stream in self.streams if stream.caller.key is not None})
         for stream in list(self.streams) if gone else ():
             if stream.caller in gone:
-                stream.run.cancel(RunFailed(code=Unauthorized.code, message="The key that asked is no longer good."))
+                stream.run.cancel(NOT_GOOD)

@@ -30,6 +30,7 @@ class Rates:
         self._logins = PerMinute(FAILED_LOGINS, monotonic=monotonic)
         self.runs = AtOnce("runs", settings.max_runs)
         self.streams = AtOnce("streams", settings.max_streams)
+        self.sockets = AtOnce("sockets", settings.max_streams)
 
     def request(self, caller: Caller) -> None:
         """Count a request, or raise."""

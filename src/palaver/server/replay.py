@@ -4,17 +4,21 @@ It goes at its own pace, and may leave and come back: the run does not notice.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from typing import Any
 
+from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import Event
 from palaver.protocols.base import Answer, Frames
+from palaver.server.callers import NOT_GOOD
 from palaver.server.exchange import Exchange
 from palaver.server.stream import QUIET, unbroken
 
 _MOST = 256 * 1024
 """Bytes that are sent in one piece."""
+_PATIENCE = 2.0
+"""Seconds in which a reader who is turned away may take what it is still told."""
 
 
 async def replay(
@@ -26,10 +30,21 @@ async def replay(
     stall: float,
     opening: bytes = b"",
 ) -> None:
-    """Send the frames of what comes, until the last, or until the reader leaves or takes nothing any more."""
-    telling = asyncio.get_running_loop().create_task(_tell(exchange, head, opening, frames, batches, stall))
-    leaving = asyncio.get_running_loop().create_task(_left(exchange))
-    watched = exchange.callers.watched(exchange.caller, telling.cancel) if exchange.callers else nullcontext()
+    """Send the frames of what comes, until the last, or until the reader leaves or takes nothing any more.
+
+    One whose key is no longer good is told so, in frames like any: the run itself goes on.
+    """
+    loop = asyncio.get_running_loop()
+    away: asyncio.Future[None] = loop.create_future()
+    telling = loop.create_task(_tell(exchange, head, opening, frames, batches, stall, away))
+    leaving = loop.create_task(_left(exchange))
+
+    def turn_away() -> None:
+        if not away.done():
+            away.set_result(None)
+        loop.call_later(_PATIENCE, telling.cancel)
+
+    watched = exchange.callers.watched(exchange.caller, turn_away) if exchange.callers else nullcontext()
     try:
         with watched:
             await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -54,27 +69,40 @@ async def _tell(
     frames: Frames,
     batches: AsyncGenerator[Sequence[Event]],
     stall: float,
+    away: "asyncio.Future[None]",
 ) -> None:
     await exchange.open(head.status, head.headers)
     await _put(exchange, opening, stall)
+    unended = Unended()
     async with aclosing(batches) as following:
-        while batch := await _next(following, exchange, head.keep_alive, stall):
-            for body in _pieces(batch, frames):
+        while batch := await _next(following, exchange, head.keep_alive, stall, away):
+            for body in _pieces(batch, frames, unended):
                 await _put(exchange, body, stall)
-    await _put(exchange, b"", stall, more=False)
+                if away.done():
+                    break
+    last = b""
+    if away.done() and not unended.is_over:
+        last = unbroken(b"".join(map(frames, turned_away(unended, NOT_GOOD))))
+    await _put(exchange, last, stall, more=False)
 
 
 async def _next(
-    batches: AsyncGenerator[Sequence[Event]], exchange: Exchange, keep_alive: bytes, stall: float
+    batches: AsyncGenerator[Sequence[Event]],
+    exchange: Exchange,
+    keep_alive: bytes,
+    stall: float,
+    away: "asyncio.Future[None]",
 ) -> Sequence[Event]:
     """What comes next, or nothing at the end; while it is awaited, the reader is told that we are alive."""
     reading = asyncio.get_running_loop().create_task(_one(batches))
     try:
-        while True:
-            await asyncio.wait([reading], timeout=QUIET)
+        while not away.done():
+            heard, _ = await asyncio.wait([reading, away], timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return reading.result()
-            await _put(exchange, keep_alive, stall)
+            if not heard:
+                await _put(exchange, keep_alive, stall)
+        return ()
     finally:
         reading.cancel()
         await asyncio.wait([reading])  # Else the generator could not be closed.
@@ -84,17 +112,18 @@ async def _one(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
     return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
 
 
-def _pieces(batch: Sequence[Event], frames: Frames) -> list[bytes]:
-    pieces: list[bytes] = []
+def _pieces(batch: Sequence[Event], frames: Frames, unended: Unended) -> Iterator[bytes]:
+    """The frames of a batch, made as they are sent: so whoever is turned away has heard what was noted."""
     waiting: list[bytes] = []
     size = 0
     for event in batch:
+        unended.feed(event)
         waiting.append(frames(event))
         size += len(waiting[-1])
         if size > _MOST:
-            pieces.append(unbroken(b"".join(waiting)))
+            yield unbroken(b"".join(waiting))
             waiting, size = [], 0
-    return [*pieces, unbroken(b"".join(waiting))]
+    yield unbroken(b"".join(waiting))
 
 
 async def _put(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import Literal, NamedTuple, Protocol, cast
 
@@ -11,6 +12,7 @@ from palaver.protocols import agenta, chat_completions, invoke, openai_errors, r
 from palaver.protocols.base import Adapter, Answer, Request
 from palaver.server import questions
 from palaver.server.exchange import Exchange
+from palaver.server.guards import is_bad
 from palaver.server.questions import Served
 from palaver.server.status import Column
 from palaver.server.stored import Stored
@@ -19,6 +21,7 @@ Kind = Literal["call", "question", "stored", "resume", "stop", "own", "api", "pa
 Ask = Callable[[Request, Served], Answer]
 Asks = Callable[[Stored, Exchange, Request], Awaitable[Answer | None]]
 _READ = ("GET", "HEAD")
+_SHORT = 200  # What strangers send us may not fill our memory.
 
 
 class Fails(Protocol):
@@ -129,10 +132,12 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
 """The same, for paths that name something more."""
 
 OWN: Mapping[str, Endpoint] = {
-    path: Endpoint("own", _READ) for path in ("health", "ready", "version", "metrics", "openapi.json")
+    path: Endpoint("own", _READ) for path in ("health", "ready", "version", "status", "metrics", "openapi.json")
 }
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
+PAGES = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
+"""First segments of the page's own paths: each gives the same document, which looks at the rest itself."""
 
 
 def match(path: str) -> Match | None:
@@ -143,12 +148,36 @@ def match(path: str) -> Match | None:
         return Match(OF_WORKFLOWS[rest], first, rest)
     if whole in OF_WORKFLOWS:
         return Match(OF_WORKFLOWS[whole], None, whole)
-    if not first:
+    if not first or first in PAGES:
         return Match(_PAGE, None, "page")
+    if first == "assets":
+        return Match(_PAGE, None, "asset", {"file": rest})
     if not rest and first in OWN:
         return Match(OWN[first], None, first)
     found = _named(whole, None) if first in RESERVED else _named(rest, first)
     return found or (Match(_API, None, "api") if first == "api" else None)
+
+
+class Place(NamedTuple):
+    """What a path means, if anything."""
+
+    path: str
+    """Without the prefix that a proxy may have left on it."""
+    bad: bool
+    """Is it anything but one plain spelling?"""
+    found: Match | None
+
+
+def place(prefix: str, path: str, raw_path: bytes) -> Place:
+    """What a path means, behind a proxy that may leave that prefix on it."""
+    return (_known_place if len(path) <= _SHORT else _known_place.__wrapped__)(prefix, path, raw_path)
+
+
+@lru_cache(1024)
+def _known_place(prefix: str, path: str, raw_path: bytes) -> Place:
+    bad = is_bad(path, raw_path)
+    path = below(prefix, path)
+    return Place(path, bad, None if bad else match(path))
 
 
 def _named(path: str, workflow: str | None) -> Match | None:

@@ -53,14 +53,18 @@ OWN: Mapping[str, Need] = {
     "health": "nothing",
     "ready": "nothing",
     "version": "credential",
+    "status": "credential",
     "metrics": "read",
     "openapi.json": "credential",
 }
 """Routes of the server itself."""
 
 
-def needed(found: Match | None, method: str, path: str) -> Need:
-    """What a request must have; `path` is without a proxy's prefix. What is not there, too, is for callers to know."""
+def needed(found: Match | None, method: str, path: str, *, web: bool = False) -> Need:
+    """What a request must have; `path` is without a proxy's prefix. What is not there, too, is for callers to know.
+
+    `web`: the page is a document that knows nothing, and asks for everything itself; else it shows what is served.
+    """
     if found is None:
         return "credential"
     match found.endpoint.kind:
@@ -71,7 +75,7 @@ def needed(found: Match | None, method: str, path: str) -> Need:
         case "own":
             return OWN.get(found.name, "admin")
         case "page":
-            return "nothing" if method == "HEAD" else "read"
+            return "nothing" if web or found.name == "asset" or method == "HEAD" else "read"
         case _:
             assert_never(found.endpoint.kind)
 

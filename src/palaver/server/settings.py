@@ -11,6 +11,7 @@ import msgspec
 
 from palaver.core import history, jsons
 from palaver.core.calls import Record
+from palaver.discovery.declared import Declared
 from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
 
@@ -41,6 +42,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Host headers to accept on a loopback bind, beside localhost."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of pages that may call us."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` are believed."""
+    allow_private_urls: bool = False
+    """Let URLs that come over HTTP lead to this machine, to private networks and to any port."""
+    connections: Mapping[str, Declared] = {}
+    """Services elsewhere, by the name they have here; in palaver.toml only: `[connections.tutor]`."""
     max_body: int = 8 * MIB
     """Bytes of a JSON body; beyond: 413."""
     max_url: int = 8 * KIB
@@ -99,6 +106,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a body may stop coming."""
     stream_stall: float = 60
     """Seconds after which a reader that takes nothing is left."""
+    ws_max: int = MIB
+    """Bytes of one message on a WebSocket; beyond: it is closed with 1009."""
+    ws_ping: float = 20
+    """Seconds after which a WebSocket is pinged; after as many without an answer it is closed with 1011."""
     shutdown_seconds: float = 30
     """How long runs may go on after the signal to stop."""
 
@@ -149,7 +160,7 @@ def read_settings(
         given = (flags or {}).get(field.name)
         if given is not None:
             values[field.name], sources[field.name] = given, "flag"
-        elif variable in env:
+        elif variable in env and field.name != "connections":
             values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
         elif field.name in file:
             values[field.name], sources[field.name] = _convert(file[field.name], field.type, field.name), "file"

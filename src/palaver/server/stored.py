@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
+from palaver.core.files import has_files
 from palaver.core.history import believed
 from palaver.core.messages import Message
 from palaver.engine.chance import new_id
@@ -25,8 +26,10 @@ from palaver.errors import (
 )
 from palaver.protocols import conversations, item_pages, response_history, response_store, responses
 from palaver.protocols.base import Answer, Request
+from palaver.protocols.conversations import Given
 from palaver.protocols.item_pages import Placed
 from palaver.protocols.response_request import Reading
+from palaver.server import filing
 from palaver.server.exchange import Exchange
 from palaver.server.padding import padded
 from palaver.server.replay import replay
@@ -108,7 +111,7 @@ class Stored:
 
     async def conversations(self, exchange: Exchange, request: Request) -> Answer:
         """POST of a new conversation."""
-        given = conversations.decode_new(request)
+        given = await self._with_files(exchange, request, conversations.decode_new(request))
         believed(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
@@ -131,7 +134,9 @@ class Stored:
     async def items(self, exchange: Exchange, request: Request) -> Answer:
         """GET and POST of a conversation's items."""
         project, name = exchange.caller.project, request.parameters["id"]
-        given = conversations.decode_items(request) if request.method == "POST" else None
+        given: Given | None = None
+        if request.method == "POST":
+            given = await self._with_files(exchange, request, conversations.decode_items(request))
         asked = item_pages.decode(request) if given is None else None
         await self._thread(project, request)
         if given is None:
@@ -151,6 +156,15 @@ class Stored:
             return item_pages.one(item_pages.found(_placed(branch, name), wanted))
         await self._database.write(_remove, project, name, wanted, self._now())
         return _conversation(await self._thread(project, request))
+
+    async def _with_files(self, exchange: Exchange, request: Request, given: Given) -> Given:
+        """What a conversation is given, with the files that it names: they must be there."""
+        if not has_files(given.messages):
+            return given
+        host, root_path = exchange.headers["host"], self._settings.root_path
+        messages = filing.by_id(given.messages, host=host, root_path=root_path)
+        messages = await self._database.read(filing.known, exchange.caller.project, messages, request.body)
+        return given._replace(messages=messages)
 
     async def _thread(self, project: str, request: Request) -> Thread:
         name = request.parameters["id"]

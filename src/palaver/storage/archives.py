@@ -19,8 +19,7 @@ import msgspec
 
 from palaver.errors import SettingsError
 from palaver.storage import migrating
-from palaver.storage.locking import Lock
-from palaver.storage.places import lock_path
+from palaver.storage.locking import at_rest
 
 MANIFEST = "manifest.json"
 Name = Literal["palaver.db"]
@@ -114,22 +113,18 @@ def read(source: Path) -> Manifest:
 def restore(source: Path, database: Path, *, replace: bool, now: datetime) -> list[Path]:
     """Put a backup in the place of a database, once it is known to be good; where what was there before is kept now."""
     database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = Lock(lock_path(database))
-    if not lock.acquire():
-        raise SettingsError(f"A server is at work on {database}: stop it first.")
-    try:
-        if not replace and _holds_something(database):
-            told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
-            raise SettingsError(told)
-        with _part(database) as unpacked:
-            manifest = _unpacked(source, {DATABASE: unpacked})
-            _check(source, unpacked, manifest)
-            aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
-            kept = _put(unpacked, database, aside)
-    except (OSError, sqlite3.Error) as error:
-        raise SettingsError(f"The backup could not be brought back: {error}.") from None
-    finally:
-        lock.release()
+    with at_rest(database):
+        try:
+            if not replace and _holds_something(database):
+                told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+                raise SettingsError(told)
+            with _part(database) as unpacked:
+                manifest = _unpacked(source, {DATABASE: unpacked})
+                _check(source, unpacked, manifest)
+                aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
+                kept = _put(unpacked, database, aside)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(f"The backup could not be brought back: {error}.") from None
     return [] if kept is None else [kept]
 
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import Connection, delete, or_, select, tuple_, update
 
 from palaver.core.calls import Call
 from palaver.core.records import NewRun
-from palaver.storage import board_runs, histories, notices, recording, runs
+from palaver.storage import board_runs, file_uses, histories, notices, recording, runs
+from palaver.storage.notices import Change
 from palaver.storage.runs import RunRow, Whole
 from palaver.storage.tables import events as events_table
 from palaver.storage.tables import runs as table
@@ -41,7 +42,7 @@ def take(db: Connection, process: str, workflows: Collection[str], limit: int, a
     """Let a process begin the oldest runs that wait for workflows that it serves; no two get the same."""
     full = board_runs.full(db)
     waiting = (
-        select(table.c.project, table.c.id, table.c.board, table.c.protocol)
+        select(table.c.project, table.c.id, table.c.board)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow.in_(workflows))
         .order_by(table.c.id)
         .limit(limit)
@@ -49,15 +50,16 @@ def take(db: Connection, process: str, workflows: Collection[str], limit: int, a
     )
     if full:
         board = tuple_(table.c.project, table.c.board)
-        waiting = waiting.where(or_(table.c.protocol != board_runs.PROTOCOL, board.not_in(full)))
+        waiting = waiting.where(or_(table.c.board.is_(None), board.not_in(full)))
     rows = db.execute(waiting).all()
     passed_over = board_runs.too_many(db, rows)
     taken: list[Waiting] = []
-    for project, run, *_ in rows:
+    for project, run, _ in rows:
         if (project, run) in passed_over:
             continue
         theirs = update(table).where(table.c.project == project, table.c.id == run)
         db.execute(theirs.values(status="running", process=process, started_at=at, attempts=table.c.attempts + 1))
+        notices.touch(db, Change(project, "run", run))
         found = runs.whole(db, project, run)
         assert found is not None
         taken.append(Waiting(found, _call(db, found)))
@@ -68,7 +70,7 @@ def _call(db: Connection, found: Whole) -> Call:
     kept = runs.call_of(found)
     assert kept is not None  # What waits is kept whole, whatever its author says.
     before = kept.messages[: kept.preface]
-    seen = histories.seen(db, found.row.project, found) or []
+    seen = file_uses.present(db, found.row.project, histories.seen(db, found.row.project, found) or [])
     return replace(kept, messages=(*before, *seen), session=found.row.session)
 
 
@@ -76,17 +78,50 @@ def give_back(db: Connection, row: RunRow) -> bool:
     """Let a run of a process that died begin anew, if it may: what it had said is forgotten."""
     if not row.idempotent or row.attempts >= MOST_ATTEMPTS or not runs.take(db, row.project, row.id):
         return False
-    db.execute(delete(events_table).where(events_table.c.project == row.project, events_table.c.run == row.id))
-    theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
-    db.execute(theirs.values(status="queued", process=None, started_at=None, seq=-1))
-    notices.tell(db, "waiting", [row.workflow])
+    _forget(db, row)
+    _queue(db, row)
     return True
 
 
 def leave(db: Connection, row: RunRow) -> None:
     """Let another process begin a run that was taken and has not begun: it does not count as an attempt."""
     if runs.take(db, row.project, row.id):
-        theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
-        attempts = table.c.attempts - 1
-        db.execute(theirs.values(status="queued", process=None, started_at=None, attempts=attempts))
-        notices.tell(db, "waiting", [row.workflow])
+        _queue(db, row, attempts=table.c.attempts - 1)
+
+
+def hand_over(db: Connection, project: str, run: str, process: str) -> bool:
+    """Let another process begin a run anew that this one has no time to end; False if it may not, or is not its own.
+
+    It does not count as an attempt either: it was the process that had to go.
+    """
+    row = runs.get(db, project, run)
+    if row is None or not row.idempotent or row.process != process or not runs.take(db, project, run):
+        return False
+    _forget(db, row)
+    _queue(db, row, attempts=table.c.attempts - 1)
+    return True
+
+
+def _forget(db: Connection, row: RunRow) -> None:
+    db.execute(delete(events_table).where(events_table.c.project == row.project, events_table.c.run == row.id))
+
+
+def _queue(db: Connection, row: RunRow, **more: Any) -> None:
+    theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
+    anew = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
+    db.execute(theirs.values(**anew, **more))
+    notices.tell(db, "waiting", [row.workflow])
+
+
+def refuse_some(db: Connection, workflow: str, why: tuple[str, str], at: datetime, *, most: int = 100) -> bool:
+    """End runs that wait for a workflow which is served no longer, in whatever project; may there be more of them?"""
+    waiting = (
+        select(table.c.project, table.c.id)
+        .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow == workflow)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    found = db.execute(waiting).all()
+    for project, run in found:
+        recording.refuse(db, project, run, why, at)
+    return len(found) == most

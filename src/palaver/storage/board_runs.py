@@ -11,8 +11,7 @@ from palaver.storage import recording
 from palaver.storage.tables import boards as boards_table
 from palaver.storage.tables import runs as table
 
-PROTOCOL = "board"
-"""What such runs say that they were begun by."""
+_IS_OURS = table.c.board.is_not(None)
 _AT_ONCE = 500
 
 Key = tuple[str, str]
@@ -29,18 +28,18 @@ def reading(concurrency: int) -> dict[str, int]:
 
 def full(db: Connection) -> list[Key]:
     """The boards of which as many runs go on as may."""
-    mine = (table.c.ended_at.is_(None), table.c.status == "queued", table.c.protocol == PROTOCOL)
+    mine = (table.c.ended_at.is_(None), table.c.status == "queued", _IS_OURS)
     if db.execute(select(table.c.id).where(*mine).limit(1)).first() is None:
         return []  # Mostly: nothing of them waits.
     return [board for board, most in _going(db).items() if len(most) >= min(most)]
 
 
-def too_many(db: Connection, waiting: Sequence[Row[Any, Any, Any, Any]]) -> set[Key]:
-    """Which of these (project, id, board, protocol) would be more than may go on at once: they wait on.
+def too_many(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) -> set[Key]:
+    """Which of these (project, id, board) would be more than may go on at once: they wait on.
 
     The boards are held, so that no two processes count at the same time.
     """
-    ours = [row for row in waiting if row.protocol == PROTOCOL]
+    ours = [row for row in waiting if row.board is not None]
     if not ours:
         return set()
     named = sorted({(row.project, row.board) for row in ours})
@@ -61,7 +60,7 @@ def too_many(db: Connection, waiting: Sequence[Row[Any, Any, Any, Any]]) -> set[
 def _going(db: Connection) -> dict[Key, list[int]]:
     """By board, of each run that goes on, how many may."""
     asked = select(table.c.project, table.c.board, table.c.reading).where(
-        table.c.ended_at.is_(None), table.c.status == "running", table.c.protocol == PROTOCOL
+        table.c.ended_at.is_(None), table.c.status == "running", _IS_OURS
     )
     found: dict[Key, list[int]] = {}
     for project, board, note in db.execute(asked):
@@ -94,7 +93,6 @@ def alive(db: Connection, project: str, board: str, status: RunStatus, limit: in
         table.c.ended_at.is_(None),
         table.c.status == status,
         table.c.project == project,
-        table.c.protocol == PROTOCOL,
         table.c.board == board,
     )
     return list(db.scalars(asked.order_by(table.c.id).limit(limit)))

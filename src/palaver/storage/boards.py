@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from palaver.core.boards import Cell, Grid, Mode
 from palaver.errors import NotFound
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import boards as table
 
 _AT_ONCE = 200
 """Cells that are named in one statement."""
+_CELL = 40
+"""Bytes that a cell has at least."""
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +40,14 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     created_at: datetime
     updated_at: datetime
+
+
+class Last(NamedTuple):
+    """The board that was saved last."""
+
+    id: str | None = None
+    board: Board | None = None
+    """None where there is none, or where it is too large."""
 
 
 def get(db: Connection, project: str, board: str) -> Board:
@@ -64,6 +75,20 @@ def listed(db: Connection, project: str, window: Window = START) -> Page[Listed]
     return page(db, query, _listed, project=project, by=(table.c.updated_at, table.c.id), window=window)
 
 
+def last_saved(db: Connection, project: str, *, largest: int) -> Last:
+    """The one that was saved last, unless it has more bytes than that."""
+    query = select(table.c.id, func.length(table.c.body)).where(table.c.project == project)
+    row = db.execute(query.order_by(table.c.updated_at.desc(), table.c.id.desc()).limit(1)).one_or_none()
+    if row is None:
+        return Last()
+    board, size = row
+    filled = select(cells_table.c.row).where(cells_table.c.project == project, cells_table.c.board == board)
+    few = largest // _CELL
+    if size > largest or len(db.execute(filled.limit(few + 1)).all()) > few:
+        return Last(board)
+    return Last(board, _got(db, project, board))
+
+
 def cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
     """What is in a board's cells."""
     columns = cells_table.c
@@ -84,6 +109,7 @@ def create(db: Connection, project: str, board: Board) -> None:
             **_columns(board.grid),
         )
     )
+    touch(db, Change(project, "board", board.id))
 
 
 def replace(
@@ -113,6 +139,7 @@ def replace(
     version = found.version + 1
     values = {"version": version, "updated_at": at, **_columns(grid)}
     db.execute(update(table).where(table.c.project == project, table.c.id == board).values(values))
+    touch(db, Change(project, "board", board))
     return msgspec.structs.replace(found, grid=grid, cells=tuple(stays), version=version, updated_at=at)
 
 
@@ -120,6 +147,7 @@ def remove(db: Connection, project: str, board: str, *, check: Callable[[Board],
     """Let go of it. Its threads and runs stay."""
     check(_got(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
+    touch(db, Change(project, "board", board))
 
 
 def fill(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
@@ -137,6 +165,7 @@ def fill(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> No
     _drop(db, project, board, filled)
     if values:
         db.execute(insert(cells_table), list(values.values()))
+        touch(db, Change(project, "board", board))
 
 
 def _drop(db: Connection, project: str, board: str, gone: Sequence[Cell]) -> None:

@@ -7,7 +7,7 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from palaver.storage.notices import Heard
+from palaver.storage.notices import Heard, Touched
 from palaver.storage.places import MEMORY
 
 P = ParamSpec("P")
@@ -47,6 +47,10 @@ class Database(Protocol):
 
     async def listen(self, heard: Heard) -> None:
         """Call that, in this loop, with every notice from now on; where there are none, never."""
+        ...
+
+    async def watch(self, touched: Touched) -> None:
+        """Call that, in this loop, with what our own writes change, once it is durable."""
         ...
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, func, select
 
 from palaver.storage import runs, threads
 from palaver.storage.tables import feedback as feedback_table
+from palaver.storage.tables import file_uses
 from palaver.storage.tables import nodes as nodes_table
 from palaver.storage.tables import runs as runs_table
 
@@ -22,6 +23,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     responses: int = 0
     """Those of the runs that are stored responses."""
+    files: int = 0
+    """Those that nothing else names."""
     feedback: int = 0
     running: int = 0
     """Those that have not ended: they stay until they have."""
@@ -36,7 +39,10 @@ def find(db: Connection, project: str, label: Label, value: str) -> Found:
     found, stored, running = db.execute(counted).one()
     said = db.scalar(select(func.count()).select_from(feedback_table).where(*_opinions(project, label, value)))
     whole = db.scalar(select(func.count()).select_from(_whole_threads(project, label, value).subquery()))
-    return Found(threads=whole or 0, runs=found, responses=stored, feedback=said or 0, running=running)
+    named = db.scalar(_files(project, label, value))
+    return Found(
+        threads=whole or 0, runs=found, responses=stored, files=named or 0, feedback=said or 0, running=running
+    )
 
 
 def erase_some(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
@@ -78,6 +84,26 @@ def _opinions(project: str, label: Label, value: str) -> list[ColumnElement[bool
     theirs = select(runs_table.c.id).where(*_theirs(project, label, value))
     meant = feedback_table.c.user == value if label == "user" else feedback_table.c.run.in_(theirs)
     return [feedback_table.c.project == project, meant]
+
+
+def _files(project: str, label: Label, value: str) -> Select[Any]:
+    """How many files are named by what goes, and by nothing else."""
+    theirs = select(runs_table.c.id).where(*_theirs(project, label, value))
+    whole = _whole_threads(project, label, value)
+
+    def goes(uses: Any) -> ColumnElement[bool]:
+        said = select(nodes_table.c.id).where(
+            nodes_table.c.project == project,
+            nodes_table.c.thread == uses.c.holder,
+            nodes_table.c.id == uses.c.node,
+            nodes_table.c.run.in_(theirs),
+        )
+        return uses.c.holder.in_(theirs) | uses.c.holder.in_(whole) | said.exists()
+
+    other = file_uses.alias()
+    stays = select(other.c.file).where(other.c.project == project, other.c.file == file_uses.c.file, ~goes(other))
+    named = select(func.count(file_uses.c.file.distinct())).where(file_uses.c.project == project, goes(file_uses))
+    return named.where(~stays.exists())
 
 
 def _whole_threads(project: str, label: Label, value: str) -> Select[Any]:

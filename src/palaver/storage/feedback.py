@@ -9,6 +9,7 @@ from sqlalchemy import Connection, and_, delete, insert, select, update
 from sqlalchemy.engine import Row
 
 from palaver.storage.nodes import held
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import feedback, nodes, runs
 
@@ -69,12 +70,21 @@ def put(db: Connection, project: str, opinion: Opinion) -> Opinion:
     change = update(feedback).where(_same(project, kept)).values(**fields)
     if not db.execute(change).rowcount:
         db.execute(insert(feedback).values(project=project, **fields))
+    _touch(db, project, opinion.run)
     return kept
 
 
 def remove(db: Connection, project: str, opinion: Opinion) -> None:
     """Forget what somebody thought of an answer; it is not an error if that was nothing."""
     db.execute(delete(feedback).where(_same(project, opinion)))
+    _touch(db, project, opinion.run)
+
+
+def _touch(db: Connection, project: str, run: str) -> None:
+    thread = db.scalar(select(runs.c.thread).where(runs.c.project == project, runs.c.id == run))
+    touch(db, Change(project, "run", run))
+    if thread is not None:
+        touch(db, Change(project, "thread", thread, run))
 
 
 def answer_of(db: Connection, project: str, run: str) -> str:

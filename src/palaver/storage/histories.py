@@ -3,8 +3,9 @@
 import msgspec
 from sqlalchemy import Connection, select, update
 
+from palaver.core.files import file_ids
 from palaver.core.messages import Message
-from palaver.storage import runs, threads
+from palaver.storage import file_uses, runs, threads
 from palaver.storage.nodes import Node, row_of
 from palaver.storage.runs import Whole, call_of
 from palaver.storage.tables import nodes
@@ -54,6 +55,8 @@ def rewrite(db: Connection, project: str, thread: str, node: Node, message: Mess
     row = row_of(msgspec.structs.replace(node, message=message))
     theirs = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
     db.execute(theirs.values({name: row[name] for name in ("message", "line", "folded")}))
+    if lost := set(file_ids([node.message])).difference(file_ids([message])):
+        file_uses.drop_nodes(db, project, thread, [node.id], only=lost)
 
 
 def _said(db: Connection, project: str, run: Whole) -> list[Message]:

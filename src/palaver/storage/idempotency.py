@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 import msgspec
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, Row, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.errors import IdempotencyMismatch
@@ -58,11 +58,20 @@ def claim(db: Connection, once: Once) -> Kept | None:
     first = insert(idempotency).values(values).on_conflict_do_nothing().returning(idempotency.c.key)
     if db.execute(first).first() is not None:
         return None
-    row = db.execute(select(idempotency).where(*key)).one()
+    return _given(db.execute(select(idempotency).where(*key)).one(), once)
+
+
+def _given(row: Row[Any], once: Once) -> Kept:
     if row.digest != once.digest:
         raise IdempotencyMismatch("This Idempotency-Key was used with another body: take a new one.")
     headers = [cast("tuple[str, str]", tuple(pair)) for pair in row.headers or ()]
     return Kept(status=row.status, headers=headers, body=row.body or b"", run=row.run)
+
+
+def find(db: Connection, once: Once) -> Kept | None:
+    """The same, for who only wants to know."""
+    row = db.execute(select(idempotency).where(*_key(once), idempotency.c.created_at > once.at - KEPT)).one_or_none()
+    return None if row is None else _given(row, once)
 
 
 def keep(db: Connection, once: Once, kept: Kept) -> None:

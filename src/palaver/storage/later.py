@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.database import Database
-    from palaver.storage.notices import Heard
+    from palaver.storage.notices import Heard, Touched
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +53,10 @@ class Later:
     async def listen(self, heard: "Heard") -> None:
         """Call that, in this loop, with every notice from now on."""
         await (await self.opened()).listen(heard)
+
+    async def watch(self, touched: "Touched") -> None:
+        """Call that, in this loop, with what our own writes change, once it is durable."""
+        await (await self.opened()).watch(touched)
 
     async def opened(self) -> "Database":
         """The database itself."""

@@ -6,11 +6,14 @@ remove one that somebody else has just locked.
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from palaver.errors import SettingsError
+from palaver.storage.places import lock_path, workers_lock_path
 
 Kind = Literal["alone", "shared"]
 """Held by one process and nobody else, or by any number of those who share it."""
@@ -61,6 +64,18 @@ def is_held(path: Path) -> bool:
         return True
     lock.release()
     return False
+
+
+@contextmanager
+def at_rest(database: Path) -> Generator[None]:
+    """Hold a database against everybody, if nobody is at work on it; a SettingsError names who is."""
+    with ExitStack() as held:
+        for path, who in ((lock_path(database), "server"), (workers_lock_path(database), "worker")):
+            lock = Lock(path)
+            if not lock.acquire():
+                raise SettingsError(f"A {who} is at work on {database}: stop it first.")
+            held.callback(lock.release)
+        yield
 
 
 def _opened(path: Path) -> int:

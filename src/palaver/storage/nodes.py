@@ -28,10 +28,10 @@ from palaver.core import jsons
 from palaver.core.extraction import words
 from palaver.core.ids import LONGEST, sortable
 from palaver.core.messages import Message
-from palaver.core.parts import File, Refusal, Text
+from palaver.core.parts import Refusal, Text
 from palaver.core.trees import Link, NodeStatus, Tree
 from palaver.errors import InvalidValue, ItemNotFound, TooLarge
-from palaver.storage import files
+from palaver.storage import file_uses
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import nodes
 
@@ -203,14 +203,7 @@ def put(db: Connection, project: str, thread: str, made: Sequence[Node]) -> None
     followers = {node.parent: node.id for node in made if node.status != "failed"}
     rows = [row_of(node) | {"last_child": followers.get(node.id)} for node in made]
     db.execute(insert(nodes), [row | {"project": project, "thread": thread} for row in rows])
-    if named := [name for name in files_of([node.message for node in made]) if is_id(name)]:
-        files.use(db, project, named)
-
-
-def files_of(messages: Iterable[Message]) -> list[str]:
-    """The stored files that messages name."""
-    parts = [part for message in messages for part in message.parts]
-    return [part.file_id for part in parts if isinstance(part, File) and part.file_id is not None]
+    file_uses.note(db, project, thread, [(node.id, node.message) for node in made])
 
 
 def row_of(node: Node) -> dict[str, Any]:

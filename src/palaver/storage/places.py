@@ -22,6 +22,11 @@ def lock_path(database: Path) -> Path:
     return database.with_name(f"{database.name}.lock")
 
 
+def workers_lock_path(database: Path) -> Path:
+    """The file that workers hold locked together, beside the server or without one."""
+    return database.with_name(f"{database.name}.workers.lock")
+
+
 def exposed(database: Path) -> list[str]:
     """A line with its remedy for each file of a database, and for its folder, that others of this machine can read."""
     if os.name != "posix":  # pragma: no cover - elsewhere modes mean little

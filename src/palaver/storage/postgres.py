@@ -17,7 +17,8 @@ from palaver.storage import migrating
 from palaver.storage.database import redacted
 from palaver.storage.failing import is_collision, meaning
 from palaver.storage.listening import CONNECT_SECONDS, Line, Listener
-from palaver.storage.notices import Heard
+from palaver.storage.notices import Heard, Touched, collect
+from palaver.storage.watchers import Watchers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Postgres:
         self._engine = engine
         self._closed = False
         self._listener: Listener | None = None
+        self._watchers = Watchers()
         self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="palaver-database")
 
     @classmethod
@@ -68,6 +70,10 @@ class Postgres:
             self._listener = Listener(self._line)
         await self._listener.listen(heard)
 
+    async def watch(self, touched: Touched) -> None:
+        """Call that, in this loop, with what our own writes change, once it is durable."""
+        self._watchers.add(touched)
+
     async def close(self) -> None:
         """Finish what was asked, and let go of the connections."""
         if not self._closed:
@@ -87,11 +93,15 @@ class Postgres:
         for left in range(_TRIES - 1, -1, -1):
             try:
                 with self._engine.begin() as connection:
-                    return work(connection, *args, **kwargs)
+                    touched = collect(connection) if self._watchers else []
+                    result = work(connection, *args, **kwargs)
             except Exception as error:
                 if left and is_collision(error):
                     continue
                 raise meaning(error) or error from None
+            if touched:
+                self._watchers.tell(touched)
+            return result
         raise AssertionError
 
 

@@ -1,6 +1,6 @@
 """What a recorder writes in one go: runs that are new, what runs said since, and how runs ended."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,13 +10,14 @@ from sqlalchemy import Connection
 from palaver.core import jsons
 from palaver.core.brokenoff import rest
 from palaver.core.calls import Call, Reply
-from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunStarted, Terminal
+from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.extraction import preview, preview_of
 from palaver.core.fold import fold
 from palaver.core.messages import Message
 from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import Batch, EndedRun, NewRun
-from palaver.storage import events, notices, runs
+from palaver.storage import events, file_uses, notices, runs
+from palaver.storage.notices import Change
 from palaver.storage.runs import Ending, Whole
 
 
@@ -39,23 +40,37 @@ def record(
         batches = [one for one in batches if one.run not in lost]
         ended = [one for one in ended if one.started.run_id not in lost]
     endings = {one.started.run_id: _ending(one, now) for one in ended}
+    replies = list(endings.values())
     rows = [_row(one, endings.pop(one.started.run_id, None)) for one in new]
     if rows:
         runs.add(db, rows)
+    for one in new:
+        if _has_content(one):
+            file_uses.note_run(db, one.origin.project, one.started.run_id, _said(one))
+    _note_replies(db, replies)
     if batches:
         events.append(db, batches)
+        recent = {one.started.run_id for one in (*new, *ended)}  # Of which the row says it already, or will.
+        runs.note_output(db, [one for one in batches if one.first_output_at is not None and one.run not in recent])
     if endings:
         runs.end(db, list(endings.values()))
     for one in ended:
         if one.origin.thread is not None:
             _join(db, one, now)
+    notices.touch_all(db, (change for one in (*new, *ended) for change in _changes(one.origin, one.started.run_id)))
     notices.tell(db, "grew", followed)
+
+
+def _changes(origin: Origin, run: str) -> Iterator[Change]:
+    """What pages look at that is not as it was, now that a run began or ended; its thread says so itself."""
+    yield Change(origin.project, "run", run)
+    if origin.board is not None:
+        yield Change(origin.project, "board", origin.board, run)
 
 
 def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
     call, origin, started = one.call, one.origin, one.started
-    has_content = call.record == "full" or origin.is_needed
-    said = call.messages if origin.said is None else origin.said
+    has_content, said = _has_content(one), _said(one)
     row: dict[str, Any] = {
         "project": origin.project,
         "id": started.run_id,
@@ -88,10 +103,26 @@ def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
         "cancel_asked_at": None,
         "created_at": started.at,
         "started_at": started.at if one.status == "running" else None,
-        "first_output_at": None,
+        "first_output_at": one.first_output_at,
         "ended_at": None,
     }
     return row if ending is None else row | msgspec.structs.asdict(ending)
+
+
+def _has_content(one: NewRun) -> bool:
+    return one.call.record == "full" or one.origin.is_needed
+
+
+def _said(one: NewRun) -> tuple[Message, ...]:
+    """What it was asked, as far as that is kept with the run."""
+    return one.call.messages if one.origin.said is None else one.origin.said
+
+
+def _note_replies(db: Connection, endings: Sequence[Ending]) -> None:
+    """A file that a run gives is kept as long as what it said."""
+    for one in endings:
+        if one.reply is not None:
+            file_uses.note_run(db, one.project, one.id, one.reply.messages)
 
 
 def _written(call: Call, said: tuple[Message, ...]) -> bytes | None:
@@ -122,8 +153,13 @@ def _ending(one: EndedRun, now: datetime) -> Ending:
         usage=reply.usage,
         reply=kept,
         preview_out=None if kept is None else _previewed_output(kept),
+        first_output_at=one.first_output_at or (None if _value(last) is msgspec.UNSET else last.at),
         ended_at=last.at or now,
     )
+
+
+def _value(last: Terminal) -> Any:
+    return last.value if isinstance(last, RunFinished) else msgspec.UNSET
 
 
 def status_of(last: Terminal) -> RunStatus:
@@ -214,11 +250,20 @@ def _finish(db: Connection, found: Whole, said: list[Event], last: list[Event], 
     has_content = found.call is not None
     if has_content:
         events.append(db, [Batch(row.project, row.id, last)])
-    origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers)
+    origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers, board=row.board)
     started = whole[0]
     assert isinstance(started, RunStarted)
-    one = EndedRun(started=started, origin=origin, events=whole, has_content=has_content)
-    runs.end(db, [_ending(one, now)])
+    one = EndedRun(
+        started=started,
+        origin=origin,
+        events=whole,
+        has_content=has_content,
+        first_output_at=row.first_output_at,
+    )
+    ending = _ending(one, now)
+    runs.end(db, [ending])
+    _note_replies(db, [ending])
     if row.thread is not None:
         _join(db, one, now)
+    notices.touch_all(db, _changes(origin, row.id))
     notices.tell(db, "grew", [row.id])

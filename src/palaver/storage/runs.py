@@ -10,7 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.core.calls import Call, Reply
 from palaver.core.origins import RunStatus
-from palaver.storage import events, notices
+from palaver.core.records import Batch
+from palaver.storage import events, file_uses, notices
 from palaver.storage.tables import processes, runs
 
 
@@ -82,15 +83,14 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     usage: Any
     reply: Reply | None
     preview_out: Any
+    first_output_at: datetime | None
     ended_at: datetime
 
 
 _ENDING = [name for name in Ending.__struct_fields__ if name not in ("project", "id")]
-_end = (
-    update(runs)
-    .where(_COLUMN.project == bindparam("of_project"), _COLUMN.id == bindparam("of_id"))
-    .values({name: bindparam(name) for name in _ENDING})
-)
+_named = update(runs).where(_COLUMN.project == bindparam("of_project"), _COLUMN.id == bindparam("of_id"))
+_end = _named.values({name: bindparam(name) for name in _ENDING})
+_note_output = _named.values(first_output_at=bindparam("at"))
 
 
 def _put(insert: sqlite.Insert | postgresql.Insert) -> Executable:
@@ -115,6 +115,13 @@ def end(db: Connection, endings: Sequence[Ending]) -> None:
         {"of_project": one.project, "of_id": one.id} | {name: getattr(one, name) for name in _ENDING} for one in endings
     ]
     db.execute(_end, named)
+
+
+def note_output(db: Connection, batches: Sequence[Batch]) -> None:
+    """Note when runs first said something."""
+    if batches:
+        named = [{"of_project": one.project, "of_id": one.run, "at": one.first_output_at} for one in batches]
+        db.execute(_note_output, named)
 
 
 def get(db: Connection, project: str, run: str) -> RunRow | None:
@@ -201,8 +208,9 @@ def take(db: Connection, project: str, run: str) -> bool:
 
 
 def erase(db: Connection, project: str, ids: Sequence[str]) -> int:
-    """Forget runs and their logs; how many there were."""
+    """Forget runs and their logs, and files that nothing else names; how many there were."""
     events.erase(db, project, ids)
+    file_uses.drop(db, project, ids)
     return db.execute(delete(runs).where(_COLUMN.project == project, _COLUMN.id.in_(ids))).rowcount
 
 

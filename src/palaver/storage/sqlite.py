@@ -20,8 +20,9 @@ from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event
 from palaver.errors import Overloaded, SettingsError
 from palaver.storage import migrating
 from palaver.storage.failing import meaning
-from palaver.storage.notices import Heard
+from palaver.storage.notices import Change, Heard, Touched, collect
 from palaver.storage.tables import metadata
+from palaver.storage.watchers import Watchers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class Sqlite:
         self._engine = engine
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
+        self._watchers = Watchers()
         self._readers = (
             ThreadPoolExecutor(_READERS, thread_name_prefix="palaver-read") if path is not None else None
         )  # What is in memory belongs to one connection, hence to one thread.
@@ -102,6 +104,10 @@ class Sqlite:
     async def listen(self, heard: Heard) -> None:
         """Nobody tells: whoever waits for another process has to look by itself."""
 
+    async def watch(self, touched: Touched) -> None:
+        """Call that, in this loop, with what our own writes change, once it is durable."""
+        self._watchers.add(touched)
+
     async def close(self) -> None:
         """Write what is waiting, and let go of the file."""
         if self._closed:
@@ -137,8 +143,11 @@ class Sqlite:
             group.clear()  # What was written need not stay in memory until there is more to write.
 
     def _write(self, group: list[_Job]) -> None:
+        touched: list[Change] = []
         try:
             with self._engine.begin() as connection:
+                if self._watchers:
+                    touched = collect(connection)
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
             told = meaning(error)
@@ -146,9 +155,11 @@ class Sqlite:
                 for job in group:
                     self._write([job])
                 return
-            results = [(job, None, told or error) for job in group]
+            results, touched = [(job, None, told or error) for job in group], []
         if results:
             _settle(results)
+        if touched:
+            self._watchers.tell(touched)
 
 
 def _called(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:

@@ -204,6 +204,10 @@ nodes = Table(
     Index("ix_nodes_below", "project", "thread", "parent", "place"),
 )
 
+IS_OF_BOARD = text("board IS NOT NULL")
+IS_UNUSUAL = text("status IN ('failed', 'cancelled', 'interrupted')")
+"""Few runs among many. A query has to say it in these words to be answered from their index."""
+
 runs = Table(
     "runs",
     metadata,
@@ -227,9 +231,6 @@ runs = Table(
     Column("trace_id", String(32)),
     Column("seq", Integer, nullable=False),
     Column("usage", Json),
-    Column("call", Json),
-    Column("reading", Json),
-    Column("reply", Json),
     Column("preview_in", Json),
     Column("preview_out", Json),
     Column("process", String(64)),
@@ -241,10 +242,15 @@ runs = Table(
     Column("started_at", Moment),
     Column("first_output_at", Moment),
     Column("ended_at", Moment),
+    Column("reading", Json),
+    Column("call", Json),  # Large, and hence last: lists and searches read what stands before.
+    Column("reply", Json),
     PrimaryKeyConstraint("project", "id"),
     Index("ix_runs_of_session", "project", "session", "id"),
     Index("ix_runs_of_workflow", "project", "workflow", "id"),
     Index("ix_runs_of_thread", "project", "thread", "id"),
+    Index("ix_runs_of_board", "project", "board", "id", sqlite_where=IS_OF_BOARD, postgresql_where=IS_OF_BOARD),
+    Index("ix_runs_unusual", "project", "status", "id", sqlite_where=IS_UNUSUAL, postgresql_where=IS_UNUSUAL),
 )
 Index(
     "ix_runs_alive",
@@ -332,6 +338,17 @@ file_pieces = Table(
     Column("place", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
     PrimaryKeyConstraint("project", "sha256", "place"),
+)
+
+file_uses = Table(
+    "file_uses",
+    metadata,
+    _project(),
+    Column("holder", String(64), nullable=False),  # What names the file: a thread, by one of its nodes, or a run.
+    Column("node", String(80), nullable=False),  # Empty where the holder has none.
+    Column("file", String(64), nullable=False),
+    PrimaryKeyConstraint("project", "holder", "node", "file"),
+    Index("ix_file_uses_of_file", "project", "file"),
 )
 
 # Who is at work

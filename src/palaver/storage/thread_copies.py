@@ -8,6 +8,7 @@ from msgspec import UNSET
 from sqlalchemy import ColumnElement, Connection, func, insert, literal, select
 
 from palaver.errors import InvalidValue, ItemNotFound
+from palaver.storage import file_uses
 from palaver.storage import nodes as tree
 from palaver.storage.branches import turn, upwards
 from palaver.storage.nodes import of_thread
@@ -50,6 +51,7 @@ def duplicate(
         _copy_nodes(db, project, thread, id)
     elif head is not None:
         _copy_branch(db, project, thread, id, head)
+    file_uses.copy(db, project, thread, id)
     count = db.scalar(select(func.count()).select_from(nodes).where(of_thread(project, id)))
     if head is not None:
         turn(db, project, id, head)

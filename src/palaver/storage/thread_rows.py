@@ -15,6 +15,7 @@ from palaver.core.messages import Message
 from palaver.errors import ThreadNotFound
 from palaver.storage.branches import last_turn
 from palaver.storage.nodes import folded, held
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import nodes, threads
 
@@ -120,6 +121,7 @@ def held_row(db: Connection, project: str, thread: str) -> Row[Any]:
 def set_row(db: Connection, project: str, thread: str, **values: Any) -> None:
     """Change a thread's row."""
     db.execute(update(threads).where(threads.c.project == project, threads.c.id == thread).values(**values))
+    touch(db, Change(project, "thread", thread))
 
 
 def _one(asked: Select[Any], project: str, thread: str) -> Select[Any]:

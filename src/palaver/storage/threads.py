@@ -17,8 +17,9 @@ from sqlalchemy import delete as erasing
 from palaver.core.messages import Message
 from palaver.core.trees import Tree
 from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
-from palaver.storage import branches, nodes, runs
+from palaver.storage import branches, file_uses, nodes, runs
 from palaver.storage.nodes import MOST_CHILDREN, MOST_NODES, Draft, Node, NodeOrigin, NodeStatus
+from palaver.storage.notices import Change, touch
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import nodes as nodes_table
@@ -135,7 +136,7 @@ def change(db: Connection, project: str, thread: str, changes: Changes) -> Threa
 
 
 def delete(db: Connection, project: str, thread: str) -> None:
-    """Erase a thread, its messages, its runs and their logs, and what was thought of them."""
+    """Erase a thread, its messages, its runs and their logs, what was thought of them, and files of theirs alone."""
     row = held_row(db, project, thread)
     if row.run is not None:
         raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
@@ -148,7 +149,10 @@ def delete(db: Connection, project: str, thread: str) -> None:
     if row.board is not None:
         cells = update(cells_table).where(cells_table.c.project == project, cells_table.c.board == row.board)
         db.execute(cells.where(cells_table.c.thread == thread).values(thread=None))
+        touch(db, Change(project, "board", row.board))
+    file_uses.drop(db, project, [thread])
     db.execute(erasing(threads_table).where(threads_table.c.project == project, threads_table.c.id == thread))
+    touch(db, Change(project, "thread", thread))
 
 
 # What is said
@@ -225,6 +229,7 @@ def remove(
     for start in range(0, len(gone), _AT_ONCE):
         some = nodes_table.c.id.in_(gone[start : start + _AT_ONCE])
         db.execute(erasing(nodes_table).where(_in(project, thread), some))
+    file_uses.drop_nodes(db, project, thread, gone)
     if parent is not None and tree[parent].last_child == node:
         nodes.point(db, project, thread, {parent: tree[node].last_child if below == "keep" else None})
     head = parent if row.head in set(gone) else row.head
@@ -243,6 +248,7 @@ def lock(db: Connection, project: str, thread: str, run: str) -> bool:
         threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run.is_(None)
     )
     if db.execute(free.values(run=run, run_head=threads_table.c.head)).rowcount:
+        touch(db, Change(project, "thread", thread, run))
         return True
     sure(db, project, thread)
     return False
@@ -253,7 +259,8 @@ def unlock(db: Connection, project: str, thread: str, run: str) -> None:
     theirs = update(threads_table).where(
         threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run == run
     )
-    db.execute(theirs.values(run=None, run_head=None))
+    if db.execute(theirs.values(run=None, run_head=None)).rowcount:
+        touch(db, Change(project, "thread", thread, run))
 
 
 def taken_for_nothing(db: Connection) -> list[tuple[str, str, str]]:
@@ -308,6 +315,7 @@ def join(
         elif keep_head_on_failure:
             head = begun  # Else it stays: where the question was put, or, in a conversation, still before it.
     _grown(db, project, row, made, head=head, at=at, free=row.run == run)
+    touch(db, Change(project, "thread", thread, run))
 
 
 # Pieces

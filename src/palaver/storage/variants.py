@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from palaver.core import variants as core
 from palaver.core.variants import DEFAULT, Reference, read_reference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import variant_versions as versions_table
 from palaver.storage.tables import variants as table
@@ -182,6 +183,7 @@ def change(
             raise NameTaken(f"The variant {DEFAULT!r} is made by the code itself.", pointer="/name")
         _check_free(db, project, changed)
     db.execute(update(table).where(*_key(project, variant)).values(**fields, updated_at=at))
+    touch(db, Change(project, "variant", variant))
     return Current(msgspec.structs.replace(changed, updated_at=at), head)
 
 
@@ -238,6 +240,7 @@ def _add(db: Connection, project: str, variant: Variant, wanted: Wanted, at: dat
         created_at=at,
     )
     db.execute(insert(versions_table).values(project=project, **_columns(made)))
+    touch(db, Change(project, "variant", variant.id))
     return made
 
 

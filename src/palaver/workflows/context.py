@@ -3,26 +3,49 @@
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from palaver.core.calls import Call, Finish, Secret
 from palaver.core.events import PartAdded, RunStarted
 from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.parts import Data, File
 from palaver.workflows.threads import Threads
 
 Emit = Callable[[object], None]
+
+if TYPE_CHECKING:
+
+    class Fetched(bytes):
+        """What is in a file; in async code, once it was awaited."""
+
+        def __await__(self) -> Generator[Any, None, bytes]:
+            """The bytes."""
+            ...
+
+
+Fetch = Callable[[File], "Fetched"]
+"""What is in a file: of a stored one, of its own data, or at a URL."""
 
 
 def _too_late(_: object) -> None:
     raise RuntimeError("ctx.emit() after the run has ended")
 
 
+def _too_late_to_fetch(_: File) -> "Fetched":
+    raise RuntimeError("ctx.fetch() after the run has ended")
+
+
 class Context:
     """One run, as its workflow sees it. A parameter named `ctx` receives it."""
 
     def __init__(
-        self, started: RunStarted, call: Call, flags: Mapping[str, bool], emit: Emit, threads: Threads
+        self,
+        started: RunStarted,
+        call: Call,
+        flags: Mapping[str, bool],
+        emit: Emit,
+        threads: Threads,
+        fetch: Fetch,
     ) -> None:
         self.run_id = started.run_id
         self.session = started.session
@@ -40,6 +63,7 @@ class Context:
         self.threads = threads
         self._started = started
         self._emit = emit
+        self._fetch = fetch
         self._ways: dict[int, Emit] = {}  # A thread of sync code -> what it says goes along with what it yields.
         self._home = threading.get_ident()
 
@@ -66,6 +90,15 @@ class Context:
     def close(self) -> None:
         """The run has ended: nothing can be said any more."""
         self._emit = _too_late
+        self._fetch = _too_late_to_fetch
+
+    def fetch(self, part: File) -> "Fetched":
+        """The bytes of any file: `await ctx.fetch(part)` in async code, `ctx.fetch(part)` in sync code.
+
+        Of a stored file they come from the store, of one with data from there. A URL is asked with nobody's
+        credentials, at public hosts only, and no redirect is followed; what is wrong with it is a PalaverError.
+        """
+        return self._fetch(part)
 
     def log(self, line: str) -> None:
         """Show a line of status: seen while it happens, not kept with the answer."""

@@ -36,6 +36,7 @@ class _Given(TypedDict, total=False):
     turns: TurnPolicy
     idempotent: bool
     record: Record
+    health: Callable[[], Any] | None
 
 
 @overload
@@ -52,7 +53,8 @@ def chat(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declar
     what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
     what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
-    may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs.
+    may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs; `health=…`, a
+    function without arguments that says whether it works, for `/status`.
 
     An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
@@ -115,6 +117,7 @@ def _options(given: _Given, name: str) -> Options:
         turns=given.get("turns", "reject"),
         idempotent=given.get("idempotent", False),
         record=given.get("record", "full"),
+        health=given.get("health"),
     )
 
 

@@ -1,5 +1,6 @@
 """Options of a declaration, beside its name and flags."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -34,6 +35,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """May a run in the background start again when its process died?"""
     record: Record = "full"
     """What is kept of its runs: everything, that they were, or nothing."""
+    health: Callable[[], Any] | None = None
+    """Says whether it works, when somebody asks for /status."""
 
 
 def read_options(
@@ -45,6 +48,7 @@ def read_options(
     turns: Any = "reject",
     idempotent: Any = False,
     record: Any = "full",
+    health: Any = None,
 ) -> Options:
     """The options as declared, or InvalidOption naming the one that is wrong."""
     for option, value, words in (
@@ -57,6 +61,8 @@ def read_options(
         if value not in words:
             listed = ", ".join(repr(word) for word in words)
             raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
+    if health is not None and not callable(health):
+        raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
     try:
         bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
@@ -68,4 +74,5 @@ def read_options(
         turns=turns,
         idempotent=idempotent,
         record=record,
+        health=health,
     )

@@ -1,9 +1,10 @@
 """The promise that every workflow keeps, and the workflow that a Python function makes."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from palaver.core import dialects
 from palaver.core.calls import Call
@@ -13,8 +14,9 @@ from palaver.errors import FaultyCall
 from palaver.workflows.binding import bind
 from palaver.workflows.callables import definition
 from palaver.workflows.context import Context
+from palaver.workflows.inlining import inlined, names_stored
 from palaver.workflows.options import Options
-from palaver.workflows.produce import Kind, Values, kind_of, produce
+from palaver.workflows.produce import Kind, Returned, Values, kind_of, produce
 from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Signature, read_signature
 
@@ -48,6 +50,9 @@ class Workflow(Protocol):
 
 class FunctionWorkflow:
     """A function of the author's. It can still be called as the function it was."""
+
+    reads_ids = True
+    """Does it know what to do with the id of a stored file, where it takes our own messages?"""
 
     def __init__(
         self,
@@ -104,9 +109,16 @@ class FunctionWorkflow:
             values, faults = bind(self.signature, call.inputs, call.parameters)
             if faults:
                 raise FaultyCall(faults)
-        for argument in self.signature.of("messages"):
+        history = self.signature.of("messages")
+        if history and not self._reads_ids and names_stored(call.messages):
+            return functools.partial(self._with_files, values, call.messages)
+        for argument in history:
             values[argument.name] = self._history(call.messages)
         return functools.partial(self._produce, values)
+
+    @property
+    def _reads_ids(self) -> bool:
+        return self.reads_ids and self.signature.dialect == "palaver" and self.signature.framework is None
 
     def _history(self, messages: Sequence[Message]) -> list[Any]:
         """The messages as the function wants them."""
@@ -115,6 +127,20 @@ class FunctionWorkflow:
         if self.signature.dialect == "palaver":
             return list(messages)
         return dialects.write(messages, self.signature.dialect)
+
+    async def _with_files(
+        self, values: dict[str, Any], messages: Sequence[Message], context: Context
+    ) -> AsyncGenerator[object, None]:
+        """What the function gives, once it has the bytes of the files that were named to us."""
+        told = self._history(await inlined(messages, context))
+        values = values | {argument.name: told for argument in self.signature.of("messages")}
+        given = self._produce(values, context)
+        if self._kind == "coroutine":
+            yield Returned(await cast("Any", given))
+            return
+        async with aclosing(cast("AsyncGenerator[object, None]", given)) as all_given:
+            async for value in all_given:
+                yield value
 
     def _produce(self, values: dict[str, Any], context: Context) -> Values:
         positional: list[Any] = []

@@ -59,6 +59,10 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
             Message.user(Data(name="palaver:file", value={"type": "file"}), File(media_type="text/plain")),
         ),
         (
+            {"role": "user", "parts": [{"type": "file", "file_id": "file_1"}, {"type": "text", "text": "a"}]},
+            Message.user(File(media_type="application/octet-stream", file_id="file_1"), "a"),
+        ),
+        (
             {"role": "user", "parts": [{"type": "text", "text": "a", "\ud800": 1}, {"type": "data", "name": "n"}]},
             Message.user(Data(name="palaver:text", value={"type": "text", "text": "a", "\ufffd": 1}), Data(name="n")),
         ),
@@ -78,6 +82,7 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
         "an unknown role",
         "a field to come",
         "a part that does not fit",
+        "a stored file",
         "half a character",
         "calls beside the parts",
         "odd fields",

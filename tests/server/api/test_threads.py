@@ -79,7 +79,7 @@ async def test_what_cannot_be_a_thread_is_refused(http: httpx.AsyncClient) -> No
     assert await refused(messages=many) == (422, "invalid_value", "/messages")
     assert await refused(messages=result) == (400, "unknown_call", "/messages/0")
     assert await refused(messages=long) == (422, "invalid_value", "/messages/0")
-    assert await refused(messages=file) == (404, "not_found", "/messages/0")
+    assert await refused(messages=file) == (404, "not_found", "/messages/0/parts/0/file_id")
     assert await refused(cell={"board": "brd_x", "row": "r", "column": "c"}) == (404, "not_found", None)
     assert (await http.get("/api/threads")).json() == {"data": [], "next": None}
 
@@ -106,7 +106,7 @@ async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, data
     said = await http.post(f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]})
 
     file = await database.read(files.get, "default", "file_1")
-    assert said.json()["messages"][0]["parts"] == [part]
+    assert said.json()["messages"][0]["parts"] == [{**part, "filename": "sky.png"}]
     assert file is not None
     assert file.used
 

@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import Object, first_of_each, kept, listed, mapping, string
+from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, first_of_each, kept, listed, mapping, string
 from palaver.core.dialects.roles import ROLES, role_of
 from palaver.core.dialects.usual import palaver as usual
 from palaver.core.elements import actor
@@ -69,6 +69,9 @@ def _parts(written: list[Any]) -> tuple[Part, ...]:
 
 def _part(written: Any) -> Part:
     try:
+        told = mapping(written)
+        if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # Its store knows it.
+            written = {**told, "media_type": UNKNOWN_MEDIA}
         return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
     except Exception:
         return Data(f"palaver:{string(mapping(written).get('type')) or 'part'}", written)

@@ -11,6 +11,8 @@ from palaver.engine.records import Records
 from palaver.server.api import (
     board_runs,
     boards,
+    bootstrap,
+    connections,
     extract,
     feedback,
     files,
@@ -31,6 +33,7 @@ from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
 from palaver.server.callers import Callers
 from palaver.server.calling import Calling
+from palaver.server.connected import Connected
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings, Source
 from palaver.server.turning import Turning
@@ -50,16 +53,18 @@ class House(NamedTuple):
     calling: Calling
     turning: Turning
     sources: Mapping[str, Source]
+    connected: Connected
 
 
 def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
-    registry, settings, version, database, callers, rates, records, calling, turning, sources = house
+    registry, settings, version, database, callers, rates, records, calling, turning, sources, connected = house
     turned = turns.House(database, settings, records, rates, calling, turning)
     on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
     return Litestar(
         route_handlers=[
-            *workflows.routes(registry, settings, database, callers),
+            *workflows.routes(registry, settings, database, callers, connected),
+            *connections.routes(registry, settings, database, callers, connected),
             extract.route(settings),
             *login.routes(callers, rates, settings),
             *keys.routes(database, callers, settings),
@@ -75,6 +80,7 @@ def make(house: House) -> Litestar:
             *thread_files.routes(database, settings),
             *feedback.routes(database, settings),
             *files.routes(database, settings),
+            *bootstrap.routes(registry, settings, database, version),
             *house_routes.routes(database, settings, sources, version),
         ],
         openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),

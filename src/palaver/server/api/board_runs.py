@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from palaver.core import dialects
 from palaver.core.boards import BoardColumn, BoardRow, Cell
 from palaver.core.calls import Call
+from palaver.core.files import has_files
 from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import NewRun
 from palaver.discovery.registry import Registry
@@ -21,6 +22,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.records import Records
 from palaver.errors import InvalidValue, PalaverError, StaleBase
 from palaver.protocols.base import Answer
+from palaver.server import filing
 from palaver.server.api.conventions import (
     Asked,
     answer,
@@ -32,7 +34,6 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.idempotency import once
-from palaver.server.api.threads import check_files
 from palaver.server.callers import Caller
 from palaver.server.settings import Settings
 from palaver.server.variants import laid_over, resolve
@@ -43,6 +44,8 @@ from palaver.storage.database import Database
 from palaver.storage.variants import Resolved
 from palaver.workflows.workflow import Workflow
 
+_PROTOCOL = "board"
+"""What such runs say that they were begun by."""
 _AT_ONCE = 100
 """Runs that are ended in one transaction: others want to write, too."""
 
@@ -125,7 +128,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         origin = Origin(
             project=caller.project,
             key=caller.key,
-            protocol=board_runs.PROTOCOL,
+            protocol=_PROTOCOL,
             reading=note,
             background=True,
             board=board,
@@ -140,8 +143,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             if now.version != found.version:
                 raise StaleBase("The board was changed at this moment: try again.")
             chosen = _chosen(db, caller.project, now, body.cells, named)
-            runs = [made[cell.row, cell.column] for cell in chosen]
-            check_files(db, caller.project, [message for run in runs for message in run.call.messages])
+            runs = [_with_files(db, made[cell.row, cell.column]) for cell in chosen]
             filled = [
                 Cell(row=cell.row, column=cell.column, run=run.started.run_id)
                 for cell, run in zip(chosen, runs, strict=True)
@@ -234,7 +236,7 @@ def _call(column: _Column, row: BoardRow) -> Call:
     inputs, said = dict(row.inputs), ()
     if column.workflow.description.is_chat and "messages" in inputs:
         try:
-            said = tuple(dialects.read(inputs["messages"]))
+            said = filing.by_id(dialects.read(inputs["messages"]), host="", root_path="")
             del inputs["messages"]
         except PalaverError:
             pass  # As an input it is none that the workflow can take.
@@ -245,6 +247,14 @@ def _call(column: _Column, row: BoardRow) -> Call:
         parameters=column.parameters,
         background=True,
     )
+
+
+def _with_files(db: Connection, run: NewRun) -> NewRun:
+    """The run with the files that its row names, which must be there."""
+    if not has_files(run.call.messages):
+        return run
+    messages = filing.known(db, run.origin.project, run.call.messages)
+    return msgspec.structs.replace(run, call=msgspec.structs.replace(run.call, messages=messages))
 
 
 def _new(engine: Engine, column: _Column, row: BoardRow, origin: Origin) -> NewRun:

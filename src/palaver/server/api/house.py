@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 
+from palaver.discovery.declared import masked
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.settings import Settings, Source
@@ -18,8 +19,8 @@ from palaver.storage.database import Database, redacted
 from palaver.storage.erasing import Label
 
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}
-_SECRET = ("db",)
-"""Settings that may hold a password."""
+_SHOWN: Mapping[str, Callable[[Any], Any]] = {"db": redacted, "connections": masked}
+"""Settings that may hold a password, and how they are shown."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -134,5 +135,5 @@ def _label(asked: Erase) -> tuple[Label, str]:
 
 
 def _setting(settings: Settings, name: str, sources: Mapping[str, Source]) -> Setting:
-    value = getattr(settings, name)
-    return Setting(name, redacted(value) if name in _SECRET else value, sources.get(name, "default"))
+    shown = _SHOWN.get(name, lambda value: value)
+    return Setting(name, shown(getattr(settings, name)), sources.get(name, "default"))

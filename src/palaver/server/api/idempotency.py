@@ -33,10 +33,23 @@ async def once(
     if wanted is None:
         return response(await database.write(work))
     kept, again = await database.write(idempotency.do, wanted, lambda db: _kept(work(db)))
-    answered = response(Answer(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
+    return _told(kept, again=again)
+
+
+async def answered(
+    request: Asked, database: Database, raw: bytes, *, now: Callable[[], datetime] = utc_now
+) -> Response[Any] | None:
+    """What the same was answered before: for who has to do much before they come to `once`."""
+    wanted = asked_once(request, raw, now())
+    kept = None if wanted is None else await database.read(idempotency.find, wanted)
+    return None if kept is None else _told(kept, again=True)
+
+
+def _told(kept: Kept, *, again: bool) -> Response[Any]:
+    told = response(Answer(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
     if again:
-        answered.headers["idempotency-replayed"] = "true"
-    return answered
+        told.headers["idempotency-replayed"] = "true"
+    return told
 
 
 def asked_once(request: Asked, raw: bytes, now: datetime) -> Once | None:

@@ -51,7 +51,7 @@ def routes(callers: Callers, rates: Rates, settings: Settings) -> list[HTTPRoute
         rates.request(caller)
         value, session = await callers.begin_session(caller)
         lasting = session.expires_at - session.created_at
-        return _with_cookie(settings, value, int(lasting.total_seconds()))
+        return _with_cookie(request, settings, value, int(lasting.total_seconds()))
 
     @get("/api/session", operation_id="get_session", summary="Who is asking")
     async def get_session(request: Asked) -> SessionView:
@@ -67,10 +67,11 @@ def routes(callers: Callers, rates: Rates, settings: Settings) -> list[HTTPRoute
     @delete("/api/session", operation_id="log_out", summary="End this session")
     async def log_out(request: Asked) -> Response[None]:
         await callers.end_session(caller_of(request))
-        return _with_cookie(settings, "", 0)
+        return _with_cookie(request, settings, "", 0)
 
     return [log_in, get_session, log_out]
 
 
-def _with_cookie(settings: Settings, value: str, seconds: int) -> Response[None]:
-    return Response(None, status_code=204, headers={"set-cookie": set_cookie(settings, value, seconds=seconds)})
+def _with_cookie(request: Asked, settings: Settings, value: str, seconds: int) -> Response[None]:
+    cookie = set_cookie(settings, value, seconds=seconds, scheme=request.scope["scheme"])
+    return Response(None, status_code=204, headers={"set-cookie": cookie})

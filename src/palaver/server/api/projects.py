@@ -65,7 +65,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
 
     @get("/api/projects", operation_id="list_projects", summary="All projects, by name")
     async def list_projects(request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
-        _of_default(request)
+        of_default(request)
         found = await database.read(kept.listed, Window(limit, after))
         first = await database.read(kept.get, DEFAULT_PROJECT) if after is None else None
         rows = found.of(_row)
@@ -75,7 +75,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
 
     @post("/api/projects", operation_id="make_project", summary="A new one", operation_class=takes(MakeProject))
     async def make_project(request: Asked) -> Response[NewProject]:
-        caller = _of_default(request)
+        caller = of_default(request)
         given = read_as(await raw_body(request, settings), MakeProject, settings)
         name, now = check_project(given.name, pointer="/name"), callers.now()
         project = Project(name=name, created_at=now)
@@ -87,7 +87,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
 
     @delete("/api/projects/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
     async def erase_project(request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
-        _of_default(request)
+        of_default(request)
         for key in await database.write(_closed, name, confirm):
             callers.changed(key)
         task = asyncio.get_running_loop().create_task(_erased(database, name))
@@ -97,7 +97,8 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
     return [list_projects, make_project, erase_project]
 
 
-def _of_default(request: Asked) -> Caller:
+def of_default(request: Asked) -> Caller:
+    """Who is asking, if it is the house's own project that they are in."""
     caller = caller_of(request)
     if caller.project != DEFAULT_PROJECT:
         raise MissingScope("admin", reason=f"This needs an admin of the project {DEFAULT_PROJECT}.")

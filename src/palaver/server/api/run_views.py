@@ -1,6 +1,6 @@
 """Runs as the REST API shows them, and their events as they are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -8,9 +8,9 @@ from litestar import Response
 from msgspec import UNSET, UnsetType
 
 from palaver.core import jsons
-from palaver.core.brokenoff import rest
+from palaver.core.brokenoff import NO_NUMBER, rest
 from palaver.core.calls import Reply
-from palaver.core.events import TERMINAL, Event
+from palaver.core.events import TERMINAL, Event, RunFailed
 from palaver.core.fold import fold
 from palaver.core.keys import wire_id
 from palaver.core.messages import Message
@@ -21,6 +21,7 @@ from palaver.protocols import sse
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Time, told_time, utc_now
 from palaver.server.api.thread_views import Answering, Running
+from palaver.server.exchange import Exchange
 from palaver.storage.runs import RunRow
 
 SSE = "text/event-stream"
@@ -89,14 +90,14 @@ _TIMES = ("created_at", "started_at", "first_output_at", "ended_at")
 def run_view(row: RunRow, records: Records, **more: Any) -> RunView:
     """A run as it is now."""
     fields: dict[str, Any] = {name: getattr(row, name) for name in _SAME}
-    for name in _TIMES:
-        moment = getattr(row, name)
-        fields[name] = None if moment is None else told_time(moment)
+    times = {name: getattr(row, name) for name in _TIMES}
     fields["key"] = None if row.key is None else wire_id(row.key)
     alive = records.alive(row.project, row.id)
     fields["readers"] = 0 if alive is None else records.orphans.readers(alive)
     if alive is not None and row.is_alive:
         fields["seq"] = max(len(alive.log) - 1, row.seq)
+        times["first_output_at"] = alive.first_output_at
+    fields |= {name: None if moment is None else told_time(moment) for name, moment in times.items()}
     return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **more)
 
 
@@ -129,18 +130,28 @@ def frames(after: int = -1) -> Callable[[Event], bytes]:
     """The events after one of them, each under its number."""
 
     def frame(event: Event) -> bytes:
-        return b"id: %d\ndata: %b\n\n" % (event.seq, jsons.encode(event)) if event.seq > after else b""
+        if event.seq > after:
+            return b"id: %d\ndata: %b\n\n" % (event.seq, jsons.encode(event))
+        if event.seq == NO_NUMBER and isinstance(event, RunFailed):
+            return b"data: %b\n\n" % jsons.encode(event)  # No id: who comes back goes on after the last that has one.
+        return b""
 
     return frame
 
 
 class Told(Response[Any]):
-    """An answer that is told by an ASGI application of its own."""
+    """An answer that is told bit by bit."""
 
-    def __init__(self, tell: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, tell: Callable[[Exchange], Awaitable[None]]) -> None:
         super().__init__(None, media_type=SSE)
         self._tell = tell
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """That application."""
-        return cast("Any", self._tell)
+        """An application of its own."""
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            exchange = Exchange(scope, receive, send)
+            exchange.caller, exchange.callers = scope["palaver.caller"], scope["palaver.callers"]
+            await self._tell(exchange)
+
+        return cast("Any", application)

@@ -112,9 +112,8 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
             return Response(None, status_code=204)
         following = records.follow(caller.project, run, seen)
 
-        async def tell(scope: Any, receive: Any, send: Any) -> None:
+        async def tell(exchange: Exchange) -> None:
             with rates.streams.held(caller):
-                exchange = Exchange(scope, receive, send)
                 await replay(exchange, HEAD, frames(seen), following, stall=settings.stream_stall)
 
         return Told(tell)

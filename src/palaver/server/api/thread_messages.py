@@ -25,7 +25,7 @@ from palaver.server.api.thread_views import (
     streaming,
     with_siblings,
 )
-from palaver.server.api.threads import check_files, check_results, said
+from palaver.server.api.threads import check_results, said, with_files
 from palaver.server.settings import Settings
 from palaver.storage import branches, feedback, nodes, threads
 from palaver.storage.database import Database
@@ -121,7 +121,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
     )
     async def add_messages(request: Asked, thread: FromPath[str]) -> Response[Said]:
         raw, given = await read_body(request, settings, Say)
-        messages = said(given.messages, settings, most=MOST_MESSAGES)
+        messages = said(request, given.messages, settings, most=MOST_MESSAGES)
         if not messages:
             raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
         if given.replaces is not None and given.parent is not UNSET:
@@ -130,9 +130,9 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
 
         def work(db: Connection) -> Answer:
             parent = _parent(db, project, thread, given)
-            check_files(db, project, messages)
-            _check_results(db, project, thread, parent, messages)
-            made = threads.append(db, project, thread, parent, messages, origin="client", at=now)
+            told = with_files(db, project, messages, raw)
+            _check_results(db, project, thread, parent, told)
+            made = threads.append(db, project, thread, parent, told, origin="client", at=now)
             beside = nodes.siblings(db, project, thread, [made[0].parent])
             shown = Said([node_view(node, dict(beside), {}) for node in made])
             place = f"{settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"

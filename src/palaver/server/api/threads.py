@@ -1,6 +1,6 @@
 """/api/threads: conversations with branches. Their messages are in thread_messages.py, files in thread_files.py."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -12,11 +12,13 @@ from sqlalchemy import Connection
 
 from palaver.core import dialects
 from palaver.core.boards import Cell as BoardCell
+from palaver.core.files import has_files
 from palaver.core.history import Bounds, believed, check_bounds
 from palaver.core.messages import Message
 from palaver.core.variants import check_size, read_reference
 from palaver.errors import InvalidValue
 from palaver.protocols.base import Answer
+from palaver.server import filing
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -35,9 +37,8 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
 from palaver.server.settings import Settings
-from palaver.storage import boards, files, thread_copies, threads
+from palaver.storage import boards, thread_copies, threads
 from palaver.storage.database import Database
-from palaver.storage.nodes import files_of, is_id
 from palaver.storage.pages import Page, Window
 from palaver.storage.thread_copies import Branches
 from palaver.storage.thread_rows import LONGEST_TITLE
@@ -128,7 +129,7 @@ def routes(
         raw, given = await read_body(request, settings, MakeThread)
         known(given.workflow)
         _check(given.variant, given.parameters)
-        messages = said(given.messages, settings, most=MOST_MESSAGES)
+        messages = said(request, given.messages, settings, most=MOST_MESSAGES)
         check_results(messages, 0)
         project, name, now = caller_of(request).project, new("conv"), utc_now()
         wanted = NewThread(
@@ -143,8 +144,7 @@ def routes(
         )
 
         def work(db: Connection) -> Answer:
-            check_files(db, project, messages)
-            made = threads.create(db, project, wanted, messages)
+            made = threads.create(db, project, wanted, with_files(db, project, messages, raw))
             if given.cell is not None:
                 filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
                 boards.fill(db, project, given.cell.board, [filled])
@@ -218,23 +218,21 @@ def routes(
     return [list_threads, make_thread, get_thread, change_thread, delete_thread, duplicate]
 
 
-def said(given: Any, settings: Settings, *, most: int) -> list[Message]:
+def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[Message]:
     """The messages of a body, in any dialect, within their limits."""
     messages = dialects.read(given) if given else []
+    if has_files(messages):
+        host = request.headers.get("host", "")
+        messages = list(filing.by_id(messages, host=host, root_path=settings.root_path))
     if len(messages) > most:
         raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
     check_bounds(messages, settings.history_bounds)
     return messages
 
 
-def check_files(db: Connection, project: str, messages: Sequence[Message]) -> None:
-    """Raise for a file that a message names and the project does not have."""
-    named = files_of(messages)
-    known = files.find(db, project, [name for name in named if is_id(name)]) if named else {}
-    for index, message in enumerate(messages):
-        for name in files_of([message]):
-            if name not in known:
-                raise files.missing(name, pointer=f"/messages/{index}")
+def with_files(db: Connection, project: str, messages: list[Message], raw: bytes) -> list[Message]:
+    """The messages of a body with the files that they name; NotFound for one that the project does not have."""
+    return list(filing.known(db, project, messages, raw)) if has_files(messages) else messages
 
 
 _ANY = Bounds(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)

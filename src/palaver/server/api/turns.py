@@ -20,7 +20,7 @@ from palaver.server.api.idempotency import asked_once
 from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_view
 from palaver.server.api.thread_messages import MOST_MESSAGES
 from palaver.server.api.thread_views import NodeView, node_view
-from palaver.server.api.threads import check_files, said
+from palaver.server.api.threads import said, with_files
 from palaver.server.calling import REPLAYED, Calling
 from palaver.server.exchange import Exchange
 from palaver.server.joining import Joined
@@ -85,7 +85,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
     )
     async def take_turn(request: Asked, thread: FromPath[str]) -> Response[Taken]:
         raw, body = await read_body(request, settings, TakeTurn)
-        look, caller = _look(body, said(body.messages, settings, most=MOST_MESSAGES)), caller_of(request)
+        messages, caller = said(request, body.messages, settings, most=MOST_MESSAGES), caller_of(request)
+        look = _look(body, messages, raw)
         given = Given(variant=body.variant, parameters=body.parameters, inputs=body.inputs, background=body.background)
         once, run = asked_once(request, raw, utc_now()), new_run_id()
         if once is not None:
@@ -107,7 +108,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
     return [take_turn]
 
 
-def _look(body: TakeTurn, messages: list[Message]) -> Look:
+def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> Look:
     if body.again is not None:
         if messages or body.parent is not UNSET:
             raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
@@ -115,7 +116,7 @@ def _look(body: TakeTurn, messages: list[Message]) -> Look:
     look = saying(END if body.parent is UNSET else body.parent, messages)
 
     def checked(db: Connection, project: str, thread: str) -> Turn:
-        check_files(db, project, messages)
+        with_files(db, project, messages, raw)  # Here it is known where they stand in the body.
         return look(db, project, thread)
 
     return checked
@@ -143,9 +144,8 @@ def _told(house: House, request: Asked, run: str, *, replayed: bool = False) -> 
     named = ("x-palaver-run-id", run)
     head = and_headers(HEAD, named, REPLAYED) if replayed else and_headers(HEAD, named)
 
-    async def tell(scope: Any, receive: Any, send: Any) -> None:
+    async def tell(exchange: Exchange) -> None:
         with house.rates.streams.held(caller):
-            exchange = Exchange(scope, receive, send)
             await replay(exchange, head, frames(), following, stall=house.settings.stream_stall)
 
     return Told(tell)

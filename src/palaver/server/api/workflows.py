@@ -26,6 +26,7 @@ from palaver.server.api.conventions import (
     told_time,
 )
 from palaver.server.callers import Callers
+from palaver.server.connected import Connected
 from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
 from palaver.server.variants import keep_default
@@ -39,6 +40,8 @@ from palaver.workflows.workflow import Workflow
 WorkflowOrigin = Literal["served", "connected"]
 State = Literal["ready", "unreachable"]
 _EVERY = Window(limit=200)
+NO_FILTER: Mapping[str, Any] = {"search": None}
+"""What cursors of the whole list are bound to."""
 
 
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +111,19 @@ InState = Annotated[str | None, QueryParameter(name="state", description="`ready
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""
 
 
-def routes(registry: Registry, settings: Settings, database: Database, callers: Callers) -> list[HTTPRouteHandler]:
+def base_of(request: Asked, settings: Settings) -> str:
+    """The URL under which we were asked."""
+    return f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
+
+
+async def is_keyed(settings: Settings, callers: Callers) -> bool:
+    """Do callers need a key?"""
+    return not settings.is_loopback or await callers.has_keys()
+
+
+def routes(
+    registry: Registry, settings: Settings, database: Database, callers: Callers, connected: Connected
+) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
@@ -131,7 +146,7 @@ def routes(registry: Registry, settings: Settings, database: Database, callers: 
             lambda one: one.name,
             project=caller_of(request).project,
             window=Window(limit, after),
-            filters={"search": search, **exact},
+            filters={**NO_FILTER, "search": search, **exact},
         )
 
     @get("/api/workflows/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
@@ -147,15 +162,14 @@ def routes(registry: Registry, settings: Settings, database: Database, callers: 
     async def refresh_workflow(request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
         workflow = registry.workflow(name)
         if isinstance(workflow, RemoteWorkflow):
-            await workflow.refresh()
+            await connected.refresh(workflow)
         return answer(request, await whole(request, workflow))
 
     async def whole(request: Asked, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
         await keep_default(database, project, workflow)
         known = await database.read(variants.listed, project, workflow=name, window=_EVERY)
-        keyed = not settings.is_loopback or await callers.has_keys()
-        base = f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
+        keyed, base = await is_keyed(settings, callers), base_of(request, settings)
         return view(workflow, default=registry.default, base=base, keyed=keyed, known=known.data)
 
     return [list_workflows, get_workflow, refresh_workflow]
@@ -181,5 +195,5 @@ def _common(workflow: Workflow, default: str | None) -> dict[str, Any]:
         "streams": description.streams,
         "turns": options.turns,
         "on_disconnect": options.on_disconnect,
-        "checked_at": None if far is None else told_time(far.checked_at),
+        "checked_at": None if far is None or far.checked_at is None else told_time(far.checked_at),
     }

@@ -1,0 +1,132 @@
+"""What a proxy says of who asks is believed of those that are trusted, and of nobody else (security contract, S1.6)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.errors import SettingsError
+from palaver.server.forwarded import SENT_HOST, Proxies
+from tests.server.keyed import keyed
+
+pytestmark = pytest.mark.anyio
+TRUSTED: dict[str, Any] = {"trusted_proxies": ("10.0.0.0/8", "127.0.0.1", "::1")}
+FORWARDED = {
+    "x-forwarded-for": "203.0.113.9",
+    "x-forwarded-proto": "https",
+    "x-forwarded-host": "chat.example.org",
+    "forwarded": "for=198.51.100.1;proto=http;host=evil.example",
+}
+
+
+def scope(client: str | None, *headers: tuple[bytes, bytes], kind: str = "http") -> dict[str, Any]:
+    sent = [(b"host", b"localhost:8642"), *headers]
+    return {"type": kind, "scheme": "http", "client": (client, 4711) if client else None, "headers": sent}
+
+
+async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
+    async with keyed(**options) as house:
+        await house.give()
+        return [
+            (
+                await house.http.post("/api/session", json={"key": "plv_no"}, headers={"x-forwarded-for": address})
+            ).status_code
+            for address in addresses
+        ]
+
+
+async def test_failed_logins_are_counted_for_whom_the_proxy_names() -> None:  # S1.6, S2.8
+    eleven = ["203.0.113.9"] * 11
+
+    assert await failed_logins(TRUSTED, *eleven, "203.0.113.8") == [401] * 10 + [429, 401]
+
+
+async def test_whoever_is_no_proxy_cannot_name_another_address() -> None:  # S1.6, S2.8
+    twelve = [f"203.0.113.{number}" for number in range(12)]
+
+    assert await failed_logins({}, *twelve) == [401] * 10 + [429] * 2
+    assert await failed_logins({"trusted_proxies": ("10.0.0.1",)}, *twelve) == [401] * 10 + [429] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "base", "secure"), [(TRUSTED, "https://chat.example.org", True), ({}, "http://localhost", False)]
+)
+async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serves(  # S1.6
+    options: dict[str, Any], base: str, secure: bool
+) -> None:
+    async with keyed(**options) as house:
+        _, header = await house.give()
+        secret = header["authorization"].removeprefix("Bearer ")
+        shown = (await house.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
+        own = await house.http.post(
+            "/v1/responses", json={"model": "echo", "input": "Hi."}, headers={**header, **FORWARDED, "origin": base}
+        )
+        login = await house.http.post("/api/session", json={"key": secret}, headers=FORWARDED)
+
+    assert {url.partition("/echo")[0] for url in shown["routes"].values()} == {base}
+    assert ("; Secure" in login.headers["set-cookie"]) == secure
+    assert own.status_code == 200
+
+
+async def test_a_name_that_is_made_to_resolve_here_is_refused_whatever_it_forwards() -> None:  # S1.2, S1.6
+    async with keyed(**TRUSTED) as house:
+        headers = {"host": "evil.example", "x-forwarded-host": "localhost"}
+        answer = await house.http.get("/health", headers=headers)
+
+    assert answer.status_code == 421
+
+
+CLIENTS: dict[str, tuple[str, str, str]] = {
+    "one": ("10.1.2.3", "203.0.113.9", "203.0.113.9"),
+    "several, of whom the last that is no proxy counts": (
+        "10.1.2.3",
+        "198.51.100.1, 203.0.113.9, 10.9.9.9",
+        "203.0.113.9",
+    ),
+    "nobody but proxies": ("10.1.2.3", "10.4.4.4, 10.5.5.5", "10.4.4.4"),
+    "something that is no address": ("10.1.2.3", "203.0.113.9, nonsense", "10.1.2.3"),
+    "nothing": ("10.1.2.3", "", "10.1.2.3"),
+    "a port": ("10.1.2.3", "203.0.113.9:5000", "203.0.113.9"),
+    "IPv6": ("::1", "[2001:db8::1]:5000", "2001:db8::1"),
+    "IPv4 in IPv6": ("::ffff:10.1.2.3", "2001:db8::2", "2001:db8::2"),
+    "a stranger": ("203.0.113.1", "127.0.0.1", "203.0.113.1"),
+}
+
+
+@pytest.mark.parametrize(("peer", "sent", "client"), CLIENTS.values(), ids=CLIENTS)
+def test_who_asks_is_the_last_that_is_no_proxy(peer: str, sent: str, client: str) -> None:  # S1.6
+    seen = Proxies(TRUSTED["trusted_proxies"]).seen(scope(peer, (b"x-forwarded-for", sent.encode())))
+
+    assert seen["client"][0] == client
+
+
+def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # S1.6
+    odd = ((b"x-forwarded-host", b"a/b"), (b"x-forwarded-proto", b"gopher"))
+    twice = ((b"host", b"other"), (b"x-forwarded-host", b"chat.example.org"))
+    proxies = Proxies(["10.0.0.1"])
+
+    for headers in (odd, twice):
+        seen = proxies.seen(scope("10.0.0.1", *headers))
+        assert (seen["scheme"], seen["headers"], SENT_HOST in seen) == (
+            "http",
+            scope("10.0.0.1", *headers)["headers"],
+            False,
+        )
+    assert proxies.seen(scope(None, *odd)) == scope(None, *odd)
+    socket = proxies.seen(scope("10.0.0.1", (b"x-forwarded-proto", b"http, https"), kind="websocket"))
+    assert socket["scheme"] == "wss"
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> None:  # S1.6
+    headers = [(b"x-forwarded-for", sent), (b"x-forwarded-proto", scheme), (b"x-forwarded-host", host)]
+    seen = Proxies(["10.0.0.1"]).seen(scope("10.0.0.1", *headers))
+
+    assert seen["scheme"] in ("http", "https")
+    assert len(seen["headers"]) == 4
+
+
+def test_a_list_that_names_no_address_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"'proxy.example' is no address and no network"):
+        Proxies(["proxy.example"])

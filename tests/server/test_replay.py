@@ -1,0 +1,115 @@
+"""Readers of a run that others started: those whose key ends are told so, in the protocol's own error."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.brokenoff import Unended, turned_away
+from palaver.core.events import RunFailed, TextDelta, TextEnded, TextStarted, ToolDelta, ToolEnded, ToolStarted
+from palaver.storage import keys as kept
+from tests.server.keyed import Keyed, keyed
+
+pytestmark = pytest.mark.anyio
+SCRIPT = msgspec.json.encode([{"text": "Hel"}, {"sleep": 60}]).decode()
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.server.callers._WATCHED_EVERY", 0.02)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[Keyed]:
+    async with keyed(record="full") as house:
+        yield house
+
+
+async def going_on(house: Keyed, header: dict[str, str]) -> str:
+    """A run that said something and goes on."""
+    body = {"model": "scripted", "input": SCRIPT, "background": True}
+    made = (await house.http.post("/v1/responses", json=body, headers=header)).json()
+    run = made["id"].replace("resp_", "run_")
+    async with asyncio.timeout(20):
+        while len(await house.server.records.log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    return run
+
+
+async def turned_away_from(house: Keyed, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
+    """What a reader is told whose key ends when it has heard that."""
+    heard = ""
+    async with asyncio.timeout(20), house.http.stream("GET", path, headers=header) as answer:
+        assert answer.status_code == 200
+        async for piece in answer.aiter_text():
+            if said in piece and said not in heard:
+                await house.database.write(kept.revoke, "default", key, at=house.server.callers.now())
+                house.server.callers.changed(key)
+            heard += piece
+    return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]
+
+
+async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(house: Keyed) -> None:  # S2.6
+    _, theirs = await house.give()
+    key, mine = await house.give()
+    run = await going_on(house, theirs)
+
+    told = await turned_away_from(house, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
+    row = (await house.http.get(f"/api/runs/{run}", headers=theirs)).json()
+    await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)
+
+    assert [event["type"] for event in told] == ["run-started", "text-started", "text-delta", "run-failed"]
+    assert told[-1] == {
+        "type": "run-failed",
+        "code": "unauthorized",
+        "message": "The key that asked is no longer good.",
+    }
+    assert (row["status"], row["readers"]) == ("running", 0)
+
+
+async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: Keyed) -> None:  # S2.6
+    _, theirs = await house.give()
+    key, mine = await house.give()
+    run = await going_on(house, theirs)
+    path = f"/v1/responses/{run.replace('run_', 'resp_')}?stream=true"
+
+    told = await turned_away_from(house, path, mine, key.id, '"Hel"')
+    await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)
+
+    assert told[-1]["type"] == "response.failed"
+    assert told[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
+    assert "response.output_text.done" in [frame["type"] for frame in told]
+
+
+async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: Keyed) -> None:  # S2.6
+    _, theirs = await house.give()
+    key, mine = await house.give()
+    body = {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": SCRIPT}]}]}
+
+    async with house.http.stream("POST", "/scripted/api/chat", json=body, headers=theirs) as going:
+        async for piece in going.aiter_text():
+            if "Hel" in piece:
+                break
+        told = await turned_away_from(house, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
+        await house.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)
+
+    assert [frame["type"] for frame in told[-4:]] == ["text-end", "error", "finish-step", "finish"]
+    assert told[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}
+
+
+def test_whoever_is_turned_away_hears_what_is_open_closed() -> None:
+    unended = Unended()
+    for event in (
+        TextStarted(1, "a", "m"),
+        TextDelta(2, "a", "Hel"),
+        ToolStarted(3, "fc_c", "m", "c", "now"),
+        ToolDelta(4, "fc_c", "{}"),
+        TextEnded(5, "a", "Hel"),
+        TextDelta(6, "before", "It opened before we were asked."),
+    ):
+        unended.feed(event)
+
+    assert turned_away(unended, RunFailed(message="Go.")) == [ToolEnded(-1, "fc_c", "{}"), RunFailed(message="Go.")]
