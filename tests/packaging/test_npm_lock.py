@@ -1,0 +1,72 @@
+"""The lock of the page's Node packages: hashes, no address, every platform, and licences that let us ship them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WEB = Path(__file__).parents[2] / "web"
+PACKAGES: dict[str, dict[str, Any]] = json.loads((WEB / "package-lock.json").read_text("utf-8"))["packages"]
+OTHERS = {path.rpartition("node_modules/")[2]: entry for path, entry in PACKAGES.items() if path}
+
+PERMISSIVE = set("0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT Unlicense".split())
+EXCEPTIONS = {
+    "@databricks/ai-sdk-provider": "Databricks License",  # Shipped: docs/decisions/0023-the-web-page.md.
+    "argparse": "Python-2.0",
+    "json-schema": "(AFL-2.1 OR BSD-3-Clause)",
+    "type-fest": "(MIT OR CC0-1.0)",
+}
+"""lightningcss (MPL-2.0), too: a program that builds, and is no part of what it builds."""
+
+
+def test_everything_has_a_hash_and_nothing_an_address() -> None:
+    unhashed = [
+        path for path, entry in PACKAGES.items() if path and not (entry.get("integrity") or entry.get("inBundle"))
+    ]
+
+    assert OTHERS
+    assert unhashed == []
+    assert [path for path, entry in PACKAGES.items() if "resolved" in entry] == []
+    assert {entry["integrity"].partition("-")[0] for entry in OTHERS.values() if "integrity" in entry} == {"sha512"}
+
+
+def test_nothing_wants_to_run_when_it_is_installed_and_nothing_would_be_let() -> None:
+    # fsevents, of macOS, has a script, and comes compiled.
+    assert [name for name, entry in OTHERS.items() if entry.get("hasInstallScript") and name != "fsevents"] == []
+    assert "ignore-scripts=true" in (WEB / ".npmrc").read_text("utf-8").splitlines()
+
+
+def test_versions_are_exact() -> None:
+    package = json.loads((WEB / "package.json").read_text("utf-8"))
+
+    wanted = {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
+    assert {name: version for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)} == {}
+
+
+@pytest.mark.parametrize(
+    "platform", ["darwin-arm64", "linux-arm64-gnu", "linux-x64-gnu", "linux-x64-musl", "win32-x64-msvc"]
+)
+@pytest.mark.parametrize("tool", ["@oxlint/binding", "@rolldown/binding", "@tailwindcss/oxide", "lightningcss"])
+def test_what_is_compiled_is_locked_for_every_platform(tool: str, platform: str) -> None:
+    """npm leaves out what a registry does not have, and then `npm ci` fails on the machines that need it."""
+    assert f"{tool}-{platform}" in OTHERS
+
+
+def test_all_licences_are_permissive() -> None:
+    others = {
+        name: entry.get("license", "")
+        for name, entry in OTHERS.items()
+        if entry.get("license") not in PERMISSIVE and not name.startswith("lightningcss")
+    }
+
+    assert others == EXCEPTIONS
+
+
+def test_every_package_that_we_chose_has_a_reason() -> None:
+    package = json.loads((WEB / "package.json").read_text("utf-8"))
+    record = (WEB.parent / "docs" / "decisions" / "0023-the-web-page.md").read_text("utf-8")
+
+    chosen = [*package["dependencies"], *package["devDependencies"], *package["overrides"]]
+    assert [name for name in chosen if f"`{name}`" not in record] == []
