@@ -9,6 +9,7 @@ import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { type Plugin, type UserConfig, defineConfig } from 'vite';
 
+const SRC = resolve(import.meta.dirname, 'src');
 const OUT = resolve(import.meta.dirname, '../src/palaver/web');
 
 /** Vite's own paths and the page's addresses (server/routes.py has the same); all others are the server's. */
@@ -67,7 +68,7 @@ export default defineConfig(async ({ command }): Promise<UserConfig> => {
   const url = process.env.PALAVER_URL ?? `http://localhost:${ours ? await freePort() : 8642}`;
   return {
     plugins: [react(), tailwindcss(), unrooted(), gzipped(), ours ? served(ours, url) : null],
-    resolve: { alias: { '@': resolve(import.meta.dirname, 'src') } },
+    resolve: { alias: { '@': SRC, 'node:crypto': join(SRC, 'lib/node-crypto.ts') } },
     build: {
       outDir: OUT,
       emptyOutDir: true,

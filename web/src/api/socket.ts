@@ -16,6 +16,7 @@ type Frame =
   | Notice;
 
 interface Open {
+  socket: WebSocket;
   answer: (response: Response) => void;
   fail: (error: Error) => void;
   body?: ReadableStreamDefaultController<Uint8Array>;
@@ -44,6 +45,15 @@ export class NoSocket extends Error {
   }
 }
 
+/** Waits before another attempt, the first and the longest; it begins anew once a connection has lasted that long. */
+const FIRST_WAIT = 250;
+const LONGEST_WAIT = 10_000;
+/** A proxy that swallows sockets never says no. */
+const PATIENCE = 4000;
+/** Answers that the Fetch standard gives no body. */
+const EMPTY = new Set([204, 205, 304]);
+const OPEN = 1;
+
 const encoder = new TextEncoder();
 
 export class Socket {
@@ -54,8 +64,7 @@ export class Socket {
   #next = 1;
   #listeners = new Set<(notice: Notice) => void>();
   #connected = new Set<(connected: boolean) => void>();
-  #kept = false;
-  #wait = 250;
+  #wait = FIRST_WAIT;
 
   constructor(url: string, make: (url: string) => WebSocket = (address) => new WebSocket(address)) {
     this.#url = url;
@@ -64,48 +73,69 @@ export class Socket {
 
   /** Notices of changed things; the socket is kept open while somebody listens. */
   listen(listener: (notice: Notice) => void, connected: (connected: boolean) => void = () => {}): () => void {
-    this.#listeners.add(listener);
-    this.#connected.add(connected);
-    this.#kept = true;
+    // Two may listen with one function, and each leaves for itself.
+    const hears = (notice: Notice) => listener(notice);
+    const tells = (now: boolean) => connected(now);
+    this.#listeners.add(hears);
+    this.#connected.add(tells);
     void this.#connect().catch(() => {});
     return () => {
-      this.#listeners.delete(listener);
-      this.#connected.delete(connected);
-      this.#kept = this.#listeners.size > 0;
+      this.#listeners.delete(hears);
+      this.#connected.delete(tells);
     };
   }
 
-  /** One request over the socket. Rejects when no socket can be had (the caller then uses plain fetch). */
+  /** One request over the socket. Rejects with NoSocket when none can be had (the caller then uses plain fetch). */
   async request(asked: Asked, signal?: AbortSignal | null): Promise<Response> {
     signal?.throwIfAborted();
     const socket = await this.#connect().catch(() => {
       throw new NoSocket();
     });
     signal?.throwIfAborted();
+    if (socket.readyState !== OPEN) throw new NoSocket();
     const id = this.#next++;
     return new Promise((resolve, reject) => {
-      const opened: Open = { answer: resolve, fail: reject };
-      this.#open.set(id, opened);
-      signal?.addEventListener('abort', () => this.#abort(id, socket), { once: true });
+      this.#open.set(id, { socket, answer: resolve, fail: reject });
+      signal?.addEventListener('abort', () => this.#abort(id), { once: true });
       socket.send(JSON.stringify({ id, ...asked }));
     });
   }
 
   #connect(): Promise<WebSocket> {
-    this.#live ??= new Promise((resolve, reject) => {
+    this.#live ??= this.#attempt().catch((error: unknown) => {
+      this.#lost();
+      throw error;
+    });
+    return this.#live;
+  }
+
+  /** A socket that is open; what comes on it, and its end, is looked after. */
+  #attempt(): Promise<WebSocket> {
+    return new Promise((resolve, reject) => {
       const socket = this.#make(this.#url);
+      let calm: ReturnType<typeof setTimeout> | undefined;
+      const impatience = setTimeout(() => {
+        reject(new ConnectionLost());
+        socket.close();
+      }, PATIENCE);
       socket.addEventListener('open', () => {
-        this.#wait = 250;
-        for (const tell of this.#connected) tell(true);
+        clearTimeout(impatience);
+        // A server that opens and closes again is not asked four times a second for ever.
+        calm = setTimeout(() => {
+          this.#wait = FIRST_WAIT;
+        }, LONGEST_WAIT);
         resolve(socket);
+        for (const tell of this.#connected) tell(true);
       });
       socket.addEventListener('message', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data) as Frame));
       socket.addEventListener('close', () => {
-        reject(new ConnectionLost());
-        this.#lost();
+        clearTimeout(impatience);
+        // One that never was open is an attempt that failed, and one that was is lost.
+        if (calm === undefined) reject(new ConnectionLost());
+        else this.#lost();
+        clearTimeout(calm);
       });
     });
-    return this.#live;
   }
 
   #lost(): void {
@@ -114,9 +144,11 @@ export class Socket {
     this.#open.clear();
     for (const one of open) end(one, new ConnectionLost());
     for (const tell of this.#connected) tell(false);
-    if (!this.#kept) return;
-    setTimeout(() => void this.#connect().catch(() => {}), this.#wait);
-    this.#wait = Math.min(this.#wait * 2, 10_000);
+    if (this.#listeners.size === 0) return;
+    setTimeout(() => {
+      if (this.#listeners.size > 0) void this.#connect().catch(() => {});
+    }, this.#wait);
+    this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT);
   }
 
   #take(frame: Frame): void {
@@ -130,8 +162,9 @@ export class Socket {
     else if ('data' in frame) open.body?.enqueue(encoder.encode(frame.data));
     else {
       this.#open.delete(frame.id);
-      if ('error' in frame) end(open, new Error(frame.error.message));
-      else open.body?.close();
+      if ('error' in frame) end(open, frame.error.code === BROKEN_OFF ? new ConnectionLost() : new Error(frame.error.message));
+      else if (open.body) open.body.close();
+      else open.fail(new ConnectionLost());
     }
   }
 
@@ -140,20 +173,22 @@ export class Socket {
       start: (controller) => {
         open.body = controller;
       },
-      cancel: () => void this.#live?.then((socket) => this.#abort(id, socket)),
+      cancel: () => this.#abort(id),
     });
-    const empty = status === 204 || status === 304;
-    open.answer(new Response(empty ? null : body, { status, headers }));
+    open.answer(new Response(EMPTY.has(status) ? null : body, { status, headers }));
   }
 
-  #abort(id: number, socket: WebSocket): void {
+  #abort(id: number): void {
     const open = this.#open.get(id);
     if (!open) return;
     this.#open.delete(id);
-    if (socket.readyState === 1) socket.send(JSON.stringify({ id, abort: true }));
+    if (open.socket.readyState === OPEN) open.socket.send(JSON.stringify({ id, abort: true }));
     end(open, new DOMException('The request was given up.', 'AbortError'));
   }
 }
+
+/** The server's word for an answer that it could not give to its end: its run may well go on. */
+const BROKEN_OFF = 'interrupted';
 
 /** Before the answer began its promise fails, afterwards its body. */
 function end(open: Open, error: Error): void {

@@ -1,7 +1,6 @@
 /** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
-import { lazy, Suspense, useEffect, type ReactNode } from 'react';
+import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { follow } from '@/api/queries';
 import { BoardPage } from '@/board/page';
 import { ROOT } from '@/lib/root';
 import { Empty, Spinner } from '@/ui/bits';
@@ -13,7 +12,6 @@ const SettingsPage = lazy(() => import('@/settings/page'));
 const LoginPage = lazy(() => import('@/settings/login'));
 
 export function App(): ReactNode {
-  useEffect(follow, []);
   return (
     <Router base={ROOT}>
       <Suspense fallback={<div className="p-8"><Spinner /></div>}>

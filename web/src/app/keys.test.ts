@@ -31,6 +31,18 @@ describe('keys', () => {
     expect(matches('mod+.', press('.', { ctrlKey: true }), false)).toBe(true);
   });
 
+  test('a sign with Shift is found by its place, and is another chord than without', () => {
+    const period = { ctrlKey: true, code: 'Period' };
+    expect(matches('mod+shift+.', press('>', { ...period, shiftKey: true }), false)).toBe(true);
+    expect(matches('mod+.', press('>', { ...period, shiftKey: true }), false)).toBe(false);
+    expect(matches('mod+shift+.', press('.', period), false)).toBe(false);
+  });
+
+  test('keys with names count Shift', () => {
+    expect(matches('alt+ArrowRight', press('ArrowRight', { altKey: true }), false)).toBe(true);
+    expect(matches('alt+ArrowRight', press('ArrowRight', { altKey: true, shiftKey: true }), false)).toBe(false);
+  });
+
   test('a letter is found by its place where its sign is another', () => {
     expect(matches('mod+k', press('л', { ctrlKey: true, code: 'KeyK' }), false)).toBe(true);
     expect(matches('alt+n', press('˜', { altKey: true, code: 'KeyN' }), true)).toBe(true);

@@ -20,6 +20,8 @@ interface Chord {
 
 export const MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 
+const PLACES: Record<string, string> = { '.': 'Period', ',': 'Comma', '/': 'Slash', ';': 'Semicolon', '[': 'BracketLeft', ']': 'BracketRight' };
+
 function chord(keys: string): Chord {
   const parts = keys.toLowerCase().split('+').filter(Boolean);
   const named = new Set(parts.slice(0, -1));
@@ -31,9 +33,11 @@ export function matches(keys: string, pressed: Pressed, mac = MAC): boolean {
   const { key, mod, alt, shift } = chord(keys);
   const other = mac ? pressed.ctrlKey : pressed.metaKey;
   if (other || mod !== (mac ? pressed.metaKey : pressed.ctrlKey) || alt !== pressed.altKey) return false;
-  // A sign such as ? is written with Shift on some keyboards and without it on others.
-  const sign = key.length === 1 && !/[a-z0-9]/.test(key);
-  if (!sign && shift !== pressed.shiftKey) return false;
+  // A sign such as ? is written with Shift on some keyboards and without it on others; with Shift named, its place counts.
+  const place = PLACES[key];
+  if (place && shift) return pressed.shiftKey && pressed.code === place;
+  const letter = /^([a-z0-9]|..+)$/.test(key);
+  if (letter && shift !== pressed.shiftKey) return false;
   if (pressed.key.toLowerCase() === key) return true;
   return (mod || alt) && (pressed.code === `Key${key.toUpperCase()}` || pressed.code === `Digit${key}`);
 }

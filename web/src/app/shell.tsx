@@ -3,12 +3,14 @@ import { Menu, SquarePen } from 'lucide-react';
 import { Dialog } from 'radix-ui';
 import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import { follow } from '@/api/queries';
 import { kept, useKept } from '@/lib/kept';
 import { Asking } from '@/ui/asking';
 import { IconButton } from '@/ui/button';
 import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
 import { listenForKeys, useCommand } from './commands';
 import { ConnectionLine } from './connection';
+import { useFirst } from './first';
 import { guard, loginPath } from './guard';
 import { KEYS } from './shortcuts';
 import { newChat, Rail, Sidebar } from './sidebar';
@@ -22,9 +24,11 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [path] = useLocation();
   const [over, setOver] = useState<'palette' | 'shortcuts' | null>(null);
   const folded = useKept(sidebar) === 'folded';
-  const nothingToTalkTo = useHasNoWorkflows() && path === '/play';
+  const ready = useFirst();
+  const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
   const fold = () => sidebar.set(folded ? 'open' : 'folded');
   const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
+  useEffect(follow, []);
   useGuard();
   useOwnCommands({ fold, find, help: () => setOver('shortcuts') });
   return (
@@ -36,12 +40,12 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
             <Rail onFold={fold} onPalette={find} />
           ) : (
             <div className="h-full w-64 border-r">
-              <Sidebar onFold={fold} onPalette={find} />
+              <Sidebar ready={ready} onFold={fold} onPalette={find} />
             </div>
           )}
         </aside>
         <div className="flex min-w-0 grow flex-col">
-          <TopBar onPalette={find} />
+          <TopBar ready={ready} onPalette={find} />
           <main className="min-h-0 min-w-0 grow overflow-y-auto">{nothingToTalkTo ? <NoWorkflows /> : children}</main>
         </div>
       </div>
@@ -55,7 +59,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
 }
 
 /** On a phone: a slim bar whose button opens the sidebar over the page. It closes when one goes somewhere. */
-function TopBar({ onPalette }: { onPalette: () => void }): ReactNode {
+function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void }): ReactNode {
   const [path, navigate] = useLocation();
   const search = useSearch();
   const here = `${path}?${search}`;
@@ -71,9 +75,19 @@ function TopBar({ onPalette }: { onPalette: () => void }): ReactNode {
         </Dialog.Trigger>
         <Dialog.Portal>
           <Dialog.Overlay className="fixed inset-0 z-30 bg-black/30" />
-          <Dialog.Content aria-describedby={undefined} className="fixed inset-y-0 left-0 z-30 w-72 max-w-[85vw] border-r shadow-float">
+          <Dialog.Content
+            aria-describedby={undefined}
+            className="fixed inset-y-0 left-0 z-30 w-72 max-w-[85vw] border-r shadow-float outline-none"
+            // Nothing in it is meant more than the rest; and a button that has the focus shows its hint.
+            onOpenAutoFocus={(event) => {
+              event.preventDefault();
+              if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
+            }}
+            onCloseAutoFocus={(event) => event.preventDefault()}
+          >
             <Dialog.Title className="sr-only">Menu</Dialog.Title>
             <Sidebar
+              ready={ready}
               onFold={close}
               onPalette={() => {
                 close();

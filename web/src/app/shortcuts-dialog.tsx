@@ -1,5 +1,6 @@
 /** All keys, on one card. */
 import type { ReactNode } from 'react';
+import { focused } from '@/lib/focus';
 import { usePreferences } from '@/settings/preferences';
 import { Dialog } from '@/ui/dialog';
 import { ShortcutsTable } from './shortcuts-table';
@@ -8,7 +9,9 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }): R
   const { send } = usePreferences();
   return (
     <Dialog open onClose={onClose} title="Keyboard shortcuts">
-      <ShortcutsTable send={send} />
+      <div ref={focused} tabIndex={-1} className="outline-none">
+        <ShortcutsTable send={send} />
+      </div>
     </Dialog>
   );
 }

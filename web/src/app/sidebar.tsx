@@ -16,6 +16,8 @@ import { session } from './session';
 import { KEYS } from './shortcuts';
 
 interface Props {
+  /** Has the first answer come? Before it nothing else is asked. */
+  ready: boolean;
   onFold?: () => void;
   onPalette: () => void;
 }
@@ -23,7 +25,7 @@ interface Props {
 export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
 
 /** With names, boards and threads. */
-export function Sidebar({ onFold, onPalette }: Props): ReactNode {
+export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
   const [, navigate] = useLocation();
   return (
     <div className="flex h-full flex-col bg-canvas">
@@ -55,19 +57,19 @@ export function Sidebar({ onFold, onPalette }: Props): ReactNode {
         <NavRow href="/workflows" icon={<Workflow aria-hidden />} title="Workflows" />
       </nav>
       <div className="min-h-0 grow overflow-y-auto border-t">
-        <BoardList />
-        <ThreadList />
+        {ready && <BoardList />}
+        {ready && <ThreadList />}
       </div>
       <footer className="shrink-0 border-t px-2.5 py-1.5">
         <NavRow href="/settings" icon={<Settings aria-hidden />} title="Settings" />
-        <LogOutRow />
+        {ready && <LogOutRow />}
       </footer>
     </div>
   );
 }
 
 /** With icons only. */
-export function Rail({ onFold, onPalette }: Props & { onFold: () => void }): ReactNode {
+export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () => void }): ReactNode {
   const [, navigate] = useLocation();
   return (
     <div className="flex h-full w-12 flex-col items-center gap-1 border-r bg-canvas py-2">

@@ -5,21 +5,30 @@
 import { ApiError, api, reached } from '@/api/api';
 import type { Board } from '@/api/types';
 import { tellError } from '@/ui/toast';
+import { merged, unlike } from './board-merge';
 
 export type Draft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;
 const SAVE_AFTER = 400;
+const SAVE_AGAIN_AFTER = 5000;
 
 export class BoardStore {
   board: Board;
+  /** As the server has it, as far as we know. */
+  #base: Board;
   #etag: string | null;
   #listeners = new Set<() => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #making: Promise<Board> | null = null;
+  #making: Promise<void> | null = null;
   #saving: Promise<void> = Promise.resolve();
   #unsaved = false;
+  #putting = false;
+  #saves = 0;
+  /** Rows and columns that went since the board was saved: a new one of that name does not get their cells. */
+  #gone = new Set<string>();
 
   constructor(board: Board, etag: string | null) {
     this.board = board;
+    this.#base = board;
     this.#etag = etag;
   }
 
@@ -40,11 +49,14 @@ export class BoardStore {
 
   /** Change the board. Kept at once here, on the server soon (a draft: when it is first used). */
   change(update: (board: Board) => Board): void {
-    this.#become(update(this.board));
+    const before = this.board;
+    const after = update(before);
+    if (after === before) return;
+    const stays = new Set(lines(after));
+    for (const line of lines(before)) if (!stays.has(line)) this.#gone.add(line);
     this.#unsaved = true;
-    if (!this.board.id) return;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.save().catch(tellError), SAVE_AFTER);
+    this.#become({ ...after, cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)) });
+    if (this.board.id) this.#saveIn(SAVE_AFTER);
   }
 
   /** The board as the server has it, made if need be; after this its cells can be filled. */
@@ -69,12 +81,11 @@ export class BoardStore {
   /** Take over what the server has now: cells always, the rest unless something here waits to be saved. */
   async refresh(): Promise<void> {
     if (!this.board.id) return;
+    const saves = this.#saves;
     const { board, etag } = await read(this.board.id);
-    if (this.#unsaved) this.#become({ ...this.board, cells: board.cells });
-    else {
-      this.#etag = etag;
-      this.#become(board);
-    }
+    if (this.#unsaved || this.#putting) this.#become({ ...this.board, cells: this.#cellsOf(board) });
+    else if (saves === this.#saves) this.#take(board, etag);
+    else await this.refresh(); // It was saved while it was read.
   }
 
   /** A cell that was just filled, before the server's notice of it arrives. */
@@ -84,40 +95,95 @@ export class BoardStore {
     this.#become({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...what }] });
   }
 
-  async #make(): Promise<Board> {
+  async #make(): Promise<void> {
     const { name, mode, columns, rows, layout } = this.board;
     this.#unsaved = false;
     const answer = await send('POST', '/api/boards', { name, mode, columns, rows, layout });
-    this.#etag = answer.headers.get('etag');
     const made = (await answer.json()) as Board;
+    this.#gone.clear();
+    this.#etag = answer.headers.get('etag');
+    this.#base = made;
     this.#become(this.#unsaved ? { ...this.board, id: made.id } : made);
-    return made;
   }
 
   async #put(): Promise<void> {
     if (!this.#unsaved || !this.board.id) return;
-    const { name, mode, columns, rows, cells, layout, testset, id } = this.board;
-    const kept = cells.filter((cell) => rows.some((row) => row.id === cell.row) && columns.some((column) => column.id === cell.column));
+    const { name, mode, columns, rows, layout, testset, id } = this.board;
+    const gone = new Set(this.#gone);
     this.#unsaved = false;
+    this.#putting = true;
+    this.#gone.clear();
     try {
-      const answer = await send('PUT', `/api/boards/${id}`, { name, mode, columns, rows, layout, testset, cells: kept }, this.#etag);
+      const body = { name, mode, columns, rows, layout, testset, ...kept(this.board, gone) };
+      const answer = await send('PUT', `/api/boards/${id}`, body, this.#etag);
+      const board = (await answer.json()) as Board;
+      this.#saves += 1;
       this.#etag = answer.headers.get('etag');
-      const put = (await answer.json()) as Board;
-      if (!this.#unsaved) this.#become(put);
+      this.#base = board;
+      this.#become(this.#unsaved ? this.board : { ...board, cells: this.#cellsOf(board, true) });
     } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'stale_base') {
-        this.#unsaved = true;
-        throw error;
-      }
-      await this.refresh();
-      throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause: error });
+      for (const one of gone) this.#gone.add(one);
+      this.#unsaved = true;
+      if (!isStale(error)) throw error;
+      await this.#merge(id, error);
+    } finally {
+      this.#putting = false;
     }
+  }
+
+  /** Somebody else has saved it: what only one of us changed is both of ours; what both changed is theirs. */
+  async #merge(id: string, cause: unknown): Promise<void> {
+    const { board: theirs, etag } = await read(id);
+    const { board, isOurs, isLost } = merged(this.board, this.#base, theirs);
+    this.#take(theirs, etag);
+    this.#become({ ...board, cells: this.#cellsOf(theirs) });
+    this.#unsaved = isOurs;
+    if (isOurs) this.#saveIn(0);
+    if (isLost) throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause });
+  }
+
+  #saveIn(milliseconds: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.save().catch((error: unknown) => {
+        // Where the server is only away, trying again is better than telling. A line above the page tells that.
+        if (error instanceof ApiError && error.status === 0) this.#saveIn(SAVE_AGAIN_AFTER);
+        else tellError(error);
+      });
+    }, milliseconds);
+  }
+
+  #take(board: Board, etag: string | null): void {
+    this.#etag = etag;
+    this.#base = board;
+    this.#gone.clear();
+    if (unlike(board, this.board)) this.#become(board);
+  }
+
+  /** The server's cells in rows and columns that we have; and, where it may not know them yet, those filled since. */
+  #cellsOf(theirs: Board, isOlder = false): Board['cells'] {
+    const { board } = this;
+    const ours = new Set(lines(board).filter((line) => !this.#gone.has(line)));
+    const cells = theirs.cells.filter((cell) => ours.has(`row ${cell.row}`) && ours.has(`column ${cell.column}`));
+    const since = board.cells.filter((cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column));
+    return [...cells, ...since];
   }
 
   #become(board: Board): void {
     this.board = board;
     for (const listener of this.#listeners) listener();
   }
+}
+
+const lines = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[] => [...rows.map(({ id }) => `row ${id}`), ...columns.map(({ id }) => `column ${id}`)];
+
+const isStale = (error: unknown): boolean => error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
+
+/** The server drops the cells of rows and columns that are gone by itself; those that are there again it would keep. */
+function kept({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
+  if (!lines({ rows, columns }).some((line) => gone.has(line))) return {};
+  const old = columns.filter(({ id }) => !gone.has(`column ${id}`));
+  return { cells: rows.filter(({ id }) => !gone.has(`row ${id}`)).flatMap((row) => old.map((column) => ({ row: row.id, column: column.id }))) };
 }
 
 async function read(id: string, signal?: AbortSignal): Promise<{ board: Board; etag: string | null }> {

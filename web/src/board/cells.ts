@@ -1,4 +1,4 @@
-/** The chats of a board's cells: each is made when it is first shown, and stays while the board is. */
+/** The chats of a board's cells: each is made when it is first shown, and stays while its row and column do. */
 import { api } from '@/api/api';
 import type { Thread } from '@/api/types';
 import { CellChat } from '@/chat/cell-chat';
@@ -14,7 +14,7 @@ export const nameOf = ({ row, column }: CellName): string => `${row}.${column}`;
 export class Cells {
   #store: BoardStore;
   #forked: (thread: Thread) => void;
-  #chats = new Map<string, CellChat>();
+  #chats = new Map<string, { name: CellName; chat: CellChat }>();
   /** Where the address says that a cell's branch ends. */
   #at: { cell: string; message: string } | null;
 
@@ -22,15 +22,16 @@ export class Cells {
     this.#store = store;
     this.#forked = forked;
     this.#at = at;
+    store.subscribe(() => this.#follow());
   }
 
   get(name: CellName): CellChat {
     const key = nameOf(name);
     const known = this.#chats.get(key);
-    if (known) return known;
-    const made = this.#make(name);
-    this.#chats.set(key, made);
-    return made;
+    if (known) return known.chat;
+    const chat = this.#make(name);
+    this.#chats.set(key, { name, chat });
+    return chat;
   }
 
   /** All that are shown, by the order of the board. */
@@ -41,10 +42,21 @@ export class Cells {
 
   /** Forget a cell: its row or column has gone. */
   drop(gone: (name: CellName) => boolean): void {
-    for (const key of this.#chats.keys()) {
-      const [row = '', column = ''] = key.split('.');
-      if (gone({ row, column })) this.#chats.delete(key);
+    for (const [key, { name }] of this.#chats) if (gone(name)) this.#chats.delete(key);
+  }
+
+  /** The board has changed: names may come again for other rows and columns, and other tabs fill cells. */
+  #follow(): void {
+    const { rows, columns } = this.#store.board;
+    this.drop(({ row, column }) => !rows.some(({ id }) => id === row) || !columns.some(({ id }) => id === column));
+    for (const { name, chat } of this.#chats.values()) {
+      const thread = chat.thread === null ? this.#thread(name) : null;
+      if (thread !== null) chat.adopt(thread);
     }
+  }
+
+  #thread({ row, column }: CellName): string | null {
+    return this.#store.board.cells.find((cell) => cell.row === row && cell.column === column)?.thread ?? null;
   }
 
   #make({ row, column }: CellName): CellChat {
@@ -54,10 +66,9 @@ export class Cells {
       const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
       return { workflow, variant, parameters, inputs };
     };
-    const thread = store.board.cells.find((cell) => cell.row === row && cell.column === column)?.thread ?? null;
     return new CellChat({
-      thread,
-      at: this.#at?.cell === `${row}.${column}` ? this.#at.message : null,
+      thread: this.#thread({ row, column }),
+      at: this.#at?.cell === nameOf({ row, column }) ? this.#at.message : null,
       place,
       make: async () => {
         const board = await store.ensure();

@@ -1,7 +1,7 @@
 /** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
 import { useChat } from '@ai-sdk/react';
 import { ArrowDown, RotateCcw } from 'lucide-react';
-import { useLayoutEffect, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
+import { memo, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
 import type { CellChat } from '@/chat/cell-chat';
 import type { ChatMessage } from '@/chat/message';
 import { MessageView } from '@/messages/message-view';
@@ -21,7 +21,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
   return (
     <div className="relative min-h-0 grow">
-      <div ref={place} onScroll={onScroll} className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3" role="log" aria-busy={busy} aria-live="polite">
+      <div ref={place} onScroll={onScroll} className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3" role="log" aria-live="off">
         {cell.older && (
           <div className="flex justify-center py-2">
             <Button size="small" look="quiet" onClick={() => void cell.loadOlder()}>
@@ -33,7 +33,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
         {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
         <div className="mx-auto flex max-w-3xl flex-col gap-4">
           {messages.map((message) => (
-            <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} />
+            <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} busy={busy} />
           ))}
           {waits && <Thinking />}
           {error && (
@@ -54,14 +54,23 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   );
 }
 
-function Shown({ cell, message, streaming }: { cell: CellChat; message: ChatMessage; streaming: boolean }): ReactNode {
+interface ShownProps {
+  cell: CellChat;
+  message: ChatMessage;
+  streaming: boolean;
+  busy: boolean;
+}
+
+const Shown = memo(function Shown({ cell, message, streaming, busy }: ShownProps): ReactNode {
+  // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
+  const acts = useMemo(() => cell.acts(message), [cell, message, busy]);
   // What is far away is not laid out: long threads scroll as short ones do.
   return (
     <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
-      <MessageView message={message} streaming={streaming} acts={cell.acts(message)} />
+      <MessageView message={message} streaming={streaming} acts={acts} />
     </div>
   );
-}
+});
 
 const Thinking = (): ReactNode => (
   <div className="flex h-6 items-center gap-1" aria-label="Waiting for the answer">

@@ -113,7 +113,7 @@ function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNod
 function Rest({ preview }: { preview: Preview }): ReactNode {
   const { characters, messages } = leftOut(preview);
   if (messages) return <span className="block text-xs text-faint">+{counted(messages, 'more message')}</span>;
-  if (characters && preview.renderer !== 'chat') return <span className="text-xs text-faint">… +{counted(characters, 'character')}</span>;
+  if (characters && preview.renderer !== 'chat') return <bdi className="text-xs text-faint">… +{counted(characters, 'character')}</bdi>;
   return null;
 }
 

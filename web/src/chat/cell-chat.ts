@@ -5,13 +5,17 @@
 import { Chat } from '@ai-sdk/react';
 import { generateId } from 'ai';
 import { ApiError, api } from '@/api/api';
-import type { Notice } from '@/api/socket';
+import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/streams';
 import type { Node, Thread } from '@/api/types';
-import { rooted } from '@/lib/root';
+import { Repeated } from '@/lib/repeated';
 import { tellError } from '@/ui/toast';
+import { actsOn, type Acting } from './acts';
+import { Branch, bodyOf } from './branch';
+import { branchTo, cancel, look, type Look } from './look';
 import type { ChatMessage, ChatPart, MessageActs } from './message';
-import { lastNode, messagesOf, toNode, unsaid } from './nodes';
+import { messagesOf } from './nodes';
+import { grown, stable } from './shown';
 import { ThreadTransport, type Question } from './transport';
 
 /** What a cell is for; asked anew at every turn. */
@@ -32,25 +36,35 @@ export interface CellOptions {
   forked: (thread: Thread) => void;
 }
 
-const PAGE = 60;
+type Role = ChatMessage['role'];
+
+/** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
+const STOPPING = 2000;
+const REGAINING = 20_000;
 
 export class CellChat {
   readonly chat: Chat<ChatMessage>;
   thread: string | null;
-  /** Is the beginning of the thread still on the server only? */
-  older: string | null = null;
   loading = false;
   problem: Error | null = null;
   /** When the answer that is being given was asked for. */
   since: number | null = null;
   #options: CellOptions;
+  #acting: Acting;
   #workflow: string | null = null;
   #at: string | null;
-  #approvals: { id: string; approve: boolean; reason?: string }[] = [];
+  #branch = new Branch();
+  #sending: Promise<unknown> = Promise.resolve();
+  #asking: Promise<unknown> = Promise.resolve();
+  #saying = 0;
+  #again: (() => Promise<void>) | null = null;
+  #reading = new Repeated(() => this.#read());
+  #resuming = false;
+  #finishes = 0;
   #seconds = new Map<string, number>();
+  #acts = new WeakMap<ChatMessage, { on: string; acts: MessageActs }>();
   #listeners = new Set<() => void>();
   #version = 0;
-  #leave: (() => void) | null = null;
 
   constructor(options: CellOptions) {
     this.#options = options;
@@ -59,11 +73,24 @@ export class CellChat {
     this.chat = new Chat<ChatMessage>({
       transport: new ThreadTransport({
         ask: (messages) => this.#ask(messages),
-        speaking: () => (this.thread ? { thread: this.thread, workflow: this.#workflow ?? options.place().workflow } : null),
+        speaking: () => (this.thread ? { thread: this.thread, workflow: this.#spokenTo } : null),
       }),
       generateId: newId,
-      onFinish: ({ message, isError, isDisconnect }) => this.#finished(message, isError, isDisconnect),
+      onFinish: ({ message, isDisconnect }) => this.#finished(message, isDisconnect),
     });
+    this.#acting = {
+      chat: this.chat,
+      newId,
+      load: () => this.load(),
+      forked: options.forked,
+      rerun: (id) => this.#rerun(id),
+      turn: (node) => {
+        this.#at = node;
+      },
+      gone: (nodes) => this.#branch.remove(nodes),
+      rated: (message) => this.#branch.rated(message),
+      approve: (message, id, approved, reason) => this.#approve(message, id, approved, reason),
+    };
   }
 
   subscribe = (listener: () => void): (() => void) => {
@@ -72,29 +99,47 @@ export class CellChat {
   };
   version = (): number => this.#version;
 
+  /** Is the beginning of the thread still on the server only? Then the node before the first that is shown. */
+  get older(): string | null {
+    return this.#branch.older;
+  }
+
   get busy(): boolean {
-    return this.chat.status === 'submitted' || this.chat.status === 'streaming';
+    return this.#resuming || this.chat.status === 'submitted' || this.chat.status === 'streaming';
   }
 
   /** Begin to show the thread and to follow it; the answer ends that. */
   open(): () => void {
-    this.#leave?.();
-    const leave = socket.listen((notice) => this.#heard(notice));
-    this.#leave = leave;
-    if (this.thread && this.chat.messages.length === 0) void this.load();
+    let connected = true;
+    const leave = socket.listen(
+      (notice) => this.#heard(notice),
+      (now) => {
+        // Notices that nobody brought are made up for; while none can come, every attempt is a time to look.
+        if (!now || !connected) void this.load();
+        connected = now;
+      },
+    );
+    void this.load();
     return leave;
   }
 
-  /** What the server has now: the end of the branch, and the run that is speaking. */
+  /** The thread of this cell was made elsewhere. */
+  adopt(thread: string): void {
+    if (this.thread !== null || this.busy) return;
+    this.thread = thread;
+    void this.load();
+  }
+
+  /** What the server has now: the end of the branch, and the run that is speaking. Asked for meanwhile, it is read once more. */
   async load(): Promise<void> {
-    if (!this.thread) return;
     this.loading = true;
     this.#changed();
     try {
-      await this.#read();
+      await this.#reading.ask();
       this.problem = null;
     } catch (error) {
-      this.problem = error as Error;
+      // A line above the page says that the server is away; what is shown is not worse for it.
+      this.problem = isAway(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
       this.loading = false;
       this.#changed();
@@ -104,10 +149,12 @@ export class CellChat {
   async loadOlder(): Promise<void> {
     if (!this.thread || !this.older || this.loading) return;
     this.loading = true;
+    this.#changed();
     try {
-      const page = await this.#page(this.older);
-      this.older = page.next ?? null;
-      if (!this.busy) this.chat.messages = [...messagesOf(page.data), ...this.chat.messages];
+      const before = (await branchTo(this.thread, this.older)).filter((node) => node.status !== 'streaming');
+      if (before.at(-1)?.id !== this.older) return;
+      this.chat.messages = grown(this.chat.messages, before, this.#branch.nodes, this.busy);
+      this.#branch.nodes = [...before, ...this.#branch.nodes];
     } catch (error) {
       tellError(error);
     } finally {
@@ -116,208 +163,251 @@ export class CellChat {
     }
   }
 
-  /** Say something; a user's message is answered, others wait in the thread. */
-  async send(parts: ChatPart[], role: 'user' | 'assistant' | 'system' = 'user'): Promise<void> {
-    if (this.busy) await this.stop();
+  /** Say something; a user's message is answered, others wait in the thread. Done when it is answered. */
+  async send(parts: ChatPart[], role: Role = 'user'): Promise<void> {
     const message: ChatMessage = { id: newId(), role, parts };
-    this.#at = null;
-    if (role === 'user') {
+    const begun = this.#sending.then(() => this.#begin(message));
+    // One who writes fast is heard in order: each waits until the one before is said, and then interrupts its answer.
+    this.#sending = begun.then(() => this.#asking).catch(() => {});
+    await (await begun).answered;
+  }
+
+  async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
+    if (this.thread && !this.#branch.isKnown) await this.load(); // Somebody may be speaking there.
+    if (this.busy) await this.stop();
+    this.#branch.unsaid.push(message);
+    this.#again = null;
+    this.chat.messages = this.chat.messages.filter(({ metadata }) => metadata?.status !== 'failed');
+    if (message.role === 'user') {
       this.since = Date.now();
-      await this.chat.sendMessage(message);
-      return;
+      return { answered: this.chat.sendMessage(message) };
     }
     this.chat.messages = [...this.chat.messages, message];
-    await this.#ask(this.chat.messages);
+    return { answered: this.#ask(this.chat.messages) };
   }
 
   /** End the run that is speaking; what it said stays. */
   async stop(): Promise<void> {
-    const at = this.thread ? { thread: this.thread, workflow: this.#options.place().workflow } : null;
-    if (at && this.busy) {
-      const answer = await fetch(rooted(`/${encodeURIComponent(at.workflow)}/api/chat/${at.thread}/stop`), { method: 'POST' }).catch(() => null);
-      // The stream ends by itself then; should its end be lost, we leave it.
-      if (answer?.ok && (await this.#ready(2000))) return;
+    if (!this.busy) return;
+    // What has not begun shall not; the server ends what has, which a lost connection does not.
+    if (this.chat.status === 'submitted') await this.chat.stop();
+    for (let times = 0; times < 3; times++) {
+      if (this.thread) await cancel(this.#spokenTo, this.thread);
+      if (!(await this.#ready(STOPPING))) await this.chat.stop();
+      await this.load();
+      // It may have begun just after it was to end.
+      if (!this.busy) return;
     }
-    await this.chat.stop();
   }
 
-  /** Answer the last question again after a failure. */
+  /** Ask again after a failure. */
   async retry(): Promise<void> {
     this.chat.clearError();
-    this.since = Date.now();
-    await this.chat.regenerate();
-  }
-
-  /** What may be done with a message now. */
-  acts(message: ChatMessage): MessageActs {
-    const { nodes, runId } = message.metadata ?? {};
-    const [first] = nodes ?? [];
-    const last = nodes?.at(-1);
-    if (!this.thread || this.busy) return {};
-    const thread = this.thread;
-    if (!first || !last) return message.role === 'assistant' ? { rerun: () => this.retry() } : {};
-    return {
-      rerun: () => this.#rerun(message),
-      show: (node) => this.#show(thread, node),
-      fork: async () => this.#options.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
-      remove: () => this.#remove(thread, nodes ?? []),
-      edit: (text) => this.#edit(thread, message, first, text),
-      ...(runId && message.role === 'assistant' ? { rate: (rating, comment) => this.#rate(message, runId, rating, comment) } : {}),
-      approve: (id, approved, reason) => this.#approve(message, id, approved, reason),
-    };
-  }
-
-  // Acts
-
-  async #rerun(message: ChatMessage): Promise<void> {
-    this.since = Date.now();
-    this.#at = null;
-    await this.chat.regenerate({ messageId: message.id });
-  }
-
-  async #edit(thread: string, message: ChatMessage, node: string, text: string): Promise<void> {
-    const parts: ChatPart[] = [...message.parts.filter((part) => part.type === 'file'), { type: 'text', text }];
-    const edited: ChatMessage = { id: newId(), role: message.role, parts };
-    const said = await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: [toNode(edited)], replaces: node } });
-    const place = this.chat.messages.findIndex((one) => one.id === message.id);
-    this.#at = null;
-    this.chat.messages = [...this.chat.messages.slice(0, place), ...messagesOf(said.messages)];
-    if (message.role !== 'user') return;
-    this.since = Date.now();
-    await this.chat.sendMessage();
-  }
-
-  async #remove(thread: string, nodes: readonly string[]): Promise<void> {
-    for (const message of nodes.toReversed()) {
-      await api('delete', '/api/threads/{thread}/messages/{message}', { path: { thread, message }, query: { below: 'keep' } });
+    const last = this.#branch.unsaid.at(-1);
+    if (this.#again) await this.#again();
+    else if (last && last.role !== 'user') await this.#ask(this.chat.messages);
+    else if (this.chat.messages.length > 0) {
+      this.since = Date.now();
+      await this.chat.regenerate();
     }
-    await this.load();
   }
 
-  async #show(thread: string, node: string): Promise<void> {
-    this.#at = null;
-    await api('patch', '/api/threads/{thread}', { path: { thread }, body: { head: { through: node } } });
-    await this.load();
+  /** What may be done with a message now. The same until that changes, so that nothing is drawn for it. */
+  acts(message: ChatMessage): MessageActs {
+    const on = `${this.thread} ${this.busy}`;
+    const known = this.#acts.get(message);
+    if (known?.on === on) return known.acts;
+    const acts = this.thread && !this.busy ? this.#actsNow(this.thread, message) : {};
+    this.#acts.set(message, { on, acts });
+    return acts;
   }
 
-  async #rate(message: ChatMessage, run: string, rating: 'up' | 'down' | null, comment?: string): Promise<void> {
-    const node = message.metadata?.nodes?.at(-1);
-    await api('put', '/api/runs/{run}/feedback', { path: { run }, body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) } });
-    const before = message.metadata?.feedback ?? { up: 0, down: 0 };
-    this.#told(message.id, { feedback: counted(before, rating) });
+  #actsNow(thread: string, message: ChatMessage): MessageActs {
+    if (message.metadata?.nodes?.length) return actsOn(thread, message, this.#acting);
+    return message.role === 'assistant' || message.metadata?.error ? { rerun: () => this.retry() } : {};
+  }
+
+  async #rerun(id: string): Promise<void> {
+    this.since = Date.now();
+    // It may have left the list: then what it answered is the last there.
+    const known = this.chat.messages.some((message) => message.id === id);
+    this.#again = () => this.#rerun(id);
+    await this.chat.regenerate(known ? { messageId: id } : {});
   }
 
   async #approve(message: ChatMessage, id: string, approve: boolean, reason?: string): Promise<void> {
-    this.#approvals.push({ id, approve, ...(reason ? { reason } : {}) });
+    this.#branch.approvals.push({ message: message.id, id, approve, ...(reason ? { reason } : {}) });
     await this.chat.addToolApprovalResponse({ id, approved: approve, ...(reason ? { reason } : {}) });
     const now = this.chat.messages.find((one) => one.id === message.id);
     if (now?.parts.some((part) => 'state' in part && part.state === 'approval-requested')) return;
-    this.since = Date.now();
-    await this.chat.sendMessage();
+    this.#again = async () => {
+      this.since = Date.now();
+      await this.chat.sendMessage();
+    };
+    await this.#again();
   }
 
-  // What the server is told and tells
+  // What the server is told
 
-  async #ask(messages: ChatMessage[]): Promise<Question> {
+  /** Say what is new, one after the other, so that nothing is said twice. */
+  #ask(messages: ChatMessage[]): Promise<Question> {
+    this.#saying += 1;
+    const asked = this.#asking
+      .catch(() => {})
+      .then(() => this.#said(messages))
+      .finally(() => {
+        this.#saying -= 1;
+      });
+    this.#asking = asked;
+    return asked;
+  }
+
+  async #said(messages: ChatMessage[]): Promise<Question> {
     const place = this.#options.place();
-    if (!this.thread) {
-      const made = await this.#options.make();
-      this.thread = made.id;
-      this.#workflow = place.workflow;
-    } else if (this.#workflow && this.#workflow !== place.workflow) {
-      await api('patch', '/api/threads/{thread}', { path: { thread: this.thread }, body: { workflow: place.workflow, variant: place.variant } });
-      this.#workflow = place.workflow;
+    const thread = await this.#placed(place);
+    let fresh = this.#branch.newIn(messages);
+    if (!this.#branch.isKnown && fresh.approvals.length + fresh.messages.length > 0) {
+      await this.#reconcile(thread);
+      messages = this.chat.messages;
+      fresh = this.#branch.newIn(messages);
     }
-    const thread = this.thread;
-    let answer = lastNode(messages);
-    const said = [...unsaid(messages).map(toNode), ...this.#approvals.map(({ id, ...word }) => approval(id, word))];
-    if (said.length > 0) {
-      const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: said, parent: answer } });
-      this.#note(messages, nodes);
-      this.#approvals = [];
+    let answer = this.#branch.end(messages);
+    if (fresh.approvals.length + fresh.messages.length > 0) {
+      this.#branch.isKnown = false; // Until it is known what became of it.
+      const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: bodyOf(fresh), parent: answer } });
+      this.#note(this.#branch.note(fresh, nodes));
       answer = nodes.at(-1)?.id ?? answer;
     }
     if (!answer) throw new Error('There is nothing to answer yet.');
+    this.#at = null;
     return { thread, answer, ...place };
   }
 
-  /** What was said is in the thread now, under these ids. */
-  #note(messages: ChatMessage[], nodes: Node[]): void {
-    const fresh = unsaid(messages);
-    const noted = new Map(fresh.map((message, place) => [message.id, nodes[place]]));
+  /** The thread, made if need be, with the workflow that is to answer. */
+  async #placed({ workflow, variant }: Place): Promise<string> {
+    if (!this.thread) {
+      this.thread = (await this.#options.make()).id;
+      this.#workflow = workflow;
+      this.#branch.isKnown = true;
+    } else if (this.#workflow && this.#workflow !== workflow) {
+      await api('patch', '/api/threads/{thread}', { path: { thread: this.thread }, body: { workflow, variant } });
+      this.#workflow = workflow;
+    }
+    return this.thread;
+  }
+
+  /** Read where the branch ends, just before more is said there. */
+  async #reconcile(thread: string): Promise<void> {
+    let seen = await look(thread, this.#at);
+    if (seen.speaking) {
+      await cancel(this.#spokenTo, thread);
+      seen = await look(thread, this.#at);
+    }
+    this.chat.messages = [...this.#take(seen), ...this.#branch.unsaid];
+  }
+
+  /** What was said is in the thread now. */
+  #note(noted: Map<string, Node | undefined>): void {
+    if (this.#reading.isBusy) void this.load(); // What is being read may be older than this.
     this.chat.messages = this.chat.messages.map((message) => {
       const node = noted.get(message.id);
       const shown = node && messagesOf([node])[0];
-      return shown ? { ...message, metadata: { ...message.metadata, ...shown.metadata } } : message;
+      // Under its node's id, which is its own unless somebody had that.
+      return shown ? { ...message, id: shown.id, ...(shown.metadata ? { metadata: shown.metadata } : {}) } : message;
     });
   }
 
+  get #spokenTo(): string {
+    return this.#workflow ?? this.#options.place().workflow;
+  }
+
+  // What the server tells
+
+  /** While a run speaks here there is nothing to read; when it has ended, there is. */
   async #read(): Promise<void> {
-    const thread = this.thread ?? '';
-    const [row, page] = await Promise.all([api('get', '/api/threads/{thread}', { path: { thread } }), this.#page()]);
-    if (this.busy) return;
-    this.#workflow = row.workflow;
-    this.older = page.next ?? null;
-    this.chat.messages = this.#timed(messagesOf(page.data.filter((node) => node.status !== 'streaming')));
-    if (row.run) void this.#resume();
-    else await this.#failed(row.head);
+    if (!this.thread || this.busy) return;
+    const seen = await look(this.thread, this.#at);
+    if (!this.busy && !this.#reading.isStale) this.#apply(seen);
   }
 
-  /** Read the run that is speaking from its beginning; how it ends is `onFinish`'s to hear. */
-  async #resume(): Promise<void> {
-    this.since ??= Date.now();
-    await this.chat.resumeStream();
-  }
-
-  /** A question at the end whose run failed says so, after a reload too. */
-  async #failed(head: string | null): Promise<void> {
-    const last = this.chat.messages.at(-1);
-    if (last?.role !== 'user' || !this.thread) return;
-    const { data } = await api('get', '/api/runs', { query: { thread: this.thread, limit: 1 } });
-    const [run] = data;
-    if (run?.answers === head && run.status === 'failed') {
-      this.#told(last.id, { error: { message: String(run.error?.['message'] ?? 'The run failed.') } });
+  #apply(seen: Look): void {
+    const tail = this.chat.messages.at(-1);
+    const isBroken = this.chat.status === 'error' && tail?.role === 'assistant' && !tail.metadata?.nodes?.length;
+    // What a failed run said stays until something comes of it.
+    if (isBroken && seen.thread.head === this.#branch.head && !seen.speaking) {
+      this.#branch.isKnown = false;
+      return;
     }
+    const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
+    const shown = this.#take(seen);
+    // What could not be said waits at the end, and out of the way of who is speaking.
+    this.chat.messages = stable(this.chat.messages, [...shown, ...failed(seen), ...(seen.speaking ? [] : this.#waiting())]);
+    if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
+    if (seen.speaking) void this.#resume(seen.speaking.since);
+    else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0) this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
   }
 
-  #page(after?: string) {
-    return api('get', '/api/threads/{thread}/messages', {
-      path: { thread: this.thread ?? '' },
-      query: { at: this.#at ?? 'head', limit: PAGE, ...(after ? { after } : {}) },
-    });
+  #waiting(): ChatMessage[] {
+    if (this.#saying > 0 || this.chat.status === 'error') return this.#branch.unsaid;
+    return this.#branch.unsaid.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
+  }
+
+  #take(seen: Look): ChatMessage[] {
+    this.#branch.take(seen);
+    this.#workflow = seen.thread.workflow;
+    return this.#branch.shown(this.#seconds);
+  }
+
+  /** Read the run that is speaking from its beginning. */
+  async #resume(since: number | null): Promise<void> {
+    const before = this.#finishes;
+    this.since = Math.min(since ?? Date.now(), Date.now());
+    this.#resuming = true;
+    this.#changed();
+    try {
+      await this.chat.resumeStream();
+    } finally {
+      this.#resuming = false;
+      this.#changed();
+    }
+    if (this.#finishes !== before) return;
+    // There was nothing to read: the connection was lost, or it has ended meanwhile.
+    this.#branch.isKnown = false;
+    if (this.chat.status === 'error') await this.#regain();
+    else setTimeout(() => void this.load(), 500);
   }
 
   #heard(notice: Notice): void {
-    if (notice.changed !== 'thread' || notice.ref !== this.thread || this.busy || this.loading) return;
-    void this.load();
+    if (notice.changed === 'thread' && notice.ref === this.thread) void this.load();
   }
 
-  #finished(message: ChatMessage, isError: boolean, isDisconnect: boolean): void {
+  #finished(message: ChatMessage, isDisconnect: boolean): void {
     const run = message.metadata?.runId;
     if (this.since && run) this.#seconds.set(run, (Date.now() - this.since) / 1000);
     this.since = null;
-    // After the AI SDK has set its own state. A lost connection is not a failed run: look what became of it.
-    if (isDisconnect) setTimeout(() => void this.#regain(), 300);
-    else if (!isError) setTimeout(() => void this.load(), 0);
+    this.#finishes += 1;
+    this.#resuming = false;
+    this.#branch.isKnown = false;
+    if (this.chat.status !== 'error') this.#again = null;
+    // A lost connection is not a failed run: look what became of it.
+    if (isDisconnect || this.chat.error instanceof ConnectionLost) void this.#regain();
+    else void this.load();
   }
 
   async #regain(): Promise<void> {
     this.chat.clearError();
-    for (let wait = 500; wait < 20_000; wait *= 2) {
+    for (let wait = 500; wait < REGAINING && !this.busy; wait *= 2) {
       await this.load();
-      if (!(this.problem instanceof ApiError && this.problem.status === 0)) return;
+      if (this.#branch.isKnown || this.problem) break;
       await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+    const last = this.chat.messages.at(-1);
+    if (this.#branch.isKnown && !this.busy && last?.role === 'user' && !last.metadata?.error) {
+      this.#told(last.id, { error: { message: 'The connection was lost before this was answered.' } });
     }
   }
 
-  #timed(messages: ChatMessage[]): ChatMessage[] {
-    return messages.map((message) => {
-      const seconds = this.#seconds.get(message.metadata?.runId ?? '');
-      return seconds === undefined || message.role !== 'assistant' ? message : { ...message, metadata: { ...message.metadata, seconds } };
-    });
-  }
-
-  #told(id: string, more: NonNullable<ChatMessage['metadata']>): void {
+  #told(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
     this.chat.messages = this.chat.messages.map((one) => (one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one));
   }
 
@@ -332,15 +422,8 @@ export class CellChat {
   }
 }
 
-const approval = (id: string, word: { approve: boolean; reason?: string }) => ({
-  role: 'user',
-  parts: [{ type: 'data', name: 'approval-response', value: { id, ...word } }],
-});
+const failed = ({ failed: told }: Look): ChatMessage[] => (told?.message ? [told.message] : []);
+
+const isAway = (error: unknown): boolean => error instanceof ApiError && error.status === 0;
 
 const newId = (): string => `ui_${generateId()}`;
-
-function counted(before: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
-  const up = before.up - (before.mine === 'up' ? 1 : 0) + (mine === 'up' ? 1 : 0);
-  const down = before.down - (before.mine === 'down' ? 1 : 0) + (mine === 'down' ? 1 : 0);
-  return { up, down, mine };
-}

@@ -9,12 +9,19 @@ type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 
 export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
   let held: Delta | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let ended = false;
   const release = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
     clearTimeout(timer);
     timer = undefined;
-    if (held && !ended) controller.enqueue(held);
+    if (held) controller.enqueue(held);
     held = null;
+  };
+  const inTime = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
+    try {
+      release(controller);
+    } catch {
+      // Nobody reads any more, or the stream broke off: there is nobody to give it to.
+      held = null;
+    }
   };
   return new TransformStream({
     transform(chunk, controller) {
@@ -26,12 +33,9 @@ export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UI
       const joined: Delta | null = held && join(held, chunk);
       if (!joined) release(controller);
       held = joined ?? chunk;
-      timer ??= setTimeout(() => release(controller), milliseconds);
+      timer ??= setTimeout(() => inTime(controller), milliseconds);
     },
-    flush(controller) {
-      release(controller);
-      ended = true;
-    },
+    flush: release,
   });
 }
 

@@ -50,6 +50,7 @@ function join(message: ChatMessage, node: Node): void {
     ...(now.usage ? { usage: now.usage } : {}),
     ...(now.status ? { status: now.status } : {}),
     ...(now.error ? { error: now.error } : {}),
+    feedback: now.feedback ?? { up: 0, down: 0 },
     nodes: [...(before.nodes ?? []), node.id],
   };
 }
@@ -189,10 +190,5 @@ export function toNode(message: ChatMessage): { id?: string; role: string; parts
 
 /** The last node that a list of shown messages ends with; null when nothing in it is in the thread. */
 export const lastNode = (messages: readonly ChatMessage[]): string | null =>
-  messages.findLast((message) => message.metadata?.nodes?.length)?.metadata?.nodes?.at(-1) ?? null;
-
-/** The messages at the end that are not in the thread yet. */
-export function unsaid(messages: readonly ChatMessage[]): ChatMessage[] {
-  const last = messages.findLastIndex((message) => message.metadata?.nodes?.length);
-  return messages.slice(last + 1);
-}
+  // Nobody goes on from what a failed run said.
+  messages.findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')?.metadata?.nodes?.at(-1) ?? null;

@@ -48,7 +48,7 @@ function TextControl({ shape, value, fallback, required, onChange, id, invalid }
     id,
     dir: 'auto',
     value: typeof value === 'string' ? value : '',
-    placeholder: value === '' ? 'Empty text' : hint(fallback ?? undefined, required),
+    placeholder: value === '' ? 'Empty text' : hint(fallback, required),
     'aria-invalid': invalid,
     // Text that was erased is an empty text where that differs from saying nothing.
     onChange: (event: { currentTarget: { value: string } }) =>
@@ -90,7 +90,7 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
       inputMode={shape.whole && shape.range.least >= 0 ? 'numeric' : 'decimal'}
       autoComplete="off"
       value={holds ? draft : typeof value === 'number' ? String(value) : ''}
-      placeholder={hint(fallback ?? undefined, required)}
+      placeholder={hint(fallback, required)}
       aria-invalid={invalid || (holds && unfinished)}
       onChange={(event) => {
         const text = event.currentTarget.value;

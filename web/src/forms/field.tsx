@@ -74,11 +74,12 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   );
 }
 
+/** A small button. Its hint is the platform's own: a table has hundreds of them. */
 function Act({ label, icon, onClick, pressed }: { label: string; icon: ReactNode; onClick: () => void; pressed?: boolean }): ReactNode {
   return (
-    <IconButton size="small" label={label} onClick={onClick} aria-pressed={pressed} className={classes('!size-6', pressed && '!text-accent')}>
+    <Button look="quiet" aria-label={label} title={label} onClick={onClick} aria-pressed={pressed} className={classes('!size-6 !px-0 [&_svg]:size-3.5', pressed && '!text-accent')}>
       {icon}
-    </IconButton>
+    </Button>
   );
 }
 

@@ -6,7 +6,7 @@ import { type Diagnostic, linter } from '@codemirror/lint';
 import { EditorState, type Extension } from '@codemirror/state';
 import { EditorView, keymap, placeholder as placeholding } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
-import { useEffect, useRef, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
 import { NONCE } from '@/lib/root';
 
 export interface JsonEditorProps {
@@ -14,6 +14,8 @@ export interface JsonEditorProps {
   onText: (text: string) => void;
   label: string;
   placeholder?: string;
+  /** Whether somebody already writes where the editor will be. */
+  writing?: RefObject<boolean>;
 }
 
 const LOOK = EditorView.theme({
@@ -64,7 +66,7 @@ const ALWAYS: Extension[] = [
   ...(NONCE ? [EditorView.cspNonce.of(NONCE)] : []),
 ];
 
-export default function JsonEditor({ text, onText, label, placeholder = '' }: JsonEditorProps): ReactNode {
+export default function JsonEditor({ text, onText, label, placeholder = '', writing }: JsonEditorProps): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ text, onText });
@@ -89,8 +91,12 @@ export default function JsonEditor({ text, onText, label, placeholder = '' }: Js
       }),
     });
     view.current = made;
+    if (writing?.current) {
+      made.dispatch({ selection: { anchor: made.state.doc.length } });
+      made.focus();
+    }
     return () => made.destroy();
-  }, [label, placeholder]);
+  }, [label, placeholder, writing]);
 
   useEffect(() => {
     const now = view.current?.state.doc.toString();

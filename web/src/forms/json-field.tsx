@@ -1,5 +1,5 @@
 /** A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds. */
-import { lazy, Suspense, useState, type ReactNode } from 'react';
+import { lazy, Suspense, useRef, useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { TextArea } from '@/ui/fields';
 import { same } from './values';
@@ -19,6 +19,7 @@ interface Props {
 const fine = (): null => null;
 
 export function JsonField({ value, onChange, label, placeholder, fault = fine }: Props): ReactNode {
+  const writing = useRef(false);
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : read(draft, fault);
   // A draft that says something else than the value was left behind by a change from elsewhere.
@@ -40,8 +41,22 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
           told && 'border-bad focus-within:border-bad hover:border-bad',
         )}
       >
-        <Suspense fallback={<TextArea aria-label={label} value={text} readOnly className="block !min-h-8 border-0 font-mono text-[13px]" {...hints} />}>
-          <JsonEditor text={text} onText={change} label={label} {...hints} />
+        <Suspense
+          fallback={
+            // One may write before the editor is there; it goes on where that ended.
+            <TextArea
+              rows={1}
+              aria-label={label}
+              value={text}
+              onChange={(event) => change(event.target.value)}
+              onFocus={() => (writing.current = true)}
+              onBlur={() => (writing.current = false)}
+              className="block !min-h-8 !border-0 font-mono text-[13px] focus-visible:outline-none"
+              {...hints}
+            />
+          }
+        >
+          <JsonEditor text={text} onText={change} label={label} writing={writing} {...hints} />
         </Suspense>
       </div>
       {told && <p className="mt-1 text-xs text-bad wrap-anywhere">{told}</p>}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ago } from './ago';
+import { ago, since } from './ago';
 
 const NOW = Date.parse('2026-11-15T12:00:00Z');
 
@@ -21,4 +21,10 @@ test('after a week the day is told, with its year if it is another', () => {
 
 test('what is no time is nothing', () => {
   expect(ago('soon', NOW)).toBe('');
+});
+
+test('inside a sentence it is told with its word', () => {
+  expect(since('2026-11-15T11:59:30Z', NOW)).toBe('just now');
+  expect(since('2026-11-15T11:54:10Z', NOW)).toBe('5 min ago');
+  expect(since('2026-11-01T12:00:00Z', NOW)).toBe('on Nov 1');
 });

@@ -15,5 +15,12 @@ export function ago(at: string, now: number = Date.now()): string {
   return new Date(then).toLocaleDateString('en', { day: 'numeric', month: 'short', ...(sameYear ? {} : { year: 'numeric' }) });
 }
 
+/** The same inside a sentence: `just now`, `5 min ago`, `on Nov 1`. */
+export function since(at: string, now: number = Date.now()): string {
+  const short = ago(at, now);
+  if (short === 'now') return 'just now';
+  return /^\d+ /.test(short) ? `${short} ago` : `on ${short}`;
+}
+
 /** The moment in full, for titles and tables. */
 export const moment = (at: string): string => new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });

@@ -24,7 +24,9 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
         {failed.length > 0 && <Badge tone="bad">{failed.length} of {edit.edits.length} not applied</Badge>}
         {code !== null && <CopyButton label="Copy new code" text={() => code} />}
       </figcaption>
-      {lines === undefined ? <CodeBlock text={edit.new ?? ''} language={edit.language} /> : lines.length > 0 ? <Lines lines={lines} /> : <p className="px-3 py-2 text-muted">Nothing changes.</p>}
+      {lines === undefined && <CodeBlock text={edit.new ?? ''} language={edit.language} />}
+      {lines?.length === 0 && <p className="px-3 py-2 text-muted">Nothing changes.</p>}
+      {lines && lines.length > 0 && <Lines lines={lines} />}
       <Notes notes={[...edit.errors, ...failed.map((one) => one.reason || one.state)]} />
     </figure>
   );
@@ -36,8 +38,14 @@ function Counts({ lines }: { lines: readonly Line[] }): ReactNode {
   return <span className="shrink-0 font-mono text-xs"><span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span></span>;
 }
 
-const Notes = ({ notes }: { notes: readonly string[] }): ReactNode =>
-  notes.length > 0 && <ul dir="auto" className="border-t px-3 py-2 text-[13px] wrap-anywhere text-muted">{[...new Set(notes)].slice(0, 10).map((note) => <li key={note}>{prose(note).slice(0, 500)}</li>)}</ul>;
+function Notes({ notes }: { notes: readonly string[] }): ReactNode {
+  if (notes.length === 0) return null;
+  return (
+    <ul dir="auto" className="border-t px-3 py-2 text-[13px] wrap-anywhere text-muted">
+      {[...new Set(notes)].slice(0, 10).map((note) => <li key={note}>{prose(note).slice(0, 500)}</li>)}
+    </ul>
+  );
+}
 
 const LOOKS = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
 const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };

@@ -40,8 +40,16 @@ export function EditView({ text: given, save, close, label }: Props): ReactNode 
   };
   return (
     <div className="w-full space-y-2">
-      {/* oxlint-disable-next-line jsx-a11y/no-autofocus -- the person has just asked to write here */}
-      <TextArea autoFocus aria-label="Edit the message" dir="auto" value={text} onChange={(event) => setText(event.target.value)} onKeyDown={press} onFocus={(event) => event.target.setSelectionRange(text.length, text.length)} />
+      <TextArea
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the person has just asked to write here
+        autoFocus
+        aria-label="Edit the message"
+        dir="auto"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={press}
+        onFocus={(event) => event.target.setSelectionRange(text.length, text.length)}
+      />
       <div className="flex justify-end gap-2">
         <Button size="small" look="quiet" onClick={close}>Cancel</Button>
         <Button size="small" look="main" disabled={saving || !text.trim()} onClick={done}>{label}</Button>

@@ -30,7 +30,8 @@ function FileView({ file }: { file: ShownFile }): ReactNode {
   if (inlineImage(file.url)) return <Thumbnail url={file.url} name={name} />;
   if (inlineData(file.url)) return <Chip file={file} name={name} href={file.url} />;
   const to = address(file.url);
-  const label = <>{file.mediaType.startsWith('image/') ? <ImageIcon aria-label="Image" className="mr-1 inline size-4 align-text-bottom" /> : <FileIcon aria-label="File" className="mr-1 inline size-4 align-text-bottom" />}{name || exact(file.mediaType).slice(0, 80)}</>;
+  const Icon = file.mediaType.startsWith('image/') ? ImageIcon : FileIcon;
+  const label = <><Icon aria-hidden className="mr-1 inline size-4 align-text-bottom" />{name || exact(file.mediaType).slice(0, 80)}</>;
   return <span className="max-w-full wrap-anywhere">{to ? <OutLink to={to} words={name}>{label}</OutLink> : label}</span>;
 }
 
@@ -69,12 +70,22 @@ function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
   if (gone) return <span className="text-muted"><ImageIcon aria-hidden className="mr-1 inline size-4 align-text-bottom" />{name || 'Image'} cannot be shown</span>;
   return (
     <>
-      <button type="button" aria-label={`Open ${name || 'the image'}`} onClick={() => setOpen(true)} className="overflow-hidden rounded-lg border bg-sunken hover:border-strong-line">
+      <button
+        type="button"
+        aria-label={`Open ${name || 'the image'}`}
+        onClick={() => setOpen(true)}
+        className="overflow-hidden rounded-lg border bg-sunken hover:border-strong-line"
+      >
         <img src={url} alt={name} loading="lazy" onError={() => setGone(true)} className="max-h-48 max-w-full object-contain sm:max-w-72" />
       </button>
       <Dialog open={open} onClose={() => setOpen(false)} title={name || 'Image'} wide>
         <img src={url} alt={name} className="mx-auto max-h-[75dvh] max-w-full object-contain" />
-        {!url.startsWith('data:') && <a href={url} download={name || 'image'} className="mt-3 inline-flex items-center gap-1.5 text-accent"><Download aria-hidden className="size-4" />Download</a>}
+        {!url.startsWith('data:') && (
+          <a href={url} download={name || 'image'} className="mt-3 inline-flex items-center gap-1.5 text-accent">
+            <Download aria-hidden className="size-4" />
+            Download
+          </a>
+        )}
       </Dialog>
     </>
   );

@@ -9,13 +9,15 @@ import { exact } from './safe';
 
 const STEP = 100;
 const MAX_STRING = 400;
+const COPY =
+  'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
 /** `open`: how many levels are open at first. */
 export function JsonView({ value, open = 1, copy = true }: { value: unknown; open?: number; copy?: boolean }): ReactNode {
   return (
     <div dir="ltr" className="group/json relative min-w-0 font-mono text-[13px] leading-relaxed">
       {copy && (
-        <div className="absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100">
+        <div className={COPY}>
           <CopyButton label="Copy JSON" text={() => written(value)} />
         </div>
       )}
@@ -29,8 +31,15 @@ function Value({ name, value, open }: { name?: string; value: unknown; open: num
   return <div className="pl-4 wrap-anywhere"><Name name={name} /><Leaf value={value} /></div>;
 }
 
-const Name = ({ name }: { name: string | undefined }): ReactNode =>
-  name === undefined ? null : <><span className="text-(--code-title)">{exact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span><span className="text-faint">: </span></>;
+function Name({ name }: { name: string | undefined }): ReactNode {
+  if (name === undefined) return null;
+  return (
+    <>
+      <span className="text-(--code-title)">{exact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span>
+      <span className="text-faint">: </span>
+    </>
+  );
+}
 
 function Folder({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
   const [opened, setOpened] = useState(open > 0);

@@ -24,6 +24,8 @@ interface Props {
 }
 
 const NO_TOLD: Told = {};
+const QUIET =
+  'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
 
 /** Drawn again only when the message itself is another: not while a message beside it streams. */
 export const MessageView = memo(function MessageView({ message, streaming, acts }: Props): ReactNode {
@@ -32,14 +34,15 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
   const speaker = told.role ?? message.role;
   const save = acts.edit;
   const bar = (
-    <div className={classes('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' ? 'justify-end' : '-ml-1.5')}>
+    // The last comes first at the right edge, so that what always shows stands at the message's own side.
+    <div className={classes('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
       <VersionsView told={told} show={acts.show} />
+      <Cost told={told} />
       {!streaming && (
-        <div className="opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
+        <div className={classes(QUIET, speaker !== 'user' && 'first:-ml-1.5')}>
           <ActsBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
         </div>
       )}
-      <Cost told={told} />
     </div>
   );
   return (
@@ -99,8 +102,9 @@ function Said({ groups: shown, streaming, approve }: { groups: readonly Group[];
 /** Three dots, as long as there is nothing else that moves. */
 function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
   const last = shown.at(-1);
-  const moving = last?.kind === 'text' ? last.part.text !== '' : last?.kind === 'reasoning' ? last.part.state !== 'done' : last?.kind === 'tool' && !last.part.state.startsWith('output');
-  if (moving) return null;
+  if (last?.kind === 'text' && last.part.text !== '') return null;
+  if (last?.kind === 'reasoning' && last.part.state !== 'done') return null;
+  if (last?.kind === 'tool' && !last.part.state.startsWith('output')) return null;
   return (
     <div role="img" aria-label="Answering" className="flex h-6 items-center gap-1 *:size-1.5 *:animate-pulse *:rounded-full *:bg-faint">
       <span /><span className="[animation-delay:200ms]" /><span className="[animation-delay:400ms]" />

@@ -67,7 +67,14 @@ function Comment({ rating, mine, rate, close }: { rating: 'up' | 'down'; mine: b
         else close();
       }}
     >
-      <TextArea aria-label="Comment" dir="auto" rows={3} value={text} placeholder={rating === 'up' ? 'What was good? (optional)' : 'What was wrong? (optional)'} onChange={(event) => setText(event.target.value)} />
+      <TextArea
+        aria-label="Comment"
+        dir="auto"
+        rows={3}
+        value={text}
+        placeholder={rating === 'up' ? 'What was good? (optional)' : 'What was wrong? (optional)'}
+        onChange={(event) => setText(event.target.value)}
+      />
       <div className="flex items-center gap-2">
         {mine && <Button size="small" look="quiet" onClick={() => send(null)}>Take back</Button>}
         <span className="grow" />

@@ -12,7 +12,13 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
   if (!text.trim() && !streaming) return null;
   return (
     <div className="text-muted">
-      <button type="button" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)} className="flex items-center gap-1 rounded-md py-0.5 pr-2 text-[13px] hover:text-ink">
+      <button
+        type="button"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpen(!open)}
+        className="flex items-center gap-1 rounded-md py-0.5 pr-2 text-[13px] hover:text-ink"
+      >
         <ChevronRight aria-hidden className={classes('size-3.5 transition-transform', open && 'rotate-90')} />
         {streaming ? <span className="animate-pulse">Thinking…</span> : seconds === undefined ? 'Thoughts' : `Thought for ${duration(seconds)}`}
       </button>

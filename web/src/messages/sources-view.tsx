@@ -18,10 +18,28 @@ export function SourcesView({ sources }: { sources: readonly Source[] }): ReactN
 
 function SourceChip({ source, number }: { source: Source; number: number }): ReactNode {
   const title = prose(source.title ?? '').slice(0, 300);
+  const counted = <b className="text-ink">{number}</b>;
   if (source.type === 'source-document') {
-    return <span className={CHIP} title={exact(source.filename ?? source.mediaType)}><b className="text-ink">{number}</b><FileText aria-hidden className="size-3.5 shrink-0" /><span dir="auto" className="truncate">{title || exact(source.filename ?? 'Document')}</span></span>;
+    return (
+      <span className={CHIP} title={exact(source.filename ?? source.mediaType)}>
+        {counted}
+        <FileText aria-hidden className="size-3.5 shrink-0" />
+        <span dir="auto" className="truncate">{title || exact(source.filename ?? 'Document')}</span>
+      </span>
+    );
   }
   const to = address(source.url);
-  const words = <><b className="text-ink">{number}</b>{title && <span dir="auto" className="max-w-60 truncate">{title}</span>}<span dir="ltr" className="truncate text-faint">{to ? to.host : exact(source.url).slice(0, 100)}</span></>;
-  return to ? <a href={to.href} target="_blank" rel="noopener noreferrer nofollow" className={`${CHIP} hover:border-strong-line hover:text-ink`}>{words}</a> : <span className={CHIP}>{words}</span>;
+  const words = (
+    <>
+      {counted}
+      {title && <span dir="auto" className="max-w-60 truncate">{title}</span>}
+      <span dir="ltr" className="truncate text-faint">{to ? to.host : exact(source.url).slice(0, 100)}</span>
+    </>
+  );
+  if (!to) return <span className={CHIP}>{words}</span>;
+  return (
+    <a href={to.href} target="_blank" rel="noopener noreferrer nofollow" className={`${CHIP} hover:border-strong-line hover:text-ink`}>
+      {words}
+    </a>
+  );
 }

@@ -36,10 +36,18 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
   const { word, icon } = STATES[state];
   return (
     <section aria-label={`Tool ${exact(toolName(part))}`} className={classes('rounded-xl border bg-surface', asked && 'border-warn')}>
-      <button type="button" aria-expanded={open} aria-controls={id} onClick={() => setOpened(!open)} className="flex w-full items-center gap-2 rounded-xl px-3 py-2 text-left hover:bg-sunken">
+      <button
+        type="button"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpened(!open)}
+        className="flex w-full items-center gap-2 rounded-xl px-3 py-2 text-left hover:bg-sunken"
+      >
         <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">{icon}</span>
         <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">{exact(toolName(part)).slice(0, 200)}</span>
-        <span dir="ltr" className={classes('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>{!open && exact(toolLine(part))}</span>
+        <span dir="ltr" className={classes('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>
+          {!open && exact(toolLine(part))}
+        </span>
         <ChevronRight aria-hidden className={classes('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')} />
       </button>
       <div id={id} className={classes('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>{open && <Inside part={part} />}</div>
@@ -72,7 +80,13 @@ const Field = ({ label, children }: { label: string; children: ReactNode }): Rea
 );
 
 const Raw = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode => (
-  <div dir="auto" className={classes('max-h-80 overflow-y-auto rounded-md px-2 py-1 font-mono text-[13px] wrap-anywhere whitespace-pre-wrap', bad ? 'bg-bad-soft text-bad' : 'bg-sunken')}>
+  <div
+    dir="auto"
+    className={classes(
+      'max-h-80 overflow-y-auto rounded-md px-2 py-1 font-mono text-[13px] wrap-anywhere whitespace-pre-wrap',
+      bad ? 'bg-bad-soft text-bad' : 'bg-sunken',
+    )}
+  >
     <LongText text={text} tidy={exact} />
   </div>
 );
@@ -87,7 +101,14 @@ function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promis
   return (
     <div role="group" aria-label="May this tool run?" className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5">
       <span className="font-medium">May it run?</span>
-      <TextField aria-label="Reason (optional)" placeholder="Reason (optional)" dir="auto" value={reason} onChange={(event) => setReason(event.target.value)} className="!w-auto min-w-32 grow basis-40" />
+      <TextField
+        aria-label="Reason (optional)"
+        placeholder="Reason (optional)"
+        dir="auto"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        className="!w-auto min-w-32 grow basis-40"
+      />
       <Button look="main" disabled={sending} onClick={() => answer(true)}>Approve</Button>
       <Button look="danger" disabled={sending} onClick={() => answer(false)}>Deny</Button>
     </div>

@@ -1,4 +1,83 @@
-import type { ReactNode } from 'react';
+/** /login: a key is traded for a cookie that no script can read. */
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useState, type ReactNode } from 'react';
+import { useSearchParams } from 'wouter';
+import { api } from '@/api/api';
+import { nextPath } from '@/app/guard';
+import icon from '@/app/icon.svg';
+import { session } from '@/app/session';
+import { useTitle } from '@/app/title';
+import { focused } from '@/lib/focus';
+import { rooted } from '@/lib/root';
+import { Problem } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { CopyButton } from '@/ui/copy-button';
+import { TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+
+const COMMAND = 'palaver key create --scope read --scope invoke';
+
 export default function LoginPage(): ReactNode {
-  return <div />;
+  useTitle('Log in');
+  const [query] = useSearchParams();
+  const next = nextPath(query.get('next'));
+  const [key, setKey] = useState('');
+  const known = useQuery({ ...session(), retry: false, staleTime: 0 });
+  const login = useMutation({
+    mutationFn: () => api('post', '/api/session', { body: { key: key.trim() } }),
+    onSuccess: () => enter(next),
+  });
+  useEffect(() => {
+    if (known.data) enter(next); // Already in, or no key is needed here.
+  }, [known.data, next]);
+  return (
+    <main className="flex min-h-full items-center justify-center px-4 py-10">
+      <div className="flex w-full max-w-sm flex-col gap-6">
+        <header className="flex flex-col items-center gap-2 text-center">
+          <img src={icon} alt="" className="size-10" />
+          <h1 className="text-xl font-semibold">Palaver</h1>
+          <p className="text-muted">This server wants a key.</p>
+        </header>
+        <form
+          className="flex flex-col gap-3 rounded-2xl border bg-surface p-5"
+          onSubmit={(event) => {
+            event.preventDefault();
+            login.mutate();
+          }}
+        >
+          <Labelled label="Key">
+            <TextField
+              ref={focused}
+              type="password"
+              name="key"
+              autoComplete="current-password"
+              placeholder="plv_…"
+              required
+              maxLength={200}
+              aria-invalid={login.isError}
+              className="h-9 font-mono"
+              value={key}
+              onChange={(event) => setKey(event.target.value)}
+            />
+          </Labelled>
+          {login.error && <Problem error={login.error} />}
+          <Button type="submit" look="main" className="h-9" disabled={login.isPending || !key.trim()}>
+            Log in
+          </Button>
+        </form>
+        <div className="text-center text-[13px] text-muted">
+          <p>Who has a shell on the server makes a key there:</p>
+          <div className="mt-1.5 flex items-center gap-1 rounded-lg border bg-surface py-1 pr-1 pl-3 text-left">
+            <code className="min-w-0 grow font-mono text-xs wrap-anywhere text-ink">{COMMAND}</code>
+            <CopyButton text={COMMAND} label="Copy the command" />
+          </div>
+        </div>
+      </div>
+    </main>
+  );
+}
+
+/** The page begins anew, so that its socket and all its answers are those of the new session. */
+function enter(next: string): void {
+  window.location.replace(rooted(next));
 }

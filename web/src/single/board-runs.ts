@@ -14,6 +14,9 @@ const POLL = 2000;
 const NOTICED = 300;
 const NONE: Runs = {};
 
+/** Many pages are asked for less often. */
+const slowed = (open: number): number => Math.floor(open / PAGE) * 500;
+
 const keyOf = (board: string): readonly string[] => ['board-runs', board];
 
 /** Ask again now: something was begun or ended. */
@@ -26,9 +29,10 @@ export function useBoardRuns(board: Board): Runs {
     queryKey: keyOf(board.id),
     enabled: board.id !== '' && wanted.length > 0,
     queryFn: ({ signal }) => collect(board.id, wanted, client.getQueryData<Runs>(keyOf(board.id)) ?? NONE, signal),
+    structuralSharing: false, // `collect` keeps what has not changed.
     refetchInterval: (query) => {
       const open = unsettled(wanted, query.state.data ?? NONE).length;
-      return open ? Math.max(POLL, (open / PAGE) * POLL * 0.25) : false;
+      return open ? Math.max(POLL, slowed(open)) : false;
     },
   });
 
@@ -37,6 +41,8 @@ export function useBoardRuns(board: Board): Runs {
     if (unheard && board.id) void refreshRuns(client, board.id);
   }, [unheard, board.id, client]);
 
+  const open = useMemo(() => unsettled(wanted, data).length, [wanted, data]);
+  const pause = Math.max(NOTICED, slowed(open));
   useEffect(() => {
     const ours = new Set(wanted);
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,13 +51,13 @@ export function useBoardRuns(board: Board): Runs {
       timer = setTimeout(() => {
         timer = undefined;
         void refreshRuns(client, board.id);
-      }, NOTICED);
+      }, pause);
     });
     return () => {
       clearTimeout(timer);
       leave();
     };
-  }, [wanted, board.id, client]);
+  }, [wanted, board.id, client, pause]);
   return data;
 }
 
@@ -63,7 +69,7 @@ async function collect(board: string, wanted: readonly string[], known: Runs, si
   while (missing.size) {
     const page = await api('get', '/api/runs', { query: { board, limit: PAGE, ...(after ? { after } : {}) }, signal });
     for (const run of page.data) {
-      if (missing.delete(run.id)) found[run.id] = run;
+      if (missing.delete(run.id)) found[run.id] = unchanged(known[run.id], run) ?? run;
     }
     after = page.next;
     if (!after) break;
@@ -71,3 +77,7 @@ async function collect(board: string, wanted: readonly string[], known: Runs, si
   for (const id of missing) found[id] = null;
   return found;
 }
+
+/** The run as it was known, when nothing has happened to it since: then nothing is drawn again. */
+const unchanged = (known: Run | null | undefined, now: Run): Run | null =>
+  known && known.status === now.status && known.seq === now.seq && known.ended_at === now.ended_at ? known : null;

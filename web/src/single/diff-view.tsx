@@ -10,7 +10,7 @@ import { callsOf, textOf } from './reply';
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   const pieces = useMemo(() => textDiff(textOf(base), textOf(run)), [base, run]);
   const calls = useMemo(() => callsDiff(callsOf(base), callsOf(run)), [base, run]);
-  const isSame = pieces.every(({ change }) => change === 'same') && calls.every(({ change }) => change === 'same');
+  const isSame = pieces.length + calls.length > 0 && pieces.every(({ change }) => change === 'same') && calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
       {isSame && <p className="text-xs text-faint">The same as the base.</p>}

@@ -58,10 +58,15 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
   // Texts that the preview has in full need not be fetched once more.
   const needs = run.status !== 'queued' && (comparing || preview.renderer !== 'text' || !isWhole(preview)) && (run.seq > 0 || !hasEnded(run));
   const ended = hasEnded(run);
-  const full = useQuery({ ...runQuery(run.id), enabled: needs, ...(ended ? { staleTime: Number.POSITIVE_INFINITY } : { refetchInterval: 2000 }) });
+  const full = useQuery({
+    ...runQuery(run.id),
+    enabled: needs,
+    staleTime: ({ state }) => (state.data && hasEnded(state.data) ? Number.POSITIVE_INFINITY : 0),
+    // Notices tell of it as well, where there is a socket; what was fetched while it ran is not all of it.
+    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : ended ? 500 : 2000),
+  });
   const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
   if (comparing && full.data?.reply && other.data?.reply) return <DiffView base={other.data} run={full.data} />;
-  // An answer that was fetched while it ran is not all of it.
   if (full.data?.reply && (!ended || hasEnded(full.data))) return <ReplyView run={full.data} />;
   if (preview.renderer === 'empty') return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
   return <PreviewView preview={preview} roomy />;
@@ -71,7 +76,7 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   const now = useNow(run.status === 'running');
   const seconds = secondsOf(run, now);
   const tokens = tokensOf(run);
-  const took = [tokens === null ? '' : `${count(tokens)} tokens`, seconds === null ? '' : duration(run.status === 'running' ? Math.floor(seconds) : seconds)];
+  const took = [tokens === null ? '' : `${count(tokens)} tokens`, seconds === null ? '' : run.status === 'running' ? duration(Math.floor(seconds)) : lasted(seconds)];
   return (
     <div className="flex h-6 items-center gap-2 text-xs text-muted">
       <Word status={run.status} />
@@ -94,6 +99,8 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
     </div>
   );
 }
+
+const lasted = (seconds: number): string => (seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds));
 
 function Word({ status }: { status: Run['status'] }): ReactNode {
   switch (status) {

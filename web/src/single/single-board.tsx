@@ -1,5 +1,146 @@
-import type { ReactNode } from 'react';
-/** Placeholder until helper "single" writes it. */
+/** Single-turn mode: rows of inputs, a column per variant, each cell one question and its answer. */
+import { useQueries } from '@tanstack/react-query';
+import { ClipboardPaste, Plus, Rows3 } from 'lucide-react';
+import { useMemo, useRef, useState, type CSSProperties, type ReactNode } from 'react';
+import { workflow } from '@/api/queries';
+import type { Column } from '@/api/types';
+import { useCommand } from '@/app/commands';
+import { AddColumn } from '@/board/add-column';
+import { useBoard } from '@/board/board-state';
+import { ColumnHead } from '@/board/column-head';
+import { formOf } from '@/forms/schema';
+import { Badge, Empty, Kbd, Problem, Spinner } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { useActs } from './acts';
+import { useBoardRuns } from './board-runs';
+import { LongList } from './long-list';
+import { PasteDialog } from './paste-dialog';
+import { cellKey, progressOf, runsByCell } from './progress';
+import { CELL, RowView, type Taking } from './row-view';
+import { MOST_ROWS, merged } from './rows';
+import { RunBar } from './run-bar';
+
 export function SingleBoard(): ReactNode {
-  return null;
+  const board = useBoard();
+  const { rows, columns, layout } = board;
+  const acts = useActs();
+  const runs = useBoardRuns(board);
+  const { taking, error } = useTaking(columns);
+  const [pasting, setPasting] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const addRow = (): void => {
+    acts.add([{}]);
+    setTimeout(() => void (box.current && enter(box.current)));
+  };
+  const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
+  const names = rows.map(({ id }) => id).join(' ');
+  const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // The same while only inputs change.
+  const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
+  const progress = progressOf(board, runs);
+  useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => acts.run('all') });
+  useCommand({ id: 'add-row', title: 'Add a row', group: 'Rows', keys: 'alt+t', run: addRow });
+  useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
+
+  const runOf = (row: string, column: string) => {
+    const id = held.get(cellKey(row, column));
+    return id === undefined ? null : runs[id];
+  };
+  const places = {
+    '--columns': `minmax(16rem, 21rem) repeat(${columns.length}, minmax(18rem, 1fr)) 2.5rem`,
+    '--wide': `${18.5 + columns.length * 18}rem`,
+  } as CSSProperties;
+  return (
+    <div className="flex min-h-0 grow flex-col">
+      <RunBar board={board} progress={progress} acts={acts} base={base} onAdd={addRow} onPaste={() => setPasting(true)} />
+      <div ref={box} data-scrolls className="min-h-0 grow overflow-auto">
+        <div role="table" aria-label="Rows and answers" style={places} className="sm:min-w-(--wide)">
+          <Heads columns={columns} base={base} />
+          {error ? (
+            <div className="p-4"><Problem error={error} /></div>
+          ) : taking ? (
+            <LongList ids={ids} height={168} className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border">
+              {(place) => {
+                const row = rows[place];
+                return row && <RowView row={row} number={place + 1} columns={columns} taking={taking} runOf={runOf} base={base} acts={acts} />;
+              }}
+            </LongList>
+          ) : (
+            <div className="p-6"><Spinner /></div>
+          )}
+        </div>
+        {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
+        {rows.length > 0 && rows.length < MOST_ROWS && taking && (
+          <div className="sticky left-0 w-max p-2">
+            <Button size="small" look="quiet" onClick={addRow}>
+              <Plus className="size-3.5" /> Add row
+            </Button>
+          </div>
+        )}
+      </div>
+      {pasting && taking && <PasteDialog schema={taking.schema} isChat={taking.isChat} room={MOST_ROWS - rows.length} onClose={() => setPasting(false)} onAdd={acts.add} />}
+    </div>
+  );
+}
+
+/** To the end of the rows, and into the first field of the last one once it is drawn. */
+function enter(box: HTMLElement): void {
+  box.scrollTop = box.scrollHeight;
+  setTimeout(() => [...box.querySelectorAll('[data-row]')].at(-1)?.querySelector('textarea')?.focus(), 100);
+}
+
+/** The columns' heads: above the table, and on a phone a strip that scrolls. */
+function Heads({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
+  return (
+    <div role="row" className="sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas sm:grid sm:grid-cols-(--columns) sm:overflow-visible">
+      <div role="columnheader" className="sticky left-0 z-10 hidden items-center bg-canvas px-3 text-[13px] font-medium text-muted sm:flex">
+        Inputs
+      </div>
+      {columns.map((column) => (
+        <div role="columnheader" key={column.id} className={`${CELL} flex shrink-0 items-center !p-0 max-sm:w-64`}>
+          <div className="min-w-0 grow">
+            <ColumnHead column={column} />
+          </div>
+          {base === column.id && <span className="pr-2"><Badge title="The other columns are shown as they differ from this one">Base</Badge></span>}
+        </div>
+      ))}
+      <div className="flex shrink-0 items-center justify-center">{columns.length < 8 && <AddColumn />}</div>
+    </div>
+  );
+}
+
+function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }): ReactNode {
+  return (
+    <Empty icon={<Rows3 />} title="Ask many things at once">
+      <p>
+        Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the
+        answers differ.
+      </p>
+      <div className="mt-4 flex justify-center gap-2">
+        <Button look="main" onClick={onAdd}>
+          <Plus className="size-4" /> Add a row
+        </Button>
+        <Button onClick={onPaste}>
+          <ClipboardPaste className="size-4" /> Paste rows
+        </Button>
+      </div>
+    </Empty>
+  );
+}
+
+/** What the columns' workflows take together; null while that is not known. */
+function useTaking(columns: readonly Column[]): { taking: Taking | null; error: Error | null } {
+  const names = [...new Set(columns.map((column) => column.workflow))];
+  return useQueries({
+    queries: names.map((name) => workflow(name)),
+    combine: (answers) => {
+      const known = answers.flatMap(({ data }) => (data ? [data] : []));
+      const failed = answers.flatMap(({ error }) => (error ? [error] : []));
+      // A workflow that is gone leaves the rows to the others.
+      if (known.length === 0 || known.length + failed.length < answers.length) return { taking: null, error: failed[0] ?? null };
+      const schema = merged(known.map(({ schemas }) => schemas.inputs ?? {}));
+      const isChat = known.some((one) => one.is_chat);
+      const form = formOf(schema, isChat ? ['messages'] : []);
+      return { taking: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat }, error: null };
+    },
+  });
 }

@@ -1,5 +1,6 @@
 /** What can be done with a whole thread. */
-import { api, reached } from '@/api/api';
+import type { InfiniteData } from '@tanstack/react-query';
+import { api, reached, type Answer } from '@/api/api';
 import { client } from '@/api/queries';
 import type { Thread, ThreadRow } from '@/api/types';
 import { askText, askYes } from '@/ui/asking';
@@ -7,7 +8,17 @@ import { askText, askYes } from '@/ui/asking';
 export type ExportFormat = 'jsonl' | 'html' | 'messages';
 const ENDS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };
 
-const changed = () => client.invalidateQueries({ queryKey: ['threads'] });
+type Page = Answer<'/api/threads', 'get'>;
+
+/** The lists are asked for again, which nobody has to wait for. */
+const changed = (): void => void client.invalidateQueries({ queryKey: ['threads'] });
+
+/** Out of every list at once. */
+function leave(id: string): void {
+  const without = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
+  client.setQueriesData<InfiniteData<Page>>({ queryKey: ['threads', 'pages'] }, (all) => all && { ...all, pages: all.pages.map(without) });
+  client.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && without(page));
+}
 
 export const titleOf = (thread: Pick<ThreadRow, 'title'>): string => thread.title || 'Untitled thread';
 
@@ -15,12 +26,13 @@ export async function renameThread(thread: ThreadRow): Promise<void> {
   const title = await askText({ title: 'Rename thread', act: 'Rename', value: thread.title, label: 'Title' });
   if (!title || title === thread.title) return;
   await api('patch', '/api/threads/{thread}', { path: { thread: thread.id }, body: { title } });
-  await Promise.all([changed(), client.invalidateQueries({ queryKey: ['thread', thread.id] })]);
+  changed();
+  void client.invalidateQueries({ queryKey: ['thread', thread.id] });
 }
 
 export async function pinThread(thread: ThreadRow): Promise<void> {
   await api('patch', '/api/threads/{thread}', { path: { thread: thread.id }, body: { pinned: !thread.pinned } });
-  await changed();
+  changed();
 }
 
 /** Asks first; says whether it is gone. */
@@ -33,14 +45,14 @@ export async function deleteThread(thread: ThreadRow): Promise<boolean> {
   });
   if (!sure) return false;
   await api('delete', '/api/threads/{thread}', { path: { thread: thread.id } });
-  client.removeQueries({ queryKey: ['thread', thread.id] });
-  await changed();
+  leave(thread.id);
+  changed();
   return true;
 }
 
 export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
   const made = await api('post', '/api/threads/{thread}/duplicate', { path: { thread: thread.id }, body: { branches: 'all' } });
-  await changed();
+  changed();
   return made;
 }
 

@@ -1,5 +1,6 @@
 /** Questions over the page: may this be done, and how shall it be called. Asked from anywhere, answered once. */
 import { useState, useSyncExternalStore, type ReactNode } from 'react';
+import { focused } from '@/lib/focus';
 import { Button } from './button';
 import { Dialog } from './dialog';
 import { TextField } from './fields';
@@ -52,9 +53,6 @@ export function Asking(): ReactNode {
   return asked && <Question key={asked.id} asked={asked} />;
 }
 
-/** A dialog would begin with its close button. */
-const focus = (element: HTMLElement | null): void => element?.focus();
-
 function Question({ asked }: { asked: Open }): ReactNode {
   const [text, setText] = useState(asked.value ?? '');
   const done = (value: string | null) => {
@@ -72,7 +70,7 @@ function Question({ asked }: { asked: Open }): ReactNode {
       >
         {asked.value !== undefined && (
           <TextField
-            ref={focus}
+            ref={focused}
             dir="auto"
             aria-label={asked.label}
             maxLength={200}
@@ -83,7 +81,7 @@ function Question({ asked }: { asked: Open }): ReactNode {
         )}
         <div className="flex justify-end gap-2">
           <Button onClick={() => done(null)}>Cancel</Button>
-          <Button type="submit" look={asked.danger ? 'danger' : 'main'} {...(asked.value === undefined ? { ref: focus } : {})}>
+          <Button type="submit" look={asked.danger ? 'danger' : 'main'} {...(asked.value === undefined ? { ref: focused } : {})}>
             {asked.act}
           </Button>
         </div>

@@ -39,16 +39,15 @@ function Shell({ open, onClose, title, description, children, place }: Props & {
           className={classes('fixed z-40 flex flex-col bg-surface shadow-float', place)}
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
-          <header className="flex items-start gap-2 px-5 pt-4 pb-2">
-            <div className="grow">
-              <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
-              {description && <Radix.Description className="text-muted">{description}</Radix.Description>}
-            </div>
-            <IconButton label="Close" onClick={onClose}>
-              <X />
-            </IconButton>
+          <header className="py-4 pr-14 pb-2 pl-5">
+            <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
+            {description && <Radix.Description className="text-muted">{description}</Radix.Description>}
           </header>
           <div className="min-h-0 grow overflow-y-auto px-5 pb-5">{children}</div>
+          {/* Last, so that what the dialog is about gets the focus first. */}
+          <IconButton label="Close" onClick={onClose} className="!absolute top-3 right-4">
+            <X />
+          </IconButton>
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>

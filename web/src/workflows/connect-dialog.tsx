@@ -5,25 +5,30 @@ import { useLocation } from 'wouter';
 import { ApiError } from '@/api/api';
 import type { Workflow } from '@/api/types';
 import { isObject } from '@/forms/schema';
+import { focused } from '@/lib/focus';
 import { CodeBlock } from '@/messages/markdown/code-block';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
 import { Select, TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
 import { tell } from '@/ui/toast';
-import { connect, type Wanted } from './connections';
-import { readEvidence, readTried } from './evidence';
+import { connect, type Dialect, type Wanted } from './connections';
+import { dialectInWords, readEvidence, readTried } from './evidence';
 import { EvidenceView, TriedTable } from './evidence-view';
 
 const KINDS = { ask: null, chat: true, other: false } as const;
 type KindName = keyof typeof KINDS;
+const DIALECTS: readonly Dialect[] = ['invoke', 'run', 'responses', 'chat-completions'];
 
 export default function ConnectDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const [url, setUrl] = useState('');
   const [name, setName] = useState('');
   const [kind, setKind] = useState<KindName>('ask');
-  const wanted: Wanted = { url, name, isChat: KINDS[kind] };
+  const [dialect, setDialect] = useState<Dialect | ''>('');
+  const [model, setModel] = useState('');
+  const wanted: Wanted = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
   const test = useMutation({ mutationFn: (what: Wanted) => connect(what, true) });
   const make = useMutation({
     mutationFn: (what: Wanted) => connect(what, false),
@@ -56,6 +61,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
       >
         <Labelled label="URL">
           <TextField
+            ref={focused}
             type="url"
             required
             maxLength={2000}
@@ -83,6 +89,25 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               <option value="chat">Yes, a chat</option>
               <option value="other">No</option>
             </Select>
+          </Labelled>
+          <Labelled label="What does it speak?">
+            <Select
+              value={dialect}
+              onChange={(event) => {
+                setDialect(event.target.value as Dialect | '');
+                forget();
+              }}
+            >
+              <option value="">Ask the service</option>
+              {DIALECTS.map((one) => (
+                <option key={one} value={one}>
+                  {dialectInWords(one)}
+                </option>
+              ))}
+            </Select>
+          </Labelled>
+          <Labelled label="Model" hint="where the service has several">
+            <TextField maxLength={200} value={model} onChange={(event) => setModel(event.target.value)} />
           </Labelled>
         </div>
         <div aria-live="polite" className="flex flex-col gap-3">
@@ -127,22 +152,15 @@ function Result({ workflow }: { workflow: Workflow }): ReactNode {
 /** The error, what was tried, and the lines that the operator needs where a service wants credentials. */
 function Refused({ error }: { error: Error }): ReactNode {
   const details = error instanceof ApiError && isObject(error.details) ? error.details : {};
+  const tried = readTried(details.tried);
+  // The table says it better than the rest of the line, which is meant for terminals.
+  const [what = error.message] = tried.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
   return (
     <>
-      <Problem error={error} />
-      <TriedTable tried={readTried(details.tried)} />
+      <Problem error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what} />
+      <TriedTable tried={tried} />
       {Array.isArray(details.models) && <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>}
       {typeof details.settings === 'string' && <CodeBlock text={details.settings.trimEnd()} language="toml" />}
     </>
   );
 }
-
-const Labelled = ({ label, hint, children }: { label: string; hint?: string; children: ReactNode }): ReactNode => (
-  // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
-  <label className="flex flex-col gap-1">
-    <span className="font-medium">
-      {label} {hint && <span className="font-normal text-faint">{hint}</span>}
-    </span>
-    {children}
-  </label>
-);

@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { Schemas } from '@/api/api';
 import { useIsAdmin } from '@/app/session';
-import { ago, moment } from '@/lib/ago';
+import { moment, since } from '@/lib/ago';
 import { Badge } from '@/ui/bits';
 import { IconButton } from '@/ui/button';
 import { tellError } from '@/ui/toast';
@@ -56,7 +56,7 @@ const ConnectionRow = ({ row, removable }: { row: Row; removable: boolean }): Re
     </div>
     {row.checked_at && (
       <span className="hidden shrink-0 text-xs text-faint sm:inline" title={moment(row.checked_at)}>
-        asked {ago(row.checked_at)}
+        asked {since(row.checked_at)}
       </span>
     )}
     {removable && (

@@ -8,16 +8,27 @@ import { askYes } from '@/ui/asking';
 export const connections = () =>
   queryOptions({ queryKey: ['connections'], queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }) });
 
+export type Dialect = 'invoke' | 'run' | 'responses' | 'chat-completions';
+
 export interface Wanted {
   url: string;
   name: string;
   /** Not said: the service is asked. */
   isChat: boolean | null;
+  dialect: Dialect | null;
+  model: string;
 }
 
 /** Asks the service what it is; unless that is all (`dry`), it is served from now on. */
-export async function connect({ url, name, isChat }: Wanted, dry: boolean): Promise<Workflow> {
-  const body = { url: url.trim(), ...(name.trim() ? { name: name.trim() } : {}), ...(isChat === null ? {} : { is_chat: isChat }), dry_run: dry };
+export async function connect({ url, name, isChat, dialect, model }: Wanted, dry: boolean): Promise<Workflow> {
+  const body = {
+    url: url.trim(),
+    ...(name.trim() ? { name: name.trim() } : {}),
+    ...(isChat === null ? {} : { is_chat: isChat }),
+    ...(dialect === null ? {} : { dialect }),
+    ...(model.trim() ? { model: model.trim() } : {}),
+    dry_run: dry,
+  };
   const workflow = await api('post', '/api/connections', { body });
   if (!dry) await changed();
   return workflow;

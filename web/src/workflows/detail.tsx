@@ -5,7 +5,7 @@ import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { workflow as workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { ago, moment } from '@/lib/ago';
+import { moment, since } from '@/lib/ago';
 import { classes } from '@/lib/classes';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -98,8 +98,10 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
         </p>
         {workflow.origin === 'connected' && (
           <p className={classes('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
-            {workflow.state === 'unreachable' ? 'It did not answer when it was last asked' : 'Last asked'}
-            {workflow.checked_at && <span title={moment(workflow.checked_at)}>({ago(workflow.checked_at)})</span>}
+            <span {...(workflow.checked_at ? { title: moment(workflow.checked_at) } : {})}>
+              {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
+              {workflow.checked_at && ` ${since(workflow.checked_at)}`}.
+            </span>
             <Button size="small" disabled={asking} onClick={ask}>
               <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
             </Button>
@@ -150,7 +152,7 @@ const PROTOCOLS: Record<string, string> = {
 };
 
 const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
-  <ul className="divide-y divide-line rounded-lg border">
+  <ul className="divide-y divide-line rounded-lg border bg-surface">
     {Object.entries(routes).map(([name, url]) => (
       <li key={name} className="flex items-center gap-3 py-1 pr-1.5 pl-3">
         <div className="grid min-w-0 grow gap-x-4 sm:grid-cols-[12rem_1fr]">

@@ -9,7 +9,7 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
     <div className="flex flex-col gap-3">
       <p>
         {verdict(evidence)}
-        {evidence.dialect && <span className="text-muted"> It is called by {dialectInWords(evidence.dialect)}.</span>}
+        {evidence.dialect && <span className="text-muted"> It speaks: {dialectInWords(evidence.dialect)}.</span>}
         {evidence.streams === true && <span className="text-muted"> It streams.</span>}
       </p>
       {evidence.warnings.map((warning) => (
@@ -28,7 +28,7 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
 export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decided?: string }): ReactNode {
   if (tried.length === 0) return null;
   return (
-    <div className="overflow-x-auto rounded-lg border">
+    <div className="overflow-x-auto rounded-lg border bg-surface">
       <table className="w-full text-left text-[13px]">
         <thead className="bg-sunken text-xs text-muted">
           <tr>

@@ -63,8 +63,8 @@ const CONFIDENCES: Record<string, string> = {
 };
 
 const DIALECTS: Record<string, string> = {
-  invoke: 'the invoke envelope',
-  run: 'plain /run calls',
+  invoke: 'The invoke envelope',
+  run: 'Plain /run calls',
   responses: 'OpenAI Responses',
   'chat-completions': 'OpenAI Chat Completions',
 };

@@ -11,6 +11,7 @@ import { classes } from '@/lib/classes';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { TextField } from '@/ui/fields';
+import { Segments } from '@/ui/segments';
 import { tellError } from '@/ui/toast';
 import { ChatBadge, StateBadges } from './badges';
 import ConnectDialog from './connect-dialog';
@@ -55,7 +56,7 @@ export function WorkflowList(): ReactNode {
               <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
               <TextField type="search" aria-label="Search workflows" placeholder="Search" className="pl-8.5" value={text} onChange={(event) => setText(event.target.value)} />
             </div>
-            <Kinds kind={kind} onChange={setKind} />
+            <Segments label="Which" options={KINDS} value={kind} onChange={setKind} />
           </div>
           {rows.length === 0 ? (
             <p className="py-8 text-center text-muted">No workflow is like that.</p>
@@ -108,20 +109,3 @@ function Row({ workflow }: { workflow: WorkflowRow }): ReactNode {
     </li>
   );
 }
-
-const Kinds = ({ kind, onChange }: { kind: Kind; onChange: (kind: Kind) => void }): ReactNode => (
-  <div role="radiogroup" aria-label="Which" className="flex rounded-lg border bg-surface p-0.5">
-    {(Object.keys(KINDS) as Kind[]).map((one) => (
-      <button
-        key={one}
-        type="button"
-        role="radio"
-        aria-checked={kind === one}
-        onClick={() => onChange(one)}
-        className={classes('h-6.5 rounded-md px-2.5 text-[13px]', kind === one ? 'bg-sunken font-medium' : 'text-muted hover:text-ink')}
-      >
-        {KINDS[one]}
-      </button>
-    ))}
-  </div>
-);

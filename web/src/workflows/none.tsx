@@ -19,8 +19,9 @@ def parrot(messages: list[Message]) -> str:
 `;
 const COMMAND = 'palaver serve app.py';
 
-export function useHasNoWorkflows(): boolean {
-  const { data } = useQuery(workflows());
+/** Asked only once the first answer is there (`ready`), for that mostly tells. */
+export function useHasNoWorkflows(ready: boolean): boolean {
+  const { data } = useQuery({ ...workflows(), enabled: ready });
   return data?.data.length === 0;
 }
 
@@ -31,7 +32,7 @@ export function NoWorkflows(): ReactNode {
     <Empty icon={<Workflow aria-hidden />} title="Nothing is served yet">
       <p>A workflow is a function that takes messages. Five lines make one, in a file app.py:</p>
       <Sample code={PROGRAM} />
-      <p>Then serve it. It has this page and every protocol at once:</p>
+      <p>Then serve it, with this page and every protocol:</p>
       <Sample code={COMMAND} />
       {isAdmin && (
         <>

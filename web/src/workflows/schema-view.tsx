@@ -31,7 +31,7 @@ export function SchemaView({ title, schema, none }: { title: string; schema: Jso
 }
 
 const Properties = ({ properties }: { properties: readonly Property[] }): ReactNode => (
-  <dl className="divide-y divide-line rounded-lg border">
+  <dl className="divide-y divide-line rounded-lg border bg-surface">
     {properties.map(({ name, type, required, fallback, description }) => (
       <div key={name} className="grid gap-x-4 gap-y-0.5 px-3 py-2 sm:grid-cols-[minmax(7rem,1fr)_3fr]">
         <dt className="min-w-0 font-mono text-[13px] wrap-anywhere">

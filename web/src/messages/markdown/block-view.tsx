@@ -70,12 +70,12 @@ function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links:
 
 function ListView({ list, links, open }: { list: Tokens.List; links: Links; open: boolean }): ReactNode {
   const Tag = list.ordered ? 'ol' : 'ul';
-  const tasks = list.items.some((item) => item.task);
+  const tasks = list.items.every((item) => item.task);
   return (
     <Tag
       dir="auto"
       {...(list.ordered && list.start !== 1 ? { start: Number(list.start) } : {})}
-      className={classes('ps-6', list.ordered ? 'list-decimal' : 'list-disc', tasks && 'list-none !ps-1', list.loose ? 'space-y-2' : 'space-y-1')}
+      className={classes('ps-6', list.ordered ? 'list-decimal' : 'list-disc', tasks && '!ps-5', list.loose ? 'space-y-2' : 'space-y-1')}
     >
       {list.items.map((item, index) => (
         <ItemView key={index} item={item} links={links} open={open && index === list.items.length - 1} />
@@ -91,7 +91,7 @@ function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; 
   // A loose list keeps its marks in the text; they are drawn here.
   const blocks = item.tokens.map((token) => ('text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(MARK, '') } : token));
   return (
-    <li className="flex gap-2">
+    <li className="-ms-5 flex gap-2">
       <span className="mt-0.5 shrink-0 text-muted [&>svg]:size-4">
         {item.checked ? <SquareCheck role="img" aria-label="Done" /> : <Square role="img" aria-label="To do" />}
       </span>
@@ -103,7 +103,7 @@ function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; 
 function TableView({ table, links, open }: { table: Tokens.Table; links: Links; open: boolean }): ReactNode {
   return (
     <div className="max-w-full overflow-x-auto rounded-lg border">
-      <table className="w-full border-collapse text-start">
+      <table className="w-max min-w-full border-collapse text-start">
         <thead className="bg-sunken">
           <tr>{table.header.map((cell, index) => <CellView key={index} cell={cell} links={links} open={false} />)}</tr>
         </thead>
@@ -124,7 +124,7 @@ const ALIGNED = { left: 'text-left', center: 'text-center', right: 'text-right' 
 function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links; open: boolean }): ReactNode {
   const Tag = cell.header ? 'th' : 'td';
   return (
-    <Tag dir="auto" className={classes('min-w-16 px-3 py-1.5 align-top', cell.align ? ALIGNED[cell.align] : 'text-start', cell.header && 'font-medium')}>
+    <Tag dir="auto" className={classes('max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word', cell.align ? ALIGNED[cell.align] : 'text-start', cell.header && 'font-medium')}>
       <InlineView text={cell.text} links={links} open={open} />
     </Tag>
   );

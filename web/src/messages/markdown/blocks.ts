@@ -31,9 +31,9 @@ export function blocks(given: string, before?: Laid): Laid {
   return { text, blocks: [...settled, ...tail], ...settling(text, tail, settled.length, offset) };
 }
 
-/** The same written text may be read in two ways as it grows (a merged line loses its indent): both are compared. */
+/** The same written text may be read in two ways as it grows (what follows it counts): all of it is compared. */
 const same = (one: Token, other: Token): boolean =>
-  one.type === other.type && one.raw === other.raw && ('text' in one ? one.text : '') === ('text' in other ? other.text : '');
+  one.type === other.type && one.raw === other.raw && JSON.stringify(one) === JSON.stringify(other);
 
 /** How far the blocks are final now. */
 function settling(text: string, tail: readonly Token[], settled: number, offset: number): { settled: number; offset: number } {

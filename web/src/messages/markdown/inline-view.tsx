@@ -9,18 +9,21 @@ import { address, entities, exact, inlineImage, prose } from '../safe';
 import { inlineTokens } from './lexer';
 import { mended } from './tail';
 
-/** Past this a line is shown as it is: reading its marks could take seconds. */
+/** Past these a line is shown as it is: the time to pair its marks grows with their square. */
 const MAX_INLINE = 20_000;
+const MAX_MARKS = 1000;
 const ONE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\)\s*$/;
 
 /** `open`: its end is still being written. */
 export function InlineView({ text, links, open = false }: { text: string; links: Links; open?: boolean }): ReactNode {
-  if (text.length > MAX_INLINE) {
+  if (text.length > MAX_MARKS && (text.length > MAX_INLINE || marks(text) > MAX_MARKS)) {
     const image = ONE_IMAGE.exec(text);
     return image?.[2] && inlineImage(image[2]) ? <InlineImage url={image[2]} words={image[1] ?? ''} /> : <LongText text={text} />;
   }
   return <Tokens tokens={inlineTokens(open ? mended(text) : text, links)} />;
 }
+
+const marks = (text: string): number => text.match(/[*_~[<`@]/g)?.length ?? 0;
 
 function Tokens({ tokens }: { tokens: readonly Token[] }): ReactNode {
   // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order

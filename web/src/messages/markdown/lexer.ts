@@ -7,6 +7,7 @@
 import { Lexer, Tokenizer, type Links, type Token, type Tokens } from 'marked';
 
 const MAX_DEPTH = 12;
+const PARAGRAPHS = [2000, 20_000];
 const DEFINITION = /^ {0,3}\[([^\][\n\\]{1,200})\]:[ \t]+<?([^\s<>]{1,2000})>?(?:[ \t]+"([^"\n]{0,500})")?[ \t]*(?:\n+|$)/;
 
 class Bounded extends Tokenizer {
@@ -30,6 +31,24 @@ class Bounded extends Tokenizer {
 
   override del(src: string, masked: string, previous?: string): Tokens.Del | undefined {
     return this.deeper(() => super.del(src, masked, previous));
+  }
+
+  override table(src: string): Tokens.Table | undefined {
+    // marked reads all rows before it sees that the head is none: with many such heads the time would be their square.
+    const head = /^[^\n]*\n[^\n]*/.exec(src)?.[0];
+    return head !== undefined && super.table(head) ? super.table(src) : undefined;
+  }
+
+  override paragraph(src: string): Tokens.Paragraph | undefined {
+    // It looks at each line for a table, with all its rows: the same square. So it sees a little, then more if it must;
+    // a paragraph longer than the last of these is two.
+    for (const most of PARAGRAPHS) {
+      const end = src.indexOf('\n', most);
+      const seen = end < 0 ? src : src.slice(0, end);
+      const found = super.paragraph(seen);
+      if (!found || end < 0 || most === PARAGRAPHS.at(-1) || seen.slice(found.raw.length).split('\n').length > 3) return found;
+    }
+    return undefined;
   }
 
   override def(src: string): Tokens.Def | undefined {

@@ -11,9 +11,10 @@ export function useHighlight(code: string, language: string, ready: boolean): re
     if (!wanted) return undefined;
     let left = false;
     const cancel = idle(() => {
-      void import('./highlighter').then(({ highlighted }) => {
-        if (!left) setDone({ code, language, spans: highlighted(code, language) });
-      });
+      import('./highlighter').then(
+        ({ highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
+        () => undefined, // Not to be fetched just now: code without colours is code.
+      );
     });
     return () => {
       left = true;

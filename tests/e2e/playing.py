@@ -1,0 +1,82 @@
+"""What a person does on the page, and where: by roles and names, as a screen reader finds them."""
+
+import json
+import re
+from pathlib import Path
+
+from playwright.async_api import Locator, Page, expect
+
+BUILD = Path(__file__).parents[2] / "build"
+SCREENSHOTS, FIGURES = BUILD / "screenshots", BUILD / "figures.json"
+"""Kept with a run of CI; nobody compares them but people."""
+
+SIZES = {"laptop": (1280, 800), "desktop": (1920, 1080), "phone": (390, 844)}
+
+
+async def send(page: Page, text: str) -> None:
+    """Write a message and send it to the cells that the composer names."""
+    await page.get_by_role("textbox", name="Message", exact=True).fill(text)
+    await page.get_by_role("button", name="Send", exact=True).click()
+
+
+def cells(page: Page) -> Locator:
+    """All cells of the board, row by row."""
+    return page.get_by_role("region", name=re.compile(r", thread "))
+
+
+def cell(page: Page, row: int | str, column: int = 1) -> Locator:
+    """One cell: the row is a thread's name, or its number where it has none; columns count from 1."""
+    return page.get_by_role("region", name=re.compile(rf", thread {re.escape(str(row))}$")).nth(column - 1)
+
+
+def messages(place: Locator) -> Locator:
+    """The messages of a cell, oldest first."""
+    return place.get_by_role("article")
+
+
+async def stop(place: Locator) -> None:
+    """Stop what a cell is saying."""
+    await place.get_by_role("button", name="Stop", exact=True).click()
+
+
+async def settled(place: Locator) -> None:
+    """Wait until a cell has said all."""
+    await expect(place.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+
+
+async def answered(place: Locator, text: str | re.Pattern[str]) -> None:
+    """Wait until the last message of a cell reads so, and is whole."""
+    await expect(messages(place).last).to_contain_text(text)
+    await settled(place)
+
+
+async def shot(page: Page, name: str) -> None:
+    """Keep a picture of what is shown, in light and in dark."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        await page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
+    await page.emulate_media(color_scheme="light")
+
+
+async def shots(page: Page, name: str) -> None:
+    """The same on each size of screen."""
+    before = page.viewport_size
+    for size, (width, height) in SIZES.items():
+        await page.set_viewport_size({"width": width, "height": height})
+        assert await overflow(page) <= 0, f"{name} is wider than the {size}"
+        await shot(page, f"{name}-{size}")
+    if before is not None:
+        await page.set_viewport_size(before)
+
+
+async def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than what shows it."""
+    return await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def figure(name: str, value: float) -> None:
+    """Keep a number that was measured."""
+    BUILD.mkdir(exist_ok=True)
+    figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+    FIGURES.write_text(json.dumps({**figures, name: value}, indent=2, sort_keys=True), encoding="utf-8")

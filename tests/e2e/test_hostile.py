@@ -1,0 +1,95 @@
+"""S7.1 to S7.3: whatever stands in a text, the page shows it and does nothing of it."""
+
+from typing import Any
+
+import httpx
+from playwright.async_api import Page, expect
+
+from tests.e2e.playing import cell, messages, send, shot
+from tests.e2e.watching import Watch
+from tests.serving import Served
+
+# Each would set `window.caught`, or ask somebody else, if it were taken for anything but text.
+PAYLOADS = [
+    "<script>window.caught=1</script>",
+    "<img src=x onerror='window.caught=1'>",
+    "<svg onload='window.caught=1'><script>window.caught=1</script></svg>",
+    "<iframe srcdoc='<script>parent.caught=1</script>'></iframe>",
+    "<math><mtext></mtext><mglyph><style></style><img src=x onerror=window.caught=1></mglyph></math>",
+    "[click](javascript:window.caught=1) [data](data:text/html,<script>window.caught=1</script>)",
+    "![pixel](http://attacker.example/pixel.png) <http://attacker.example/auto>",
+    "[x]: javascript:window.caught=1\n\n[x] [a][x]",
+    "{{constructor.constructor('window.caught=1')()}} ${window.caught=1}",
+    "\u202egnp.exe\u202c \u2066hidden\u2069",
+    "```html\n<script>window.caught=1</script>\n```",
+    '"><style>*{background:url(http://attacker.example/css)}</style>',
+]
+ALL = "\n\n".join(PAYLOADS)
+UNFOLD = """async (place) => {
+  for (let round = 0; round < 4; round++) {
+    for (const details of place.querySelectorAll('details:not([open])')) details.open = true;
+    for (const button of place.querySelectorAll('[aria-expanded=false]:not([aria-haspopup])')) button.click();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}"""
+
+
+def script() -> list[dict[str, Any]]:
+    """An answer that has the payloads in every kind of part."""
+    return [
+        {"reasoning": ALL},
+        {"text": ALL},
+        {"tool_call": {"name": PAYLOADS[1], "arguments": {"html": ALL}, "id": "c1"}},
+        {"tool_result": {"id": "c1", "output": {"html": ALL}}},
+        {"tool_call": {"name": "raw", "arguments": PAYLOADS[0], "id": "c2"}},
+        {"tool_result": {"id": "c2", "output": ALL, "error": True}},
+        {"data": {"name": "code-edit", "value": {"old_code": ALL, "new_code": ALL + "!", "html": ALL}}},
+        {"data": {"name": "note", "value": {PAYLOADS[1]: ALL}}},
+        {
+            "message": {
+                "role": "assistant",
+                "parts": [
+                    {
+                        "type": "file",
+                        "media_type": "image/svg+xml",
+                        "filename": PAYLOADS[1],
+                        "url": "http://attacker.example/x.svg",
+                    }
+                ],
+            }
+        },
+        {"fail": {"code": "boom", "message": ALL[:400]}},
+    ]
+
+
+async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Watch, site: Served) -> None:
+    async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
+        made = await http.post(
+            "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}
+        )
+        thread = made.json()["id"]
+        board = {
+            "name": PAYLOADS[0],
+            "mode": "chat",
+            "columns": [{"id": "c1", "workflow": "scripted"}],
+            "rows": [{"id": "r1", "name": PAYLOADS[2][:60]}],
+        }
+        await http.post("/api/boards", json=board)
+
+    await page.goto(f"/play/{thread}")
+    await send(page, ALL)
+    place = cell(page, 1)
+    await expect(place.get_by_role("alert").first).to_be_visible()
+    await shot(page, "hostile")
+    # Everything that folds is opened.
+    await place.evaluate(UNFOLD)
+    await page.reload()
+    await expect(messages(place).first).to_contain_text("window.caught")
+    for path in ("/workflows", "/workflows/scripted", "/settings"):
+        await page.goto(path)
+        await expect(page.locator("main")).to_be_visible()
+
+    assert await page.evaluate("window.caught") is None
+    assert watch.foreign == []
+    links = await page.evaluate("[...document.querySelectorAll('a')].map((a) => a.protocol)")
+    assert set(links) <= {"http:", "https:", "mailto:"}

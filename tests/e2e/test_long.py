@@ -1,0 +1,88 @@
+"""Much of everything: long threads, long answers and six streams, with the main thread kept free."""
+
+import asyncio
+from typing import Any
+
+import httpx
+from playwright.async_api import Page, expect
+
+from tests.e2e.playing import answered, cell, cells, figure, messages, send, settled, shot
+from tests.serving import Served
+
+# What the browser itself calls a long task: 50 ms in which nobody's key is heard.
+LONG_TASKS = """
+window.longTasks = [];
+new PerformanceObserver((list) => {
+  for (const task of list.getEntries()) window.longTasks.push(Math.round(task.duration));
+}).observe({type: 'longtask', buffered: false});
+"""
+
+
+async def longest(page: Page) -> list[int]:
+    """The long tasks so far, longest first."""
+    found: list[int] = await page.evaluate("window.longTasks.splice(0)")
+    return sorted(found, reverse=True)
+
+
+async def test_two_thousand_messages_scroll(page: Page, site: Served) -> None:
+    said: list[Any] = [
+        {
+            "role": ("user", "assistant")[number % 2],
+            "content": f"Message **{number}**\n\n- a\n- b\n\n```python\nx = {number}\n```",
+        }
+        for number in range(2_000)
+    ]
+    async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
+        thread = (await http.post("/api/threads", json={"workflow": "scripted", "messages": said})).json()["id"]
+    await page.goto(f"/play/{thread}")
+    await expect(messages(cell(page, 1)).last).to_contain_text("Message 1999")
+    await page.evaluate(LONG_TASKS)
+
+    log = cell(page, 1).get_by_role("log")
+    for _ in range(40):  # Up through some five hundred messages; each page of them is fetched on the way.
+        await log.evaluate("(box) => box.scrollBy(0, -1500)")
+        await asyncio.sleep(0.1)
+    await expect(messages(cell(page, 1)).filter(has_text="Message 1800")).to_have_count(1)
+    tasks = await longest(page)
+    figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < 1_000  # A wide watchdog; the figure is what we look at.
+
+    await page.get_by_role("button", name="To the end").click()
+    await expect(messages(cell(page, 1)).last).to_be_in_viewport()
+    await shot(page, "two-thousand-messages")
+
+
+async def test_ten_thousand_deltas_leave_the_page_responsive(page: Page) -> None:
+    await page.goto("/play?workflow=hasty")
+    await page.evaluate(LONG_TASKS)
+    await send(page, "Go")
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    await expect(messages(cell(page, 1)).last).to_contain_text("Paragraph 3")
+    await field.fill("typed meanwhile")
+    await expect(field).to_have_value("typed meanwhile")
+
+    await answered(cell(page, 1), "The end.")
+
+    tasks = await longest(page)
+    figure("long tasks in an answer of 10,000 deltas, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < 1_500
+    await expect(messages(cell(page, 1)).last).to_contain_text("piece 9999")
+
+
+async def test_six_streams_keep_the_main_thread_free(page: Page) -> None:
+    await page.goto("/play?workflow=tutor")
+    await page.get_by_role("button", name="Add variant").click()
+    await page.get_by_role("menuitem", name="tutor once more").click()
+    for _ in range(2):
+        await page.get_by_role("button", name="Add thread").first.click()
+    await expect(cells(page)).to_have_count(6)
+    await send(page, "Talk")
+    await expect(messages(cell(page, 3, 2)).last).to_contain_text("word5")
+    await page.evaluate(LONG_TASKS)
+    await asyncio.sleep(2)
+
+    tasks = await longest(page)
+    figure("long tasks of six streams, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < 500
+    await page.get_by_role("button", name="Stop all").click()
+    await settled(page.locator("main"))

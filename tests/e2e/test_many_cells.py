@@ -1,0 +1,76 @@
+"""Three threads and two variants: six answers at once, each on its own."""
+
+import re
+
+from playwright.async_api import Page, expect
+
+from tests.e2e.playing import cell, cells, messages, send, settled, shots, stop
+
+
+async def six(page: Page) -> None:
+    """A board of three threads and two variants of the tutor."""
+    await page.goto("/play?workflow=tutor")
+    await page.get_by_role("button", name="Add variant").click()
+    await page.get_by_role("menuitem", name="tutor once more").click()
+    for _ in range(2):
+        await page.get_by_role("button", name="Add thread").first.click()
+    await expect(cells(page)).to_have_count(6)
+
+
+async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> None:
+    await six(page)
+    await send(page, "Why?")
+
+    for place in range(6):
+        await expect(messages(cells(page).nth(place)).last).to_contain_text("word3")
+    await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(6)
+
+    second = cell(page, 1, 2)
+    await stop(second)
+    await settled(second)
+    await expect(messages(second).last).to_contain_text("Stopped")
+    await expect(messages(second).last).not_to_contain_text("done.")
+    for place in (0, 2, 3, 4, 5):
+        await expect(messages(cells(page).nth(place)).last).to_contain_text("done.")
+    await settled(page.locator("main"))
+    await expect(messages(second).last).not_to_contain_text("done.")
+    await shots(page, "six-cells")
+
+
+async def test_a_message_may_go_to_one_thread_or_one_cell(page: Page) -> None:
+    await six(page)
+    await cell(page, 2).click()
+    await page.get_by_role("combobox", name="Send to").select_option("To this thread")
+    await send(page, "Only row two")
+    await expect(messages(cell(page, 2, 2)).last).to_contain_text("word2")
+    await page.get_by_role("button", name="Stop all").click()
+    await settled(page.locator("main"))
+
+    await cell(page, 3, 2).click()
+    await page.get_by_role("combobox", name="Send to").select_option("To this cell")
+    await send(page, "Only the last")
+    await expect(messages(cell(page, 3, 2)).last).to_contain_text("word2")
+    await stop(cell(page, 3, 2))
+    await settled(page.locator("main"))
+
+    told = [await messages(cells(page).nth(place)).count() for place in range(6)]
+    assert told == [0, 0, 2, 2, 0, 2]
+
+
+async def test_columns_differ_by_their_parameters_and_rows_by_their_inputs(page: Page) -> None:
+    await page.goto("/play?workflow=tutor")
+    await page.get_by_role("button", name=re.compile("^Inputs")).click()
+    await page.get_by_role("textbox", name="subject", exact=True).fill("physics")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Add variant").click()
+    await page.get_by_role("menuitem", name="tutor once more").click()
+    await page.get_by_role("button", name=re.compile("^Parameters")).last.click()
+    await page.get_by_role("textbox", name="words", exact=True).fill("3")
+    await page.get_by_role("textbox", name="Name of the variant").fill("brief")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("combobox", name="Variant").last).to_have_value("brief")
+    await page.keyboard.press("Escape")
+
+    await send(page, "Hm?")
+    await expect(messages(cell(page, 1, 2)).last).to_contain_text("On physics, you said 'Hm?': word0 word1 word2 done.")
+    await expect(messages(cell(page, 1, 1)).last).to_contain_text("On physics, you said 'Hm?': word0 word1 word2 word3")

@@ -1,0 +1,89 @@
+"""Reloads, second tabs and lost connections: what was begun goes on."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from playwright.async_api import BrowserContext, Page, expect
+
+from tests.e2e.playing import answered, cell, messages, send, settled, shot
+from tests.e2e.watching import Watch
+from tests.serving import Served
+
+BOARD = re.compile(r"/play/brd_\w+")
+
+
+async def use(page: Page, transport: str) -> None:
+    """Choose how cells reach the server, as a person does."""
+    await page.goto("/settings")
+    await page.get_by_role("radio", name=re.compile(re.escape(transport), re.IGNORECASE)).check()
+
+
+@pytest.mark.parametrize("transport", ["UI stream", "invocations"])
+async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page, transport: str) -> None:
+    await use(page, transport)
+    await page.goto("/play?workflow=tutor")
+    await send(page, "Go on")
+    await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
+    await expect(page).to_have_url(BOARD)
+
+    await page.reload()
+    await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
+    await answered(cell(page, 1), "word199 done.")
+    await expect(messages(cell(page, 1))).to_have_count(2)
+    said = await messages(cell(page, 1)).last.inner_text()
+    assert re.findall(r"word\d+", said) == [f"word{number}" for number in range(200)]
+
+
+async def test_stop_works_after_a_reload(page: Page) -> None:
+    await page.goto("/play?workflow=tutor")
+    await send(page, "Go on")
+    await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
+    await page.reload()
+    await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
+
+    await cell(page, 1).get_by_role("button", name="Stop", exact=True).click()
+
+    await settled(cell(page, 1))
+    await expect(messages(cell(page, 1)).last).to_contain_text("Stopped")
+    await expect(messages(cell(page, 1)).last).not_to_contain_text("done.")
+
+
+async def test_two_tabs_show_the_same_run(page: Page, context: BrowserContext) -> None:
+    await page.goto("/play?workflow=tutor")
+    await send(page, "First")
+    await expect(page).to_have_url(BOARD)
+    other = await context.new_page()
+    await other.goto(page.url)
+
+    await expect(messages(cell(other, 1)).last).to_contain_text("word5 ")
+    await answered(cell(other, 1), "done.")
+    await answered(cell(page, 1), "done.")
+
+    await send(other, "Second")
+    await expect(messages(cell(page, 1)).nth(2)).to_contain_text("Second")
+    await answered(cell(page, 1), "you said 'Second'")
+    await expect(messages(cell(page, 1))).to_have_count(4)
+    await shot(page, "second-tab")
+
+
+async def test_a_server_that_comes_back_has_all_that_was_said(
+    page: Page, watch: Watch, tmp_path: Path, site: Served
+) -> None:
+    from tests.e2e.conftest import FLOWS
+    from tests.serving import served
+
+    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as first:
+        await page.goto(f"{first.url}/play?workflow=eliza")
+        await send(page, "I feel fine")
+        await answered(cell(page, 1), re.compile(r"\w"))
+        said = await messages(cell(page, 1)).last.inner_text()
+        where = page.url.removeprefix(first.url)
+        first.stop(signal.SIGKILL)
+    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as again:
+        await page.goto(f"{again.url}{where}")
+        await expect(messages(cell(page, 1))).to_have_count(2)
+        assert (await messages(cell(page, 1)).last.inner_text()).split("\n")[0] == said.split("\n")[0]
+        await page.goto("about:blank")
+    watch.faults.clear()  # The browser says that the first server went away, as it should.

@@ -1,0 +1,138 @@
+"""Turns: run again, edit, switch between versions, fork, rate, delete; failures and approvals."""
+
+import re
+
+from playwright.async_api import Locator, Page, expect
+
+from tests.e2e.playing import answered, cell, messages, send, shot, shots
+from tests.e2e.watching import Watch
+
+
+async def act(message: Locator, name: str | re.Pattern[str]) -> None:
+    """One of the buttons below a message, which show when one points at it."""
+    await message.hover()
+    await message.get_by_role("button", name=name).click()
+
+
+async def talk(page: Page, *texts: str) -> Locator:
+    """A conversation with the echoing workflow."""
+    await page.goto("/play?workflow=scripted")
+    place = cell(page, 1)
+    for number, text in enumerate(texts, 1):
+        await send(page, text)
+        await expect(messages(place)).to_have_count(2 * number)
+        await answered(place, text)
+    return place
+
+
+async def test_a_middle_turn_is_run_again_and_both_branches_stay(page: Page) -> None:
+    place = await talk(page, "one", "two", "three")
+
+    await act(messages(place).nth(3), "Regenerate")
+    await expect(messages(place)).to_have_count(4)
+    await answered(place, "two")
+    await expect(messages(place).nth(3)).to_contain_text("2/2")
+    await shot(page, "versions")
+
+    await act(messages(place).nth(3), "Version before")
+    await expect(messages(place)).to_have_count(6)
+    await expect(messages(place).last).to_contain_text("three")
+    await expect(messages(place).nth(3)).to_contain_text("1/2")
+
+    await page.reload()
+    await expect(messages(place)).to_have_count(6)
+
+
+async def test_an_edited_question_is_answered_beside_the_first(page: Page) -> None:
+    place = await talk(page, "one", "two")
+
+    await act(messages(place).nth(0), "Edit")
+    await messages(place).nth(0).get_by_role("textbox").fill("uno")
+    await page.keyboard.press("Enter")
+
+    await answered(place, "uno")
+    await expect(messages(place)).to_have_count(2)
+    await act(messages(place).nth(0), "Version before")
+    await expect(messages(place)).to_have_count(4)
+    await expect(messages(place).nth(0)).to_contain_text("one")
+
+
+async def test_a_deleted_message_leaves_what_follows(page: Page) -> None:
+    place = await talk(page, "one", "two")
+
+    await act(messages(place).nth(1), "More")
+    await page.get_by_role("menuitem", name="Delete").click()
+    await expect(messages(place)).to_have_count(3)
+    await page.reload()
+    await expect(messages(place)).to_have_count(3)
+
+
+async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
+    place = await talk(page, "one", "two")
+    await act(messages(place).nth(1), "More")
+    await page.get_by_role("menuitem", name="Fork into a new thread").click()
+
+    await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
+    await expect(messages(cell(page, 1))).to_have_count(2)
+    await send(page, "three")
+    await answered(cell(page, 1), "three")
+    await expect(messages(cell(page, 1))).to_have_count(4)
+
+
+async def test_a_thumb_is_kept_with_the_run(page: Page) -> None:
+    place = await talk(page, "rate me")
+    await act(messages(place).last, re.compile("Good|Up|up"))
+    await page.keyboard.press("Escape")
+    await page.reload()
+    await expect(messages(place)).to_have_count(2)
+
+    listed = await (await page.request.get("/api/feedback")).json()
+    assert [row["rating"] for row in listed["data"]] == ["up"]
+
+
+async def test_a_failure_is_shown_and_can_be_tried_again(page: Page) -> None:
+    await page.goto("/play?workflow=failing")
+    await send(page, "Try this")
+    place = cell(page, 1)
+    await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
+    await expect(place).to_contain_text("So far so good.")
+    await shots(page, "failure")
+
+    await page.reload()
+    await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
+    await place.get_by_role("button", name="Retry").click()
+
+    await answered(place, "And now it works.")
+    await expect(place.get_by_role("alert")).to_have_count(0)
+    await expect(messages(place)).to_have_count(2)
+
+
+async def test_a_tool_waits_for_a_person(page: Page) -> None:
+    await page.goto("/play?workflow=keeper")
+    await send(page, "Delete my notes")
+    place = cell(page, 1)
+    await expect(place).to_contain_text("delete_file")
+    await shots(page, "approval")
+
+    await page.reload()
+    await place.get_by_role("button", name="Approve").click()
+    await answered(place, "It is deleted.")
+
+    await send(page, "Once more")
+    await place.get_by_role("button", name="Deny").click()
+    await answered(place, "I left it alone.")
+    await page.reload()
+    await expect(messages(place).last).to_contain_text("I left it alone.")
+
+
+async def test_words_can_be_put_into_anybodys_mouth(page: Page, watch: Watch) -> None:
+    await page.goto("/play?workflow=scripted")
+    await page.get_by_role("combobox", name="Role").select_option("System")
+    await page.get_by_role("textbox", name="Message", exact=True).fill("Be brief.")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(messages(cell(page, 1))).to_have_count(1)
+    await send(page, "Hello")
+    await answered(cell(page, 1), "Hello")
+    await expect(messages(cell(page, 1))).to_have_count(3)
+    await page.reload()
+    await expect(messages(cell(page, 1)).first).to_contain_text("Be brief.")

@@ -1,0 +1,91 @@
+/** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
+import type { Chat } from '@ai-sdk/react';
+import { ApiError, api } from '@/api/api';
+import type { Thread } from '@/api/types';
+import type { ChatMessage, ChatPart, MessageActs } from './message';
+import { toNode } from './nodes';
+
+/** What acts need of their cell. */
+export interface Acting {
+  chat: Chat<ChatMessage>;
+  newId: () => string;
+  load: () => Promise<void>;
+  forked: (thread: Thread) => void;
+  /** Answer a question again, or give another answer in the place of one. */
+  rerun: (id: string) => Promise<void>;
+  /** Look at the branch that ends there; null: at the head. */
+  turn: (node: string | null) => void;
+  /** These nodes are no longer there. */
+  gone: (nodes: readonly string[]) => void;
+  /** The last node of a message that its run said. */
+  rated: (message: ChatMessage) => string | undefined;
+  approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
+}
+
+export function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs {
+  const { nodes = [], parent = null, runId } = message.metadata ?? {};
+  const [first] = nodes;
+  const last = nodes.at(-1);
+  if (!first || !last) return {};
+  const isAnswer = message.role === 'assistant';
+  return {
+    // An answer that nothing was asked for cannot be given again.
+    ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
+    show: (node) => show(thread, node, cell),
+    fork: async () => cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
+    remove: () => remove(thread, nodes, cell),
+    edit: (text) => edit(thread, message, first, text, cell),
+    ...(runId && isAnswer ? { rate: (rating, comment) => rate(message, runId, rating, comment, cell) } : {}),
+    approve: (id, approved, reason) => cell.approve(message, id, approved, reason),
+  };
+}
+
+async function edit(thread: string, message: ChatMessage, node: string, text: string, cell: Acting): Promise<void> {
+  const parts: ChatPart[] = [...message.parts.filter((part) => part.type === 'file'), { type: 'text', text }];
+  const role = message.metadata?.role;
+  const edited: ChatMessage = { id: cell.newId(), role: message.role, parts, ...(role ? { metadata: { role } } : {}) };
+  await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: [toNode(edited)], replaces: node } });
+  cell.turn(null);
+  await cell.load();
+  if (message.role !== 'user') return;
+  if (!cell.chat.messages.some((one) => one.id === edited.id)) throw new Error('It is saved, but cannot be answered now: the thread could not be read.');
+  await cell.rerun(edited.id);
+}
+
+/** From the last on, so that what follows moves up step by step. */
+async function remove(thread: string, nodes: readonly string[], cell: Acting): Promise<void> {
+  try {
+    for (const message of nodes.toReversed()) {
+      await api('delete', '/api/threads/{thread}/messages/{message}', { path: { thread, message }, query: { below: 'keep' } });
+    }
+    cell.gone(nodes);
+  } finally {
+    await cell.load();
+  }
+}
+
+async function show(thread: string, node: string, cell: Acting): Promise<void> {
+  cell.turn(null);
+  try {
+    await api('patch', '/api/threads/{thread}', { path: { thread }, body: { head: { through: node } } });
+  } catch (error) {
+    // What a failed run said cannot be the current branch, but it can be looked at.
+    if (!(error instanceof ApiError) || error.status !== 422) throw error;
+    cell.turn(node);
+  }
+  await cell.load();
+}
+
+async function rate(message: ChatMessage, run: string, rating: 'up' | 'down' | null, comment: string | undefined, cell: Acting): Promise<void> {
+  const node = cell.rated(message);
+  await api('put', '/api/runs/{run}/feedback', { path: { run }, body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) } });
+  cell.chat.messages = cell.chat.messages.map((one) =>
+    one.id === message.id ? { ...one, metadata: { ...one.metadata, feedback: counted(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) } } : one,
+  );
+}
+
+function counted(before: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
+  const up = before.up - (before.mine === 'up' ? 1 : 0) + (mine === 'up' ? 1 : 0);
+  const down = before.down - (before.mine === 'down' ? 1 : 0) + (mine === 'down' ? 1 : 0);
+  return { up, down, mine };
+}

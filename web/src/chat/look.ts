@@ -1,0 +1,81 @@
+/** A thread as the server has it now: the end of a branch, and who is speaking or has failed there. */
+import { ApiError, api } from '@/api/api';
+import type { Node, Run, Thread } from '@/api/types';
+import { rooted } from '@/lib/root';
+import type { ChatMessage } from './message';
+import { messagesOf } from './nodes';
+
+const PAGE = 60;
+
+export interface Look {
+  thread: Thread;
+  /** What was said and has ended, oldest first. */
+  nodes: Node[];
+  /** The run that answers the last of them. */
+  speaking: { since: number | null } | null;
+  /** What a failed run said to the last of them; no message where it said nothing. */
+  failed: { error: { message: string; code?: string }; message: ChatMessage | null } | null;
+}
+
+/** `at`: where the branch ends; null: at the thread's head. */
+export async function look(id: string, at: string | null): Promise<Look> {
+  const [thread, page] = await Promise.all([api('get', '/api/threads/{thread}', { path: { thread: id } }), branchTo(id, at ?? 'head')]);
+  const nodes = page.filter((node) => node.status !== 'streaming');
+  const end = nodes.at(-1);
+  const run = thread.run ? await running(thread.run) : null;
+  // A run that is too young to be found answers the head, as nearly all do.
+  const speaks = thread.run !== null && (run ? run.answers === (end?.id ?? null) : at === null);
+  return {
+    thread,
+    nodes,
+    speaking: speaks ? { since: run ? Date.parse(run.created_at) : null } : null,
+    failed: !speaks && end?.role === 'user' ? await failure(id, end.id) : null,
+  };
+}
+
+/** A page of a branch, up to that node. */
+export async function branchTo(thread: string, at: string): Promise<Node[]> {
+  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit: PAGE } })).data;
+}
+
+/** End the run that speaks in a thread, if one does; the answer comes when its end is recorded. */
+export async function cancel(workflow: string, thread: string): Promise<void> {
+  // Should it not be heard, the thread tells so when it is read.
+  await fetch(rooted(`/${encodeURIComponent(workflow)}/api/chat/${thread}/stop`), { method: 'POST' }).catch(() => {});
+}
+
+async function running(run: string): Promise<Run | null> {
+  try {
+    return await api('get', '/api/runs/{run}', { path: { run } });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** What a failed run said is beside the branch, not in it: nobody goes on from there. */
+async function failure(thread: string, question: string): Promise<Look['failed']> {
+  const [last] = (await api('get', '/api/runs', { query: { thread, limit: 1 } })).data;
+  if (last?.answers !== question || last.status !== 'failed') return null;
+  const run = await api('get', '/api/runs/{run}', { path: { run: last.id }, query: { include: 'reply' } });
+  const code = run.error?.['code'];
+  const error = { message: String(run.error?.['message'] ?? 'The run failed.'), ...(typeof code === 'string' ? { code } : {}) };
+  const said = (run.reply?.messages ?? []).map((message, place): Node => ({
+    id: message.id ?? `${run.id}.${place}`,
+    parent: question,
+    role: message.role,
+    parts: message.parts,
+    name: null,
+    metadata: {},
+    origin: 'run',
+    run: run.id,
+    status: 'failed',
+    error: null,
+    siblings: [],
+    feedback: { up: 0, down: 0 },
+    usage: null,
+    created_at: run.created_at,
+  }));
+  const [shown] = messagesOf(said);
+  return { error, message: shown?.parts.length ? { ...shown, metadata: { runId: run.id, status: 'failed', error } } : null };
+}

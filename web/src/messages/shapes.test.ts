@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import type { ChatPart } from '@/chat/message';
+import { codeEdit } from './code-edit-shape';
+import { diffLines } from './diff-lines';
+import { summary, written } from './json-shape';
+import { groups, spoken, type ToolPart } from './part-groups';
+import { sends } from './sending';
+import { toolLine, toolState } from './tool-state';
+import { cost, count, duration, size } from './words';
+
+describe('parts', () => {
+  const parts: ChatPart[] = [
+    { type: 'step-start' },
+    { type: 'text', text: 'a' },
+    { type: 'source-url', sourceId: '1', url: 'https://a.example' },
+    { type: 'source-url', sourceId: '2', url: 'https://b.example' },
+    { type: 'text', text: 'b' },
+    { type: 'data-x', data: 1 },
+  ];
+
+  it('are shown in order, citations in a row', () => {
+    expect(groups(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual(['text', 2, 'text', 'data']);
+  });
+
+  it('are copied as what they say', () => expect(spoken(parts)).toBe('a\n\nb'));
+});
+
+describe('a tool call', () => {
+  const call = { type: 'dynamic-tool', toolName: 't', toolCallId: '1' } as const;
+  const calls: ToolPart[] = [
+    { ...call, state: 'input-streaming', input: undefined, rawInput: '{"a' },
+    { ...call, state: 'input-available', input: { a: 1 } },
+    { ...call, state: 'input-available', input: { a: 1 }, providerExecuted: true },
+    { ...call, state: 'approval-requested', input: {}, approval: { id: '1' } },
+    { ...call, state: 'approval-responded', input: {}, approval: { id: '1', approved: false } },
+    { ...call, state: 'output-available', input: {}, output: [1, 2] },
+    { ...call, state: 'output-error', input: {}, errorText: 'No.\nReally.' },
+    { ...call, state: 'output-denied', input: {}, approval: { id: '1', approved: false, reason: 'why' } },
+  ];
+
+  it('has one word for how far it is', () => {
+    expect(calls.map((part) => toolState(part, true))).toEqual(['running', 'running', 'running', 'waiting', 'denied', 'done', 'failed', 'denied']);
+    expect(calls.map((part) => toolState(part, false))).toEqual(['stopped', 'waiting', 'stopped', 'waiting', 'denied', 'done', 'failed', 'denied']);
+  });
+
+  it('has one line for what came of it', () => {
+    expect(calls.map(toolLine)).toEqual(['{"a', '{a: 1}', '{a: 1}', '{}', '{}', '[1, 2]', 'No.', 'why']);
+  });
+});
+
+describe('a code edit', () => {
+  it('is read from what a workflow sends, and anything else is none', () => {
+    expect(codeEdit({ old: 'a', new: null, target: 'job', syntax: { ok: false, errors: [{ line: 3, message: 'bad' }] }, edits: [{ state: 'failed', reason: 'gone' }, 7] })).toEqual({
+      language: '', target: 'job', old: 'a', new: null, errors: ['line 3: bad'], edits: [{ state: 'failed', reason: 'gone' }],
+    });
+    expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(codeEdit)).toEqual([undefined, undefined, undefined, undefined, undefined]);
+  });
+
+  it('is shown by the lines that differ', () => {
+    expect(diffLines('a\nb\nc\n', 'a\nB\nc\n')).toEqual([
+      { kind: 'same', before: 1, after: 1, text: 'a' },
+      { kind: 'old', before: 2, text: 'b' },
+      { kind: 'new', after: 2, text: 'B' },
+      { kind: 'same', before: 3, after: 3, text: 'c' },
+    ]);
+    expect(diffLines('a', 'a')).toEqual([]);
+    expect(diffLines('a'.repeat(500_000), '')).toBeUndefined();
+  });
+});
+
+describe('short words', () => {
+  it('for numbers', () => {
+    expect([0, 999, 1000, 12_345, 1_250_000].map(count)).toEqual(['0', '999', '1k', '12k', '1.3M']);
+    expect([5, 1200, 2_000_000].map(size)).toEqual(['5 B', '1.2 KB', '2 MB']);
+    expect([0.04, 1.42, 12.3, 125].map(duration)).toEqual(['0 s', '1.4 s', '12 s', '2 min 5 s']);
+    expect(cost({ usage: { inputTokens: 300, outputTokens: 12 }, seconds: 1.4 })).toBe('312 tokens · 1.4 s');
+    expect(cost({})).toBe('');
+  });
+
+  it('for values', () => {
+    expect(summary({ a: [1, 'x', null], b: { c: true } })).toBe('{a: [1, "x", null], b: {c: true}}');
+    expect(summary(Array.from({ length: 1000 }, (_, index) => index), 20)).toHaveLength(20);
+    expect(written(undefined)).toBe('undefined');
+  });
+});
+
+it('Enter sends, but not while an input method composes', () => {
+  const key = { key: 'Enter', shiftKey: false, ctrlKey: false, metaKey: false, isComposing: false, keyCode: 13 };
+
+  expect([key, { ...key, shiftKey: true }, { ...key, isComposing: true }, { ...key, keyCode: 229 }, { ...key, ctrlKey: true }].map((event) => sends(event, 'enter'))).toEqual([true, false, false, false, true]);
+  expect([key, { ...key, metaKey: true }].map((event) => sends(event, 'ctrl-enter'))).toEqual([false, true]);
+});

@@ -1,0 +1,132 @@
+/** Making a key: what it may do, until when; and then the key itself, this once. */
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { api, type Schemas } from '@/api/api';
+import { client } from '@/api/queries';
+import { session } from '@/app/session';
+import { focused } from '@/lib/focus';
+import { Problem } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { CopyButton } from '@/ui/copy-button';
+import { Dialog } from '@/ui/dialog';
+import { Select, TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+import { after } from './words';
+
+type Scope = Schemas['KeyRow']['scopes'][number];
+
+const SCOPES: { scope: Scope; text: string }[] = [
+  { scope: 'invoke', text: 'call workflows, start and change threads' },
+  { scope: 'read', text: 'look at what is kept; this page needs both' },
+  { scope: 'admin', text: 'everything, also keys and connections' },
+];
+const ENDS: Record<string, number | null> = { never: null, '1 day': 1, '30 days': 30, '90 days': 90, '1 year': 365 };
+
+export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
+  const { data } = useQuery(session());
+  // From the first key on everyone needs one: whoever makes it here must not lock themselves out.
+  const first = data?.key === null;
+  const make = useMutation({ mutationFn: (asked: Asked) => made(asked, first) });
+  return (
+    <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
+      {make.data ? <Secret secret={make.data.secret} onClose={onClose} /> : <Form first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />}
+    </Dialog>
+  );
+}
+
+interface Asked {
+  name: string;
+  scopes: Scope[];
+  expires_at: string | null;
+}
+
+async function made(asked: Asked, first: boolean): Promise<Schemas['NewKey']> {
+  const key = await api('post', '/api/keys', { body: asked });
+  if (first) {
+    await api('post', '/api/session', { body: { key: key.secret } });
+    await client.invalidateQueries({ queryKey: ['session'] });
+  }
+  return key;
+}
+
+interface FormProps {
+  first: boolean;
+  error: Error | null;
+  busy: boolean;
+  onMake: (asked: Asked) => void;
+  onClose: () => void;
+}
+
+function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
+  const [name, setName] = useState('');
+  const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
+  const [ends, setEnds] = useState('never');
+  const toggle = (scope: Scope) => setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
+  return (
+    <form
+      className="flex flex-col gap-4 pt-1"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onMake({ name: name.trim(), scopes: [...scopes], expires_at: after(ENDS[ends] ?? null) });
+      }}
+    >
+      {first && (
+        <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
+          From the first key on, every request needs one, also from this machine. You will be logged in with this key, so it is an admin’s; keep it.
+        </p>
+      )}
+      <Labelled label="Name">
+        <TextField ref={focused} required maxLength={100} placeholder="laptop" dir="auto" value={name} onChange={(event) => setName(event.target.value)} />
+      </Labelled>
+      <fieldset className="flex flex-col gap-1.5">
+        <legend className="pb-1 font-medium">It may</legend>
+        {SCOPES.map(({ scope, text }) => (
+          // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
+          <label key={scope} className="flex items-start gap-2">
+            <input
+              type="checkbox"
+              className="mt-0.5 size-4 shrink-0 accent-(--accent)"
+              checked={scopes.includes(scope)}
+              disabled={first}
+              onChange={() => toggle(scope)}
+            />
+            <span>
+              <code className="font-mono text-[13px]">{scope}</code> <span className="text-muted">{text}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <Labelled label="It ends">
+        <Select value={ends} onChange={(event) => setEnds(event.target.value)}>
+          {Object.keys(ENDS).map((end) => (
+            <option key={end} value={end}>
+              {end === 'never' ? 'never' : `after ${end}`}
+            </option>
+          ))}
+        </Select>
+      </Labelled>
+      {error && <Problem error={error} />}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="main" disabled={busy || !name.trim() || scopes.length === 0}>
+          Make the key
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+const Secret = ({ secret, onClose }: { secret: string; onClose: () => void }): ReactNode => (
+  <div className="flex flex-col gap-4 pt-1">
+    <p className="text-muted">This is shown once: only a hash of it is kept. Copy it now.</p>
+    <div className="flex items-center gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3">
+      <code className="min-w-0 grow font-mono text-[13px] wrap-anywhere select-all">{secret}</code>
+      <CopyButton text={secret} label="Copy the key" />
+    </div>
+    <div className="flex justify-end">
+      <Button look="main" onClick={onClose}>
+        Done
+      </Button>
+    </div>
+  </div>
+);

@@ -1,0 +1,40 @@
+/** The settings that the server runs with; read only, for they are changed where they are written. */
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { api } from '@/api/api';
+import { classes } from '@/lib/classes';
+import { Badge, Problem, Spinner } from '@/ui/bits';
+import { Segments } from '@/ui/segments';
+import { Section } from './section';
+import { valued } from './words';
+
+const settings = () => queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
+const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
+const WHICH = { changed: 'Changed', all: 'All' };
+
+export function ServerSection(): ReactNode {
+  const { data, error } = useQuery(settings());
+  const [which, setWhich] = useState<keyof typeof WHICH>('changed');
+  const rows = (data?.data ?? []).filter(({ source }) => which === 'all' || source !== 'default');
+  return (
+    <Section title="Server" aside={<Segments label="Which settings" options={WHICH} value={which} onChange={setWhich} />}>
+      {error && <Problem error={error} />}
+      {!data && !error && <Spinner />}
+      {data && rows.length === 0 && <p className="text-muted">Everything is as by default.</p>}
+      {rows.length > 0 && (
+        <ul className="divide-y divide-line rounded-xl border bg-surface">
+          {rows.map(({ name, value, source }) => (
+            <li key={name} className="flex items-center gap-3 px-4 py-1.5">
+              <code className="w-36 shrink-0 truncate font-mono text-[13px] sm:w-48" title={name}>
+                {name}
+              </code>
+              <code className={classes('min-w-0 grow font-mono text-[13px] wrap-anywhere', source === 'default' && 'text-muted')}>{valued(value)}</code>
+              {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="text-[13px] text-muted">Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.</p>
+    </Section>
+  );
+}
