@@ -10,7 +10,7 @@ import { classes } from '@/lib/classes';
 import { IconButton } from '@/ui/button';
 import { Menu, MenuItem } from '@/ui/menu';
 import { tellError } from '@/ui/toast';
-import { boardName, deleteBoard, renameBoard } from './boards';
+import { boardName, deleteBoard, newChat, renameBoard } from './boards';
 
 const FEW = 5;
 
@@ -39,9 +39,7 @@ export function BoardList(): ReactNode {
 
 function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: boolean }): ReactNode {
   const [, navigate] = useLocation();
-  const remove = async () => {
-    if ((await deleteBoard(board)) && active) navigate('/play');
-  };
+  const remove = () => deleteBoard(board, () => active && navigate(newChat()));
   return (
     <li className={classes('group relative rounded-lg', active ? 'bg-sunken' : 'hover:bg-sunken')}>
       <Link

@@ -9,6 +9,9 @@ const WHEN = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hou
 
 type Listed = Schemas['BoardListed'];
 
+/** The address of a new one, each time another. */
+export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
+
 export const boardName = (board: Pick<Listed, 'name' | 'created_at'>): string => board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
 
 const changed = (id: string) =>
@@ -30,16 +33,17 @@ export async function renameBoard(listed: Listed): Promise<void> {
   await changed(listed.id);
 }
 
-/** Asks first; says whether it is gone. */
-export async function deleteBoard(board: Listed): Promise<boolean> {
+/** Asks first; then whoever shows the board leaves it, before it goes. */
+export async function deleteBoard(board: Listed, leave: () => void): Promise<void> {
   const sure = await askYes({
     title: 'Delete this board?',
     text: `“${boardName(board)}” goes; its threads stay.`,
     act: 'Delete',
     danger: true,
   });
-  if (!sure) return false;
+  if (!sure) return;
+  leave();
   await erase(board.id);
-  await changed(board.id);
-  return true;
+  client.removeQueries({ queryKey: ['board', board.id] });
+  await client.invalidateQueries({ queryKey: ['boards'] });
 }

@@ -8,12 +8,13 @@ import { kept, useKept } from '@/lib/kept';
 import { Asking } from '@/ui/asking';
 import { IconButton } from '@/ui/button';
 import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
+import { newChat } from './boards';
 import { listenForKeys, useCommand } from './commands';
 import { ConnectionLine } from './connection';
 import { useFirst } from './first';
 import { guard, loginPath } from './guard';
 import { KEYS } from './shortcuts';
-import { newChat, Rail, Sidebar } from './sidebar';
+import { Rail, Sidebar } from './sidebar';
 
 const Palette = lazy(() => import('./palette'));
 const ShortcutsDialog = lazy(() => import('./shortcuts-dialog'));

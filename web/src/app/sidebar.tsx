@@ -10,6 +10,7 @@ import { ThreadList } from '@/threads/thread-list';
 import { Hint, IconButton } from '@/ui/button';
 import { tellError } from '@/ui/toast';
 import { BoardList } from './board-list';
+import { newChat } from './boards';
 import icon from './icon.svg';
 import { shown } from './keys';
 import { session } from './session';
@@ -21,8 +22,6 @@ interface Props {
   onFold?: () => void;
   onPalette: () => void;
 }
-
-export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
 
 /** With names, boards and threads. */
 export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {

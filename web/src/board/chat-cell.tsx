@@ -68,7 +68,7 @@ function Foot({ cell }: { cell: CellChat }): ReactNode {
 }
 
 function Elapsed({ since }: { since: number | null }): ReactNode {
-  const [now, setNow] = useState(Date.now());
+  const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 200);
     return () => clearInterval(timer);

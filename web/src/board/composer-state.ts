@@ -17,7 +17,8 @@ export function heardBy(board: Board, target: Target, active: CellName): CellNam
 export function neighbour(board: Board, active: CellName, step: 1 | -1): CellName {
   const every = heardBy(board, 'all', active);
   const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
-  return every[(place + step + every.length) % every.length] ?? active;
+  const from = place < 0 && step < 0 ? 0 : place; // From one that has gone it is the first, or the last.
+  return every[(from + step + every.length) % every.length] ?? active;
 }
 
 /** Does this key send? Never while an input method composes: its Enter chooses a word. */

@@ -95,6 +95,7 @@ function useEnd(messages: readonly ChatMessage[], older: () => void) {
     if (before.atEnd) box.scrollTop = box.scrollHeight;
     else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
     held.current = { ...before, first, height: box.scrollHeight };
+    // oxlint-disable-next-line react/exhaustive-effect-dependencies -- every change of the messages may change the height
   }, [messages, first]);
 
   const onScroll = (event: UIEvent<HTMLDivElement>) => {

@@ -13,6 +13,8 @@ export interface Acting {
   forked: (thread: Thread) => void;
   /** Answer a question again, or give another answer in the place of one. */
   rerun: (id: string) => Promise<void>;
+  /** Ask again after a failure. */
+  retry: () => Promise<void>;
   /** Look at the branch that ends there; null: at the head. */
   turn: (node: string | null) => void;
   /** These nodes are no longer there. */
@@ -22,12 +24,31 @@ export interface Acting {
   approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
 }
 
-export function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs {
+export class Acts {
+  #cell: Acting;
+  #known = new WeakMap<ChatMessage, { thread: string | null; acts: MessageActs }>();
+
+  constructor(cell: Acting) {
+    this.#cell = cell;
+  }
+
+  /** The same until something changes, so that nothing is drawn for it. No thread: nothing can be done now. */
+  of(message: ChatMessage, thread: string | null): MessageActs {
+    const known = this.#known.get(message);
+    if (known?.thread === thread) return known.acts;
+    const acts = thread === null ? {} : actsOn(thread, message, this.#cell);
+    this.#known.set(message, { thread, acts });
+    return acts;
+  }
+}
+
+function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs {
   const { nodes = [], parent = null, runId } = message.metadata ?? {};
   const [first] = nodes;
   const last = nodes.at(-1);
-  if (!first || !last) return {};
   const isAnswer = message.role === 'assistant';
+  // What is not in the thread can only be tried again.
+  if (!first || !last) return isAnswer || message.metadata?.error ? { rerun: cell.retry } : {};
   return {
     // An answer that nothing was asked for cannot be given again.
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),

@@ -7,36 +7,17 @@ import { generateId } from 'ai';
 import { ApiError, api } from '@/api/api';
 import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/streams';
-import type { Node, Thread } from '@/api/types';
+import type { Node } from '@/api/types';
 import { Repeated } from '@/lib/repeated';
 import { tellError } from '@/ui/toast';
-import { actsOn, type Acting } from './acts';
+import { Acts } from './acts';
 import { Branch, bodyOf } from './branch';
 import { branchTo, cancel, look, type Look } from './look';
 import type { ChatMessage, ChatPart, MessageActs } from './message';
 import { messagesOf } from './nodes';
+import type { CellOptions, Place } from './place';
 import { grown, stable } from './shown';
 import { ThreadTransport, type Question } from './transport';
-
-/** What a cell is for; asked anew at every turn. */
-export interface Place {
-  workflow: string;
-  variant: string;
-  parameters: Record<string, unknown>;
-  inputs: Record<string, unknown>;
-}
-
-export interface CellOptions {
-  thread: string | null;
-  /** Where the branch that is shown ends; null: at the thread's head. */
-  at?: string | null;
-  place: () => Place;
-  /** Make the thread of this cell. */
-  make: () => Promise<Thread>;
-  forked: (thread: Thread) => void;
-}
-
-type Role = ChatMessage['role'];
 
 /** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
 const STOPPING = 2000;
@@ -50,7 +31,6 @@ export class CellChat {
   /** When the answer that is being given was asked for. */
   since: number | null = null;
   #options: CellOptions;
-  #acting: Acting;
   #workflow: string | null = null;
   #at: string | null;
   #branch = new Branch();
@@ -62,7 +42,7 @@ export class CellChat {
   #resuming = false;
   #finishes = 0;
   #seconds = new Map<string, number>();
-  #acts = new WeakMap<ChatMessage, { on: string; acts: MessageActs }>();
+  #acts: Acts;
   #listeners = new Set<() => void>();
   #version = 0;
 
@@ -78,7 +58,7 @@ export class CellChat {
       generateId: newId,
       onFinish: ({ message, isDisconnect }) => this.#finished(message, isDisconnect),
     });
-    this.#acting = {
+    this.#acts = new Acts({
       chat: this.chat,
       newId,
       load: () => this.load(),
@@ -90,7 +70,8 @@ export class CellChat {
       gone: (nodes) => this.#branch.remove(nodes),
       rated: (message) => this.#branch.rated(message),
       approve: (message, id, approved, reason) => this.#approve(message, id, approved, reason),
-    };
+      retry: () => this.retry(),
+    });
   }
 
   subscribe = (listener: () => void): (() => void) => {
@@ -164,7 +145,7 @@ export class CellChat {
   }
 
   /** Say something; a user's message is answered, others wait in the thread. Done when it is answered. */
-  async send(parts: ChatPart[], role: Role = 'user'): Promise<void> {
+  async send(parts: ChatPart[], role: ChatMessage['role'] = 'user'): Promise<void> {
     const message: ChatMessage = { id: newId(), role, parts };
     const begun = this.#sending.then(() => this.#begin(message));
     // One who writes fast is heard in order: each waits until the one before is said, and then interrupts its answer.
@@ -212,19 +193,9 @@ export class CellChat {
     }
   }
 
-  /** What may be done with a message now. The same until that changes, so that nothing is drawn for it. */
+  /** What may be done with a message now. */
   acts(message: ChatMessage): MessageActs {
-    const on = `${this.thread} ${this.busy}`;
-    const known = this.#acts.get(message);
-    if (known?.on === on) return known.acts;
-    const acts = this.thread && !this.busy ? this.#actsNow(this.thread, message) : {};
-    this.#acts.set(message, { on, acts });
-    return acts;
-  }
-
-  #actsNow(thread: string, message: ChatMessage): MessageActs {
-    if (message.metadata?.nodes?.length) return actsOn(thread, message, this.#acting);
-    return message.role === 'assistant' || message.metadata?.error ? { rerun: () => this.retry() } : {};
+    return this.#acts.of(message, this.busy ? null : this.thread);
   }
 
   async #rerun(id: string): Promise<void> {
@@ -339,9 +310,10 @@ export class CellChat {
       return;
     }
     const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
-    const shown = this.#take(seen);
-    // What could not be said waits at the end, and out of the way of who is speaking.
-    this.chat.messages = stable(this.chat.messages, [...shown, ...failed(seen), ...(seen.speaking ? [] : this.#waiting())]);
+    const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
+    // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until it is heard again.
+    const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
+    this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : this.#waiting())]);
     if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
     if (seen.speaking) void this.#resume(seen.speaking.since);
     else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0) this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
@@ -421,8 +393,6 @@ export class CellChat {
     for (const listener of this.#listeners) listener();
   }
 }
-
-const failed = ({ failed: told }: Look): ChatMessage[] => (told?.message ? [told.message] : []);
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.status === 0;
 

@@ -1,4 +1,4 @@
-// @vitest-environment happy-dom
+import '@/lib/fake-page';
 import { describe, expect, test } from 'vitest';
 import { node } from './fixtures';
 import { lastNode, messagesOf, toNode } from './nodes';
