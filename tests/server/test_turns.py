@@ -1,6 +1,7 @@
 """Turns in a thread: what is said and answered, who waits for whom, and what becomes of runs that nobody reads."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -47,6 +48,8 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
         last = (await nodes(http, thread))[-1]
         assert (after["run"], after["head"]) == (None, last["id"])
         assert (last["run"], last["origin"], last["status"]) == (run["id"], "run", "done")
+        took = datetime.fromisoformat(ended["ended_at"]) - datetime.fromisoformat(ended["started_at"])
+        assert (last["seconds"], said["seconds"]) == (took.total_seconds(), None)
 
 
 async def test_a_turn_can_be_read_as_it_happens() -> None:

@@ -182,6 +182,13 @@ def read_at(db: Connection, project: str, run: str) -> datetime | None:
     return db.scalar(_one(select(_COLUMN.read_at), project, run))
 
 
+def seconds(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
+    """How long each of these runs took; those that have not ended are left out."""
+    asked = select(runs.c.id, runs.c.started_at, runs.c.ended_at).where(runs.c.project == project, runs.c.id.in_(ids))
+    known = ((row.id, row.started_at, row.ended_at) for row in db.execute(asked))
+    return {run: (end - start).total_seconds() for run, start, end in known if start is not None and end is not None}
+
+
 def left_by(db: Connection, names: Sequence[str]) -> list[RunRow]:
     """The runs of these processes that have not ended."""
     return _rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))

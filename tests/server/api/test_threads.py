@@ -243,6 +243,7 @@ async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncC
         "siblings": [node["id"]],
         "feedback": {"up": 0, "down": 0, "mine": None},
         "usage": None,
+        "seconds": None,
         "created_at": node["created_at"],
     }
     assert (await http.get(f"/api/threads/{thread}")).json()["head"] == node["id"]

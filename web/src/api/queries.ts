@@ -59,25 +59,34 @@ export function staled(notice: Notice): readonly (readonly string[])[] {
   }
 }
 
+/** Without a socket nobody tells us of changes: we look, so often, in milliseconds. */
+const LOOK_AGAIN = 5000;
+
 /** Keeps the answers fresh while the page is open. After a lost connection everything may have changed. */
 export function follow(): () => void {
-  let was = false;
   const stale = new Map<string, readonly string[]>();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let looking: ReturnType<typeof setInterval> | undefined;
   const refresh = () => {
     timer = undefined;
     for (const queryKey of stale.values()) void client.invalidateQueries({ queryKey });
     stale.clear();
   };
-  return socket.listen(
+  const leave = socket.listen(
     (notice) => {
       // Six cells that answer tell many things in one breath; a list is asked for once.
       for (const queryKey of staled(notice)) stale.set(queryKey.join(' '), queryKey);
       timer ??= setTimeout(refresh, 300);
     },
     (connected) => {
-      if (connected && was) void client.invalidateQueries();
-      was ||= connected;
+      if (connected && looking) void client.invalidateQueries();
+      clearInterval(looking);
+      looking = connected ? undefined : setInterval(() => void client.invalidateQueries(), LOOK_AGAIN);
     },
   );
+  return () => {
+    leave();
+    clearTimeout(timer);
+    clearInterval(looking);
+  };
 }

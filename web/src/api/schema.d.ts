@@ -1217,6 +1217,7 @@ export interface components {
             usage: {
                 [key: string]: unknown;
             } | null;
+            seconds: number | null;
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string;
         };

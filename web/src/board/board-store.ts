@@ -193,7 +193,9 @@ async function read(id: string, signal?: AbortSignal): Promise<{ board: Board; e
 
 function send(method: 'POST' | 'PUT', path: string, body: unknown, etag: string | null = null): Promise<Response> {
   const headers = { 'content-type': 'application/json', ...(etag ? { 'if-match': etag } : {}) };
-  return reached(path, { method, headers, body: JSON.stringify(body) });
+  const text = JSON.stringify(body);
+  // A tab that is being closed still saves, as far as browsers let it.
+  return reached(path, { method, headers, body: text, keepalive: text.length < 30_000 });
 }
 
 /** For a column or row: the first free name of its kind (`c1`, `c2`, …). */

@@ -1,8 +1,8 @@
 import '@/lib/fake-page';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/types';
 import { BoardStore } from './board-store';
-import { Cells } from './cells';
+import { Cells, taken } from './cells';
 
 const column = (id: string) => ({ id, workflow: 'tutor', variant: 'short', parameters: { t: 1 } });
 const BOARD = {
@@ -67,4 +67,15 @@ test('the address says where the branch of one cell ends', () => {
   void all.get({ row: 'r1', column: 'c1' }).load();
   void all.get({ row: 'r.2', column: 'c1' }).load();
   expect(asked.map(({ path }) => path)).toEqual(['/api/threads/conv_1', '/api/threads/conv_1/messages?at=m7&limit=60']);
+});
+
+describe('The inputs of a row', () => {
+  const schema = { properties: { messages: {}, subject: {} }, additionalProperties: false };
+  test('are for each workflow those that it takes', () => {
+    expect(taken({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
+  });
+  test('never hold messages: the thread has its own', () => {
+    expect(taken({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
+    expect(taken({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
+  });
 });

@@ -1,5 +1,7 @@
 /** The chats of a board's cells: each is made when it is first shown, and stays while its row and column do. */
+import { generateId } from 'ai';
 import { api } from '@/api/api';
+import { client, workflow as describe } from '@/api/queries';
 import type { Thread } from '@/api/types';
 import { CellChat } from '@/chat/cell-chat';
 import type { BoardStore } from './board-store';
@@ -10,6 +12,13 @@ export interface CellName {
 }
 
 export const nameOf = ({ row, column }: CellName): string => `${row}.${column}`;
+
+/** Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own. */
+export function taken(inputs: Record<string, unknown>, schema: { properties?: unknown; additionalProperties?: unknown } | undefined): Record<string, unknown> {
+  const { properties, additionalProperties } = schema ?? {};
+  const known = properties && typeof properties === 'object' && additionalProperties === false ? properties : null;
+  return Object.fromEntries(Object.entries(inputs).filter(([name]) => name !== 'messages' && (known === null || name in known)));
+}
 
 export class Cells {
   #store: BoardStore;
@@ -64,15 +73,20 @@ export class Cells {
     const place = () => {
       const { workflow = '', variant = 'default', parameters = {} } = store.board.columns.find((one) => one.id === column) ?? {};
       const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
-      return { workflow, variant, parameters, inputs };
+      const schema = client.getQueryData(describe(workflow).queryKey)?.schemas.inputs;
+      return { workflow, variant, parameters, inputs: taken(inputs, schema) };
     };
+    let attempt = generateId();
     return new CellChat({
       thread: this.#thread({ row, column }),
       at: this.#at?.cell === nameOf({ row, column }) ? this.#at.message : null,
       place,
       make: async () => {
         const board = await store.ensure();
-        const made = await api('post', '/api/threads', { body: { ...place(), cell: { board: board.id, row, column } } });
+        const body = { ...place(), cell: { board: board.id, row, column } };
+        // Should the answer be lost, asking again gives the same thread.
+        const made = await api('post', '/api/threads', { body, headers: { 'idempotency-key': attempt } });
+        attempt = generateId();
         store.filled(row, column, { thread: made.id });
         return made;
       },

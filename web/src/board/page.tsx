@@ -1,13 +1,13 @@
 /** /play: the playground. The address names what one sees: a board, a thread, and in it a cell and a branch. */
 import { useQuery } from '@tanstack/react-query';
-import { Plug } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { useLocation, useSearchParams } from 'wouter';
 import { bootstrap } from '@/api/bootstrap';
 import { socket } from '@/api/streams';
-import { Empty, Problem, Spinner } from '@/ui/bits';
+import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { tellError } from '@/ui/toast';
+import { NoWorkflows } from '@/workflows/none';
 import { BoardContext, useBoard, useBoardStore } from './board-state';
 import { Cells, type CellName } from './cells';
 import { ChatBoard } from './chat-board';
@@ -50,22 +50,8 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
     );
   }
   if (shown === undefined) return <div className="grid h-full place-items-center"><Spinner /></div>;
-  return shown ? <Opening key={shown.key} opened={shown} /> : <Nothing />;
+  return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
 }
-
-const Nothing = (): ReactNode => (
-  <Empty icon={<Plug />} title="No workflow is served yet">
-    <p>Write one and serve it:</p>
-    <pre className="mt-3 rounded-lg bg-sunken p-3 text-left font-mono text-xs">{`# app.py
-from palaver import chat
-
-@chat
-def tutor(messages):
-    yield "Why do you ask?"
-
-$ palaver serve app.py`}</pre>
-  </Empty>
-);
 
 function Opening({ opened }: { opened: Opened }): ReactNode {
   return (
@@ -116,9 +102,15 @@ function useFollowed(): void {
     if (id && !window.location.pathname.endsWith(`/play/${id}`)) {
       window.history.replaceState(null, '', `${window.location.pathname.replace(/\/play.*$/, '')}/play/${id}`);
     }
-    return socket.listen((notice) => {
+    const leave = socket.listen((notice) => {
       if (notice.changed === 'board' && notice.ref === id) void store.refresh().catch(tellError);
     });
+    const save = () => void store.save().catch(() => {});
+    window.addEventListener('pagehide', save);
+    return () => {
+      window.removeEventListener('pagehide', save);
+      leave();
+    };
   }, [id, store]);
 }
 

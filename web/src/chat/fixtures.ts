@@ -13,6 +13,7 @@ export const node = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => 
   siblings: [given.id],
   feedback: { up: 0, down: 0 },
   usage: null,
+  seconds: null,
   created_at: '2026-01-01T00:00:00Z',
   ...given,
 });

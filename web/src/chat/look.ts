@@ -74,6 +74,7 @@ async function failure(thread: string, question: string): Promise<Look['failed']
     siblings: [],
     feedback: { up: 0, down: 0 },
     usage: null,
+    seconds: null,
     created_at: run.created_at,
   }));
   const [shown] = messagesOf(said);

@@ -7,7 +7,7 @@ export interface Told {
   traceId?: string;
   chatId?: string;
   usage?: { inputTokens?: number; outputTokens?: number; totalTokens?: number; cachedInputTokens?: number; reasoningTokens?: number };
-  /** From first request to the end, in seconds; and to the first output. */
+  /** How long its run took. */
   seconds?: number;
   /** The nodes of the thread's tree that this message shows, first to last. */
   nodes?: readonly string[];

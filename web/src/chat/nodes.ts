@@ -83,7 +83,7 @@ function roleOf(node: Node): ChatMessage['role'] {
 
 function told(node: Node): Told {
   const usage = node.usage as { input_tokens?: number; output_tokens?: number } | null;
-  const seconds = (node as { seconds?: number | null }).seconds;
+  const { seconds } = node;
   return {
     nodes: [node.id],
     parent: node.parent,

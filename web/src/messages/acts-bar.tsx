@@ -6,7 +6,7 @@ import { IconButton } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
 import { Menu, MenuItem, MenuLine } from '@/ui/menu';
 import { tellError } from '@/ui/toast';
-import { CopyButton } from './copy-button';
+import { CopyButton } from '@/ui/copy-button';
 import { JsonView } from './json-view';
 import { spoken } from './part-groups';
 import { RatingView } from './rating-view';

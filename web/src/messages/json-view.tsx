@@ -3,7 +3,7 @@ import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { Button } from '@/ui/button';
-import { CopyButton } from './copy-button';
+import { CopyButton } from '@/ui/copy-button';
 import { entries, size, summary, written } from './json-shape';
 import { exact } from './safe';
 

@@ -40,6 +40,7 @@ export function asNodes(messages: readonly Said[], run: Pick<Run, 'id' | 'status
     siblings: [],
     feedback: { up: 0, down: 0 },
     usage: null,
+    seconds: null,
     created_at: run.created_at,
   }));
 }

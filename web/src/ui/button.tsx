@@ -50,7 +50,7 @@ export function Hint({ text, children }: { text: string; children: ReactNode }):
     <Tooltip.Root>
       <Tooltip.Trigger asChild>{children}</Tooltip.Trigger>
       <Tooltip.Portal>
-        <Tooltip.Content sideOffset={4} collisionPadding={8} className="z-50 max-w-72 rounded-md bg-ink px-2 py-1 text-xs text-canvas">
+        <Tooltip.Content sideOffset={4} collisionPadding={8} className="z-50 max-w-72 rounded-md bg-ink pointer-coarse:hidden px-2 py-1 text-xs text-canvas">
           {text}
         </Tooltip.Content>
       </Tooltip.Portal>

@@ -27,7 +27,7 @@ from palaver.server.api.thread_views import (
 )
 from palaver.server.api.threads import check_results, said, with_files
 from palaver.server.settings import Settings
-from palaver.storage import branches, feedback, nodes, threads
+from palaver.storage import branches, feedback, nodes, runs, threads
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts
 from palaver.storage.nodes import Leaf, Node
@@ -58,6 +58,7 @@ class _Seen(NamedTuple):
     page: Page[Node]
     siblings: dict[str | None, list[str]]
     feedback: dict[tuple[str, str], Counts]
+    seconds: dict[str, float]
 
 
 async def nobody(_project: str, _run: str) -> None:
@@ -94,7 +95,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
         here = {node.id for node in seen.page.data}
         shown = [*seen.page.data, *(node for node in made if node.id not in here)]
         siblings = with_siblings(seen.siblings, made)
-        return Page([node_view(node, siblings, seen.feedback) for node in shown], seen.page.next)
+        return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in shown], seen.page.next)
 
     @get(
         "/api/threads/{thread:str}/tree",
@@ -165,8 +166,9 @@ def _seen(
     end = found.head if end == "head" else end
     page = branches.branch_page(db, project, thread, end, asked=asked, window=window)
     siblings = nodes.siblings(db, project, thread, {end, *(node.parent for node in page.data)})
-    opinions = feedback.counts(db, project, {node.run for node in page.data if node.run is not None}, key=key)
-    return _Seen(found, page, siblings, opinions)
+    said_by = {node.run for node in page.data if node.run is not None}
+    opinions = feedback.counts(db, project, said_by, key=key)
+    return _Seen(found, page, siblings, opinions, runs.seconds(db, project, said_by))
 
 
 def _parent(db: Connection, project: str, thread: str, given: Say) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -77,6 +78,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """It and the others below its parent, in order of making."""
     feedback: Counts
     usage: Mapping[str, Any] | None
+    seconds: float | None
+    """How long its run took; null where there was none, or it goes on."""
     created_at: Time
 
 
@@ -104,7 +107,10 @@ def _common(thread: ThreadRow) -> dict[str, Any]:
 
 
 def node_view(
-    node: Node, siblings: Mapping[str | None, Sequence[str]], feedback: Mapping[tuple[str, str], Counts]
+    node: Node,
+    siblings: Mapping[str | None, Sequence[str]],
+    feedback: Mapping[tuple[str, str], Counts],
+    seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> NodeView:
     """A node as it is shown."""
     message = node.message
@@ -122,6 +128,7 @@ def node_view(
         siblings=siblings.get(node.parent, [node.id]),
         feedback=feedback.get((node.run or "", node.id), Counts()),
         usage=node.usage,
+        seconds=seconds.get(node.run or ""),
         created_at=told_time(node.created_at),
     )
 

@@ -3,7 +3,7 @@ import { WrapText } from 'lucide-react';
 import { memo, useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { IconButton } from '@/ui/button';
-import { CopyButton } from '../copy-button';
+import { CopyButton } from '@/ui/copy-button';
 import { LongText } from '../long-text';
 import { exact } from '../safe';
 import type { Span } from './highlighter';

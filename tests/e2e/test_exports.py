@@ -1,0 +1,156 @@
+"""What the sidebar does with a thread or a board as a whole: export, rename, pin, delete."""
+
+import json
+import re
+from pathlib import Path
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.e2e.playing import answered, cell, messages, send, shot
+from tests.e2e.watching import Watch
+
+MENU = "Thread menu"
+
+
+def threads(page: Page) -> Locator:
+    """The list of threads."""
+    return page.get_by_role("region", name="Threads")
+
+
+def boards(page: Page) -> Locator:
+    """The list of boards."""
+    return page.get_by_role("region", name="Boards")
+
+
+def line(place: Locator, title: str) -> Locator:
+    """One thread or board of a list."""
+    return place.get_by_role("listitem").filter(has_text=title)
+
+
+async def menu(place: Locator, label: str, item: str) -> None:
+    """Do one of the things that a line's menu offers."""
+    await place.hover()
+    await place.get_by_role("button", name=label).click()
+    await place.page.get_by_role("menuitem", name=item, exact=True).click()
+
+
+async def say(page: Page, text: str) -> None:
+    """A conversation whose thread is called like that."""
+    await page.goto("/play?workflow=scripted")
+    await send(page, text)
+    await answered(cell(page, 1), text)
+    await expect(line(threads(page), text)).to_be_visible()
+
+
+async def exported(page: Page, title: str, item: str, folder: Path) -> Path:
+    """The file that the browser saves."""
+    async with page.expect_download() as download:
+        await menu(line(threads(page), title), MENU, item)
+    file = await download.value
+    path = folder / file.suggested_filename
+    await file.save_as(path)
+    return path
+
+
+async def test_a_thread_is_exported_in_three_forms(page: Page, browser: Browser, tmp_path: Path) -> None:
+    await say(page, "Export <b>me</b> & keep me")
+    title = "Export <b>me</b>"
+
+    whole = await exported(page, title, "JSONL, all branches", tmp_path)
+    lines = [json.loads(text) for text in whole.read_text("utf-8").splitlines()]
+    assert whole.suffixes == [".jsonl"]
+    assert sum("Export <b>me</b> & keep me" in json.dumps(one) for one in lines) >= 1
+
+    plain = await exported(page, title, "Messages", tmp_path)
+    assert plain.suffixes == [".messages", ".jsonl"]
+    assert "keep me" in plain.read_text("utf-8")
+
+    paper = await exported(page, title, "HTML page", tmp_path)
+    assert paper.suffixes == [".html"]
+    asked: list[str] = []
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    context.on("request", lambda request: asked.append(request.url))
+    alone = await context.new_page()
+    await alone.goto(paper.as_uri())
+    await expect(alone.locator("body")).to_contain_text("Export <b>me</b> & keep me")
+    await expect(alone.locator("b")).to_have_count(0)
+    await shot(alone, "exported")
+    await context.close()
+    assert asked == [paper.as_uri()]
+
+
+async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
+    await say(page, "A thread among others")
+    await say(page, "The second thread")
+    await menu(line(threads(page), "A thread among others"), MENU, "Rename")
+    await page.get_by_role("dialog").get_by_role("textbox", name="Title").fill("Renamed")
+    await page.keyboard.press("Enter")
+    await expect(line(threads(page), "Renamed")).to_be_visible()
+    await expect(line(threads(page), "A thread among others")).to_have_count(0)
+
+    await menu(line(threads(page), "Renamed"), MENU, "Pin")
+    await expect(threads(page).get_by_role("heading", name="Pinned")).to_be_visible()
+    await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
+    await shot(page, "pinned")
+    await page.reload()
+    await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
+    await menu(line(threads(page), "Renamed"), MENU, "Unpin")
+    await expect(threads(page).get_by_role("heading", name="Pinned")).to_have_count(0)
+
+    await menu(line(threads(page), "Renamed"), MENU, "Delete")
+    await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Cancel").click()
+    await expect(line(threads(page), "Renamed")).to_be_visible()
+    await menu(line(threads(page), "Renamed"), MENU, "Delete")
+    await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
+    await expect(line(threads(page), "Renamed")).to_have_count(0)
+    await page.reload()
+    await expect(line(threads(page), "The second thread")).to_be_visible()
+    await expect(line(threads(page), "Renamed")).to_have_count(0)
+
+
+async def test_threads_are_found_by_what_was_said(page: Page) -> None:
+    await say(page, "About marmalade")
+    await send(page, "and the kumquat in it")
+    await answered(cell(page, 1), "and the kumquat in it")
+    await say(page, "About nothing")
+
+    await page.get_by_role("searchbox", name="Search threads").fill("kumquat")
+    await expect(line(threads(page), "About nothing")).to_have_count(0)
+    await line(threads(page), "About marmalade").click()
+    await expect(messages(cell(page, 1)).nth(2)).to_contain_text("and the kumquat in it")
+    await page.get_by_role("button", name="Clear the search").click()
+    await expect(line(threads(page), "About nothing")).to_be_visible()
+
+
+async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(page: Page, watch: Watch) -> None:
+    await say(page, "Here today")
+    await menu(line(threads(page), "Here today"), MENU, "Delete")
+    await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
+    await expect(messages(cell(page, 1))).to_have_count(0)
+    await send(page, "Here again")
+    await answered(cell(page, 1), "Here again")
+    await expect(line(threads(page), "Here again")).to_be_visible()
+    watch.forgive("404")  # The cell looked, and it was gone.
+
+
+async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: Watch) -> None:
+    await say(page, "On a board of its own")
+    name = page.get_by_role("textbox", name="Name of the board")
+    await name.fill("First name")
+    await expect(line(boards(page), "First name")).to_be_visible()
+    await menu(line(boards(page), "First name"), "Board menu", "Rename")
+    await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("Second name")
+    await page.keyboard.press("Enter")
+    await expect(line(boards(page), "Second name")).to_be_visible()
+    await expect(name).to_have_value("Second name")
+
+    await menu(line(boards(page), "Second name"), "Board menu", "Delete")
+    await page.get_by_role("dialog", name="Delete this board?").get_by_role("button", name="Delete").click()
+    await expect(line(boards(page), "Second name")).to_have_count(0)
+    await expect(page).not_to_have_url(re.compile(r"/play/brd_\w+$"))
+    await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
+
+    await line(threads(page), "On a board of its own").click()
+    await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
+    await expect(messages(cell(page, 1))).to_have_count(2)
+    watch.forgive("404")  # Threads remember where they were made; that place was looked for.

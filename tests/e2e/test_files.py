@@ -1,0 +1,117 @@
+"""Files with a message: chosen, pasted or dropped; seen, sent, understood and still there."""
+
+import base64
+import struct
+import zlib
+from pathlib import Path
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.e2e.conftest import FLOWS, LAPTOP
+from tests.e2e.playing import answered, cell, messages, send, shot, shots
+from tests.serving import served
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture in one colour."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = (b"\0" + b"\x46\x4f\xc8" * width) * height
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+PICTURE = png(96, 64)
+NOTES = "Ein paar Notizen – mit Umlauten: äöü\n".encode()
+
+TRANSFER = """([name, type, data]) => {
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([bytes], name, {type}));
+  return transfer;
+}"""
+PASTE = """(field, transfer) => field.dispatchEvent(
+  new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true, cancelable: true})
+)"""
+
+
+def attached(page: Page) -> Locator:
+    """The files that will go with the message."""
+    return page.get_by_role("list", name="Attached files").get_by_role("listitem")
+
+
+async def choose(page: Page, name: str, kind: str, data: bytes) -> None:
+    """Attach a file as a person does: from the browser's own dialog."""
+    async with page.expect_file_chooser() as chooser:
+        await page.get_by_role("button", name="Attach files").click()
+    await (await chooser.value).set_files([{"name": name, "mimeType": kind, "buffer": data}])
+
+
+async def is_drawn(image: Locator, width: int = 96) -> None:
+    """Wait until a picture is there and is the one."""
+    await expect(image).to_be_visible()
+    await expect(image).to_have_js_property("naturalWidth", width)
+
+
+async def test_files_are_chosen_seen_and_sent_and_the_workflow_gets_them(page: Page) -> None:
+    await page.goto("/play?workflow=clerk")
+    await choose(page, "blue.png", "image/png", PICTURE)
+    await expect(attached(page)).to_have_count(1)
+    await is_drawn(attached(page).locator("img"))
+    await choose(page, "notes ü.txt", "text/plain", NOTES)
+    await expect(attached(page)).to_have_count(2)
+    await expect(attached(page).nth(1)).to_contain_text("notes ü.txt")
+    await shots(page, "attached")
+    await send(page, "Look")
+
+    place = cell(page, 1)
+    await answered(place, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
+    await expect(messages(place).last).to_contain_text(f"blue.png, image/png, {len(PICTURE)} bytes")
+    await expect(messages(place).last).to_contain_text("You said 'Look' and gave me 2.")
+    await expect(attached(page)).to_have_count(0)
+    await shots(page, "files")
+
+    await page.reload()
+    asked = messages(place).first
+    await is_drawn(asked.get_by_role("img", name="blue.png"))
+    async with page.expect_download() as download:
+        await asked.get_by_role("link", name="notes ü.txt").click()
+    assert Path(await (await download.value).path()).read_bytes() == NOTES
+
+    await asked.get_by_role("button", name="Open blue.png").click()
+    await is_drawn(page.get_by_role("dialog", name="blue.png").get_by_role("img", name="blue.png"))
+
+
+async def test_files_are_pasted_dropped_and_taken_back(page: Page) -> None:
+    await page.goto("/play?workflow=clerk")
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    picture = await page.evaluate_handle(TRANSFER, ["shot.png", "image/png", base64.b64encode(PICTURE).decode()])
+    await field.evaluate(PASTE, picture)
+    await expect(attached(page)).to_have_count(1)
+
+    notes = await page.evaluate_handle(TRANSFER, ["notes.txt", "text/plain", base64.b64encode(NOTES).decode()])
+    await field.dispatch_event("drop", {"dataTransfer": notes})
+    await expect(attached(page)).to_have_count(2)
+    await page.get_by_role("button", name="Remove shot.png").click()
+    await expect(attached(page)).to_have_count(1)
+
+    await page.get_by_role("button", name="Send", exact=True).click()  # A file alone is a message, too.
+    await answered(cell(page, 1), f"notes.txt, text/plain, {len(NOTES)} bytes")
+    await expect(messages(cell(page, 1)).last).to_contain_text("You said '' and gave me 1.")
+
+
+async def test_a_file_over_the_limit_is_refused_with_a_line(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path, FLOWS.read_text("utf-8"), max_file=str(1024 * 1024)) as small:
+        context = await browser.new_context(base_url=small.url, viewport=LAPTOP)
+        page = await context.new_page()
+        await page.goto("/play?workflow=clerk")
+        await choose(page, "huge.bin", "application/octet-stream", bytes(1024 * 1024 + 1))
+        await expect(page.get_by_text("huge.bin is larger than 1 MB, the most that this server takes.")).to_be_visible()
+        await expect(attached(page)).to_have_count(0)
+        await shot(page, "too-large")
+
+        await choose(page, "fits.bin", "application/octet-stream", bytes(1024 * 1024))
+        await expect(attached(page)).to_have_count(1)
+        await context.close()

@@ -1,0 +1,207 @@
+"""Without a mouse: the palette, the shortcuts, input methods, scripts from the right, and names for who does not see."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.e2e.playing import answered, cell, cells, messages, send, settled, shot, shots
+
+COMPOSING = """(field, event) => field.dispatchEvent(
+  new KeyboardEvent('keydown', {key: 'Enter', code: 'Enter', bubbles: true, cancelable: true, ...event})
+)"""
+FIELD = "Message"
+
+# What a checker would find: controls without a name, pictures without words, landmarks, ids that are not unique.
+UNNAMED = r"""() => {
+  const shown = (element) => element.checkVisibility({visibilityProperty: true}) && !element.closest('[aria-hidden=true]');
+  const words = (ids) => ids.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? '').join(' ');
+  const text = (element) => [...element.childNodes].map((node) => {
+    if (node.nodeType === Node.TEXT_NODE) return node.data;
+    if (node.nodeType !== Node.ELEMENT_NODE || node.getAttribute('aria-hidden') === 'true') return '';
+    return node.getAttribute('aria-label') ?? node.getAttribute('alt') ?? text(node);
+  }).join(' ');
+  const name = (element) =>
+    element.getAttribute('aria-label') || words(element.getAttribute('aria-labelledby') ?? '').trim()
+    || [...(element.labels ?? [])].map(text).join(' ').trim() || text(element).trim() || element.title;
+  const controls = 'button, a[href], input:not([type=hidden]), select, textarea, [role=button], [role=radio], [role=switch],'
+    + ' [role=tab], [role=menuitem], [role=dialog], [role=progressbar], nav';
+  const found = [...document.querySelectorAll(controls)].filter((element) => shown(element) && !name(element));
+  const plain = [...document.querySelectorAll('img:not([alt])')];
+  const nested = [...document.querySelectorAll('button button, a button, button a, a a')];
+  const ahead = [...document.querySelectorAll('[tabindex]')].filter((element) => element.tabIndex > 0);
+  const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
+  const twice = ids.filter((id, place) => id && ids.indexOf(id) !== place);
+  const mains = [...document.querySelectorAll('main, [role=main]')].filter((element) => element.checkVisibility());
+  return [
+    ...found.map((element) => `no name: ${element.outerHTML.slice(0, 160)}`),
+    ...plain.map((element) => `no alt: ${element.outerHTML.slice(0, 160)}`),
+    ...nested.map((element) => `nested: ${element.outerHTML.slice(0, 160)}`),
+    ...ahead.map((element) => `tabindex: ${element.outerHTML.slice(0, 160)}`),
+    ...twice.map((id) => `twice: ${id}`),
+    ...(mains.length === 1 ? [] : [`${mains.length} main landmarks`]),
+    ...(document.documentElement.lang ? [] : ['no language']),
+    ...(document.title ? [] : ['no title']),
+  ];
+}"""
+
+
+async def leave(page: Page) -> None:
+    """Nothing has the focus, as after a click beside everything."""
+    await page.evaluate("document.activeElement?.blur()")
+
+
+async def find(page: Page, text: str) -> None:
+    """Open the palette and type."""
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("dialog", name="Find").get_by_role("combobox").fill(text)
+
+
+async def test_the_palette_goes_to_workflows_and_threads_and_runs_commands(page: Page) -> None:
+    await page.goto("/play?workflow=scripted")
+    await send(page, "A thread about zeppelins")
+    await answered(cell(page, 1), "A thread about zeppelins")
+
+    await find(page, "headl")
+    await expect(page.get_by_role("option", name=re.compile("^headline"))).to_be_visible()
+    await shots(page, "palette")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("/workflows/headline$"))
+
+    await find(page, "zeppelin")
+    await expect(page.get_by_role("option", name=re.compile("zeppelins")).first).to_be_visible()
+    await page.get_by_role("option", name=re.compile("zeppelins")).first.click()
+    await expect(messages(cell(page, 1)).last).to_contain_text("A thread about zeppelins")
+
+    await find(page, "add a thr")
+    await expect(page.get_by_role("option", name=re.compile("^Add a thread"))).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(cells(page)).to_have_count(2)
+
+    await find(page, "settings")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_a_slash_leads_to_the_message_and_a_question_mark_to_the_keys(page: Page) -> None:
+    await page.goto("/play?workflow=scripted")
+    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    await expect(field).to_be_focused()
+    await leave(page)
+    await page.keyboard.press("/")
+    await expect(field).to_be_focused()
+    await expect(field).to_have_value("")
+    await page.keyboard.press("?")
+    await expect(field).to_have_value("?")  # Who writes, writes.
+    await field.fill("")
+
+    await leave(page)
+    await page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    await expect(dialog).to_contain_text("Stop this cell")
+    await shots(page, "shortcuts")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+
+
+async def test_keys_stop_add_and_move_between_cells(page: Page) -> None:
+    await page.goto("/play?workflow=tutor")
+    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+    await page.keyboard.press("Alt+v")
+    await expect(cells(page)).to_have_count(2)
+    await page.get_by_role("combobox", name="Send to").select_option("To this cell")
+    await page.get_by_role("textbox", name=FIELD, exact=True).focus()
+    await page.keyboard.press("Alt+ArrowRight")
+    await page.keyboard.type("To the second")
+    await page.keyboard.press("Enter")
+    await expect(messages(cell(page, 1, 2)).last).to_contain_text("word2 ")
+    await expect(messages(cell(page, 1, 1))).to_have_count(0)
+
+    await page.keyboard.press("Alt+ArrowLeft")
+    await page.keyboard.type("To the first")
+    await page.keyboard.press("Enter")
+    await expect(messages(cell(page, 1, 1)).last).to_contain_text("word2 ")
+    await page.keyboard.press("Control+.")
+    await settled(cell(page, 1, 1))
+    await expect(messages(cell(page, 1, 1)).last).to_contain_text("Stopped")
+    await page.keyboard.press("Control+Shift+.")
+    await settled(cell(page, 1, 2))
+    await expect(messages(cell(page, 1, 1)).last).not_to_contain_text("done.")
+
+
+async def test_new_chats_and_the_sidebar_have_keys_as_well(page: Page) -> None:
+    await page.goto("/play?workflow=scripted")
+    await send(page, "The old one")
+    await answered(cell(page, 1), "The old one")
+    await page.keyboard.press("Control+Shift+o")
+    await expect(messages(cell(page, 1))).to_have_count(0)
+    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+
+    await page.keyboard.press("Control+b")
+    await expect(page.get_by_role("button", name="Show the sidebar")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("button", name="Show the sidebar")).to_be_visible()
+    await page.keyboard.press("Control+b")
+    await expect(page.get_by_role("button", name="Hide the sidebar")).to_be_visible()
+
+
+@pytest.mark.parametrize("event", [{"isComposing": True}, {"keyCode": 229}], ids=["composing", "the old code"])
+async def test_enter_chooses_a_word_while_an_input_method_composes(page: Page, event: dict[str, object]) -> None:
+    await page.goto("/play?workflow=scripted")
+    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    await field.fill("にほんご")
+    await field.evaluate(COMPOSING, event)
+    await expect(field).to_have_value("にほんご")
+    await expect(messages(cell(page, 1))).to_have_count(0)
+
+    await field.press("Enter")
+    await answered(cell(page, 1), "にほんご")
+    await expect(field).to_have_value("")
+
+
+async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) -> None:
+    await page.goto("/play?workflow=scripted")
+    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    await field.fill("مرحبا بالعالم")
+    await expect(field).to_have_css("direction", "rtl")
+    await field.press("Enter")
+    place = cell(page, 1)
+    await answered(place, "مرحبا بالعالم")
+    await expect(messages(place).first.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
+    await expect(messages(place).last.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
+    await send(page, "And back again")
+    await answered(place, "And back again")
+    await expect(messages(place).last.get_by_text("And back again")).to_have_css("direction", "ltr")
+    await shot(page, "from-the-right")
+
+
+async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:
+    await page.goto("/play?workflow=tutor")
+    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+    await page.keyboard.press("Alt+v")
+    await send(page, "# Hello\n\n```python\nprint(1)\n```")
+    await expect(messages(cell(page, 1)).last).to_contain_text("word2 ")
+    assert await page.evaluate(UNNAMED) == []
+    await page.get_by_role("button", name="Stop all").click()
+    await settled(page.locator("main"))
+    await expect(cell(page, 1).get_by_role("log")).to_be_visible()
+    await expect(page.get_by_role("main")).to_have_count(1)
+    await messages(cell(page, 1)).last.hover()
+    assert await page.evaluate(UNNAMED) == []
+    await page.get_by_role("button", name=re.compile("^Parameters")).first.click()
+    await expect(page.get_by_role("dialog", name="Parameters")).to_be_visible()
+    assert await page.evaluate(UNNAMED) == []
+    await page.keyboard.press("Escape")
+    await page.get_by_role("radio", name="Single turn").click()
+    await expect(page.get_by_role("table")).to_be_visible()
+    assert await page.evaluate(UNNAMED) == []
+
+    for path in ("/workflows", "/workflows/tutor", "/workflows/headline", "/settings", "/play/no/where"):
+        await page.goto(path)
+        await expect(page.get_by_role("main").get_by_role("heading").first).to_be_visible()
+        assert await page.evaluate(UNNAMED) == [], path
+    await page.goto("/workflows")
+    await page.get_by_role("button", name="Connect a service").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    assert await page.evaluate(UNNAMED) == []

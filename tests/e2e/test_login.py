@@ -1,0 +1,185 @@
+"""A server with keys: who has none is asked for one, and comes back to where they were."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, expect
+
+from tests.e2e.conftest import FLOWS, LAPTOP
+from tests.e2e.playing import answered, cell, send, shot, shots
+from tests.e2e.watching import Watch
+from tests.serving import Served, served
+
+SECRET = re.compile("^plv_")
+REFUSED = "401|HTTP Authentication failed"
+"""The browser's own lines about questions and sockets that were refused."""
+
+
+def new_key(db: str, *arguments: str) -> str:
+    """A key as an operator makes it."""
+    command = [sys.executable, "-m", "palaver.cli", "key", "create", "--db", db, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+class Keyed:
+    """A server and its first key."""
+
+    def __init__(self, server: Served, db: str, key: str) -> None:
+        self.url, self.server, self.db, self.key = server.url, server, db, key
+
+    def ask(self, path: str, key: str | None = None) -> int:
+        """The status that a program gets."""
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        return httpx.get(f"{self.url}{path}", headers=headers, trust_env=False, timeout=30).status_code
+
+
+@pytest.fixture(scope="module")
+def keyed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """A server that only lets in who has a key."""
+    folder = tmp_path_factory.mktemp("keyed")
+    db = str(folder / "palaver.db")
+    key = new_key(db, "--name", "admin", "--scope", "admin")
+    with served(folder, FLOWS.read_text("utf-8"), db=db) as server:
+        yield Keyed(server, db, key)
+
+
+@pytest.fixture(scope="module")
+def site(keyed: Keyed) -> Served:
+    """The same as the page sees it."""
+    return keyed.server
+
+
+async def log_in(page: Page, key: str) -> None:
+    """Trade a key for a session."""
+    await page.get_by_label("Key", exact=True).fill(key)
+    await page.get_by_role("button", name="Log in").click()
+
+
+async def test_a_stranger_is_led_to_the_login_and_back(
+    page: Page, context: BrowserContext, watch: Watch, keyed: Keyed
+) -> None:
+    await page.goto("/workflows/tutor?from=here")
+    await expect(page).to_have_url(re.compile(r"/login\?next="))
+    await expect(page.get_by_text("This server wants a key.")).to_be_visible()
+    await shots(page, "login")
+
+    await log_in(page, "plv_00000000_" + "0" * 40)
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await shot(page, "login-wrong")
+    await expect(page).to_have_url(re.compile(r"/login\?next="))
+    assert await context.cookies() == []
+
+    await log_in(page, keyed.key)
+    await expect(page).to_have_url(re.compile(r"/workflows/tutor\?from=here$"))
+    await expect(page.get_by_role("heading", name="tutor")).to_be_visible()
+    [cookie] = await context.cookies()
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == ("palaver", True, "Strict")
+    assert keyed.key not in cookie["value"]
+    assert await page.evaluate("document.cookie") == ""
+    assert keyed.key not in await page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+
+    await page.goto("/play?workflow=scripted")
+    await send(page, "Let in")
+    await answered(cell(page, 1), "Let in")
+    watch.forgive(REFUSED)
+
+
+async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watch: Watch, keyed: Keyed) -> None:
+    await page.goto("/login")
+    await log_in(page, keyed.key)
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page.get_by_text("This server wants a key.")).to_be_visible()
+    assert await context.cookies() == []
+    await page.goto("/settings")
+    await expect(page).to_have_url(re.compile("/login"))
+    watch.forgive(REFUSED)
+
+
+async def test_a_login_leads_nowhere_else(page: Page, watch: Watch, keyed: Keyed) -> None:
+    await page.goto("/login?next=//attacker.example/steal")
+    await log_in(page, keyed.key)
+    await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
+    assert page.url.startswith(keyed.url)
+    watch.forgive(REFUSED)
+
+
+async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(page: Page, watch: Watch, keyed: Keyed) -> None:
+    await page.goto("/login?next=/settings")
+    await log_in(page, keyed.key)
+    await page.get_by_role("button", name="New key").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("textbox", name="Name").fill("nightly job")
+    await dialog.get_by_role("combobox", name="It ends").select_option("after 30 days")
+    await shot(page, "new-key")
+    await dialog.get_by_role("button", name="Make the key").click()
+    secret = await dialog.get_by_text(SECRET).inner_text()
+    await shot(page, "new-key-made")
+    assert keyed.ask("/api/threads", secret) == 200
+    assert keyed.ask("/api/keys", secret) == 403
+    await dialog.get_by_role("button", name="Done").click()
+
+    row = page.get_by_role("listitem").filter(has_text="nightly job")
+    await expect(row).to_contain_text("invoke")
+    await expect(page.locator("main")).not_to_contain_text(secret)
+    await shots(page, "keys")
+    await row.get_by_role("button", name="Revoke nightly job").click()
+    await page.get_by_role("dialog", name="Revoke nightly job?").get_by_role("button", name="Revoke").click()
+    await expect(row).to_contain_text("revoked")
+    assert keyed.ask("/api/threads", secret) == 401
+    watch.forgive(REFUSED)
+
+
+async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(page: Page, watch: Watch, keyed: Keyed) -> None:
+    await page.goto("/login?next=/settings")
+    await log_in(page, new_key(keyed.db, "--name", "guest"))
+    await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    await expect(page.get_by_role("heading", name="About")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Keys", exact=True)).to_have_count(0)
+    await expect(page.get_by_role("heading", name="Server", exact=True)).to_have_count(0)
+    await page.goto("/workflows")
+    await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Connect a service")).to_have_count(0)
+    watch.forgive(REFUSED)
+
+
+async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch: Watch, keyed: Keyed) -> None:
+    secret = new_key(keyed.db, "--name", "short-lived")
+    await page.goto("/login?next=/workflows")
+    await log_in(page, secret)
+    await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
+
+    headers = {"authorization": f"Bearer {keyed.key}"}
+    listed = httpx.get(f"{keyed.url}/api/keys", headers=headers, trust_env=False).json()["data"]
+    [row] = [row for row in listed if row["name"] == "short-lived"]
+    httpx.delete(f"{keyed.url}/api/keys/{row['id']}", headers=headers, trust_env=False).raise_for_status()
+    await expect(page).to_have_url(re.compile(r"/login\?next=%2Fworkflows$"))
+    watch.faults.clear()  # The socket was closed, and every further question was refused.
+
+
+async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
+    built: Path, browser: Browser, tmp_path: Path
+) -> None:
+    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as open_one:
+        context = await browser.new_context(base_url=open_one.url, viewport=LAPTOP)
+        page = await context.new_page()
+        await page.goto("/settings")
+        await expect(page.get_by_text("No key was given out")).to_be_visible()
+        await page.get_by_role("button", name="New key").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("From the first key on, every request needs one")
+        await dialog.get_by_role("textbox", name="Name").fill("mine")
+        await dialog.get_by_role("button", name="Make the key").click()
+        await expect(dialog.get_by_text(SECRET)).to_be_visible()
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(page.get_by_role("listitem").filter(has_text="mine")).to_contain_text("admin")
+        assert httpx.get(f"{open_one.url}/api/threads", trust_env=False).status_code == 401
+
+        await page.goto("/play?workflow=scripted")
+        await send(page, "Still here")
+        await answered(cell(page, 1), "Still here")
+        await context.close()

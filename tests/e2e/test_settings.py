@@ -1,0 +1,85 @@
+"""What a person chooses for this browser, and what the server tells of itself."""
+
+import re
+
+from playwright.async_api import Page, expect
+
+from tests.e2e.playing import answered, cell, messages, send, shot, shots
+
+
+async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
+    html = page.locator("html")
+    await page.goto("/settings")
+    await expect(html).to_have_attribute("data-theme", "light")
+    await page.emulate_media(color_scheme="dark")
+    await expect(html).to_have_attribute("data-theme", "dark")  # The system is followed.
+    await page.emulate_media(color_scheme="light")
+
+    themes = page.get_by_role("group", name="Theme")
+    await themes.get_by_role("button", name="Dark").click()
+    await expect(html).to_have_attribute("data-theme", "dark")
+    await page.reload()
+    await expect(html).to_have_attribute("data-theme", "dark")
+    await expect(themes.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    await page.goto("/play")
+    await expect(html).to_have_attribute("data-theme", "dark")
+
+    await page.goto("/settings")
+    await themes.get_by_role("button", name="System").click()
+    await expect(html).to_have_attribute("data-theme", "light")
+    await shots(page, "settings")
+
+
+async def test_chats_reach_the_server_by_the_way_that_was_chosen(page: Page) -> None:
+    frames: list[str] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: frames.append(str(frame))))
+    await page.goto("/settings")
+    await page.get_by_role("radio", name=re.compile("^Invocations")).check()
+    await page.goto("/play?workflow=scripted")
+    await expect(page.get_by_text("via /invocations")).to_be_visible()
+    await send(page, "By the other door")
+    await answered(cell(page, 1), "By the other door")
+    asked = [frame for frame in frames if "POST" in frame]
+    assert asked, "nothing went over the socket"
+    assert all('"/scripted/invocations"' in frame for frame in asked), asked
+    await shot(page, "via-invocations")
+    await page.reload()
+    await expect(messages(cell(page, 1))).to_have_count(2)
+
+    await page.goto("/settings")
+    await page.get_by_role("radio", name=re.compile("^UI stream")).check()
+    await page.goto("/play?workflow=scripted")
+    await expect(page.get_by_text("via /invocations")).to_have_count(0)
+    frames.clear()
+    await send(page, "By the front door")
+    await answered(cell(page, 1), "By the front door")
+    assert any('"/scripted/api/chat"' in frame for frame in frames)
+
+
+async def test_what_sends_can_be_chosen(page: Page) -> None:
+    await page.goto("/settings")
+    await page.get_by_role("group", name="Sending").get_by_role("button", name="Ctrl + Enter").click()
+    await page.goto("/play?workflow=scripted")
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    await field.fill("one")
+    await field.press("Enter")
+    await field.press_sequentially("two")
+    await expect(field).to_have_value("one\ntwo")
+    await field.press("Control+Enter")
+    await answered(cell(page, 1), re.compile(r"one\s+two"))
+
+
+async def test_the_server_tells_what_it_runs_with_and_the_browser_forgets(page: Page) -> None:
+    await page.goto("/settings")
+    await page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    main = page.locator("main")
+    await expect(main.get_by_role("listitem").filter(has_text="db")).to_contain_text("environment")
+    await page.get_by_role("group", name="Which settings").get_by_role("button", name="All").click()
+    await expect(main.get_by_role("listitem").filter(has_text="max_file").first).to_be_visible()
+    await expect(main).to_contain_text("SQLite, schema")
+
+    await page.reload()
+    await page.get_by_role("button", name="Forget").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert await page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('palaver.'))") == []

@@ -1,0 +1,152 @@
+"""What is served, what is known of it, how programs call it; and services elsewhere, connected from the page."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import BrowserContext, Locator, Page, expect
+
+from tests.e2e.conftest import FLOWS
+from tests.e2e.playing import answered, cell, send, shot, shots
+from tests.e2e.watching import Watch
+from tests.serving import Served, served
+
+ELSEWHERE = '''
+from collections.abc import AsyncIterator
+from palaver import Message, chat
+
+@chat
+async def oracle(messages: list[Message]) -> AsyncIterator[str]:
+    """Answers from another machine, or nearly."""
+    yield f"The oracle has heard: {messages[-1].text}"
+'''
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One that may reach services on this machine."""
+    folder = tmp_path_factory.mktemp("site")
+    with served(folder, FLOWS.read_text("utf-8"), "--allow-private-urls", db=str(folder / "palaver.db")) as server:
+        yield server
+
+
+def listed(page: Page, name: str) -> Locator:
+    """A workflow's line in the list."""
+    link = page.get_by_role("link", name=name, exact=True)
+    return page.locator("main").get_by_role("listitem").filter(has=link)
+
+
+async def test_the_list_has_all_that_is_served_and_says_what_is_a_chat(page: Page) -> None:
+    await page.goto("/workflows")
+    rows = (await (await page.request.get("/api/workflows")).json())["data"]
+    assert {row["name"] for row in rows} >= {"eliza", "headline", "shout", "tutor"}
+    for row in rows:
+        kind = "Chat" if row["is_chat"] else "Not a chat"
+        await expect(listed(page, row["name"]).get_by_text(re.compile(rf"^{kind}"))).to_be_visible()
+    await shots(page, "workflows")
+
+    await page.get_by_role("group", name="Which").get_by_role("button", name="Not chats").click()
+    await expect(listed(page, "shout")).to_be_visible()
+    await expect(listed(page, "tutor")).to_have_count(0)
+    await page.get_by_role("group", name="Which").get_by_role("button", name="All").click()
+    await page.get_by_role("searchbox", name="Search workflows").fill("capitals")
+    await expect(listed(page, "shout")).to_be_visible()
+    await expect(page.locator("main").get_by_role("listitem")).to_have_count(1)
+
+
+async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> None:
+    await page.goto("/workflows")
+    await listed(page, "tutor").click()
+    await expect(page).to_have_url(re.compile("/workflows/tutor$"))
+    main = page.locator("main")
+    await expect(main).to_contain_text("A chat: declared in code.")
+    await expect(main).to_contain_text("is_chat: true")
+    await expect(main).to_contain_text("How many words it says")
+    await expect(main).to_contain_text("Seconds between two words")
+    await page.get_by_role("button", name="Show the JSON Schema").first.click()
+    await expect(main.get_by_text('"properties"').first).to_be_visible()
+    await shots(page, "workflow")
+
+    await page.goto("/workflows/shout")
+    await expect(main).to_contain_text("Not a chat: declared in code.")
+    await expect(main).to_contain_text("is_chat: false")
+
+
+async def test_programs_for_five_clients_name_this_server_and_are_copied(
+    page: Page, context: BrowserContext, site: Served
+) -> None:
+    await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
+    told = await (await page.request.get("/api/workflows/tutor")).json()
+    await page.goto("/workflows/tutor")
+    tabs = page.get_by_role("tablist", name="Client").get_by_role("tab")
+    await expect(tabs).to_have_text(["curl", "OpenAI Python", "OpenAI Node", "AI SDK", "LangChain"])
+    for number, snippet in enumerate(told["snippets"]):
+        await tabs.nth(number).click()
+        program = page.get_by_role("tabpanel")
+        await expect(program).to_contain_text(site.url)
+        await program.get_by_role("button", name="Copy code").click()
+        await expect(program.get_by_role("button", name="Copied")).to_be_visible()
+        assert (await page.evaluate("navigator.clipboard.readText()")).strip() == snippet["code"].strip()
+
+    for name, url in told["routes"].items():
+        assert url.startswith(site.url), name
+        await expect(page.locator("main")).to_contain_text(url)
+    await page.get_by_role("button", name="Copy the address for AI SDK useChat").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == told["routes"]["ui_stream"]
+
+
+async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
+    await page.goto("/workflows/scripted")
+    await page.get_by_role("button", name="Talk to it").click()
+    await send(page, "Nice to meet you")
+    await answered(cell(page, 1), "Nice to meet you")
+
+    await page.goto("/workflows/shout")
+    await page.get_by_role("button", name="Run it").click()
+    await page.get_by_role("textbox", name=re.compile(r"^text\b")).fill("ahoy")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("AHOY")
+
+
+async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, watch: Watch, tmp_path: Path) -> None:
+    with served(tmp_path, ELSEWHERE) as other:
+        await page.goto("/workflows")
+        await page.get_by_role("button", name="Connect a service").click()
+        dialog = page.get_by_role("dialog", name="Connect a service")
+        await dialog.get_by_role("textbox", name="URL").fill(f"{other.url}/oracle")
+        await dialog.get_by_role("button", name="Test").click()
+        await expect(dialog).to_contain_text("Found: oracle")
+        await expect(dialog).to_contain_text("A chat: it says so itself.")
+        await shots(page, "connect")
+        assert "oracle" not in await (await page.request.get("/api/workflows")).text()  # It was only asked.
+
+        await dialog.get_by_role("button", name="Connect", exact=True).click()
+        await expect(page).to_have_url(re.compile("/workflows/oracle$"))
+        await expect(page.locator("main")).to_contain_text("Connected")
+        await expect(page.locator("main")).to_contain_text("Answers from another machine, or nearly.")
+        await shots(page, "connected")
+        await page.get_by_role("button", name="Talk to it").click()
+        await send(page, "Who is there?")
+        await answered(cell(page, 1), "The oracle has heard: Who is there?")
+
+        await page.get_by_role("link", name="Workflows").first.click()
+        await page.get_by_role("button", name="Disconnect oracle").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Disconnect").click()
+        await expect(listed(page, "oracle")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Disconnect oracle")).to_have_count(0)
+        await page.goto("/play")
+        await expect(cell(page, 1)).to_contain_text("The oracle has heard: Who is there?")  # Threads stay.
+        watch.forgive("404")  # What it takes was asked for.
+
+
+async def test_what_is_no_service_says_what_was_tried(page: Page, watch: Watch, site: Served) -> None:
+    await page.goto("/workflows")
+    await page.get_by_role("button", name="Connect a service").click()
+    dialog = page.get_by_role("dialog", name="Connect a service")
+    await dialog.get_by_role("textbox", name="URL").fill(f"{site.url}/health")
+    await dialog.get_by_role("button", name="Test").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("If you know what it is, say so above.")
+    await expect(dialog.get_by_role("table")).to_contain_text("GET")
+    await shot(page, "connect-refused")
+    watch.forgive("Failed to load resource")
