@@ -80,6 +80,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -
             lines = [process.stderr.readline().split() for _ in range(5)]
             url = lines[4][2]
             page = httpx.get(url, trust_env=False, timeout=30)
+            shown = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
         finally:
             process.terminate()
             assert process.wait(30) == 0
@@ -93,7 +94,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -
     ]
     assert url != f"http://127.0.0.1:{port}"
     assert page.status_code == 200
-    assert f"curl {url}/eliza/invoke" in page.text
+    assert f"curl {url}/eliza/invoke" in shown["snippets"][0]["code"]
 
 
 def _line(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Without a mouse: the palette, the shortcuts, input methods, scripts from the right, and names for who does not see."""
+"""Without a mouse: the palette, the shortcuts, input methods, scripts from the right, and names for who cannot see."""
 
 import re
 
@@ -14,7 +14,8 @@ FIELD = "Message"
 
 # What a checker would find: controls without a name, pictures without words, landmarks, ids that are not unique.
 UNNAMED = r"""() => {
-  const shown = (element) => element.checkVisibility({visibilityProperty: true}) && !element.closest('[aria-hidden=true]');
+  const shown = (element) =>
+    element.checkVisibility({visibilityProperty: true}) && !element.closest('[aria-hidden=true]');
   const words = (ids) => ids.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? '').join(' ');
   const text = (element) => [...element.childNodes].map((node) => {
     if (node.nodeType === Node.TEXT_NODE) return node.data;
@@ -24,8 +25,8 @@ UNNAMED = r"""() => {
   const name = (element) =>
     element.getAttribute('aria-label') || words(element.getAttribute('aria-labelledby') ?? '').trim()
     || [...(element.labels ?? [])].map(text).join(' ').trim() || text(element).trim() || element.title;
-  const controls = 'button, a[href], input:not([type=hidden]), select, textarea, [role=button], [role=radio], [role=switch],'
-    + ' [role=tab], [role=menuitem], [role=dialog], [role=progressbar], nav';
+  const controls = 'button, a[href], input:not([type=hidden]), select, textarea, [role=button], [role=radio],'
+    + ' [role=switch], [role=tab], [role=menuitem], [role=dialog], [role=progressbar], nav';
   const found = [...document.querySelectorAll(controls)].filter((element) => shown(element) && !name(element));
   const plain = [...document.querySelectorAll('img:not([alt])')];
   const nested = [...document.querySelectorAll('button button, a button, button a, a a')];
@@ -174,6 +175,14 @@ async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) ->
     await answered(place, "And back again")
     await expect(messages(place).last.get_by_text("And back again")).to_have_css("direction", "ltr")
     await shot(page, "from-the-right")
+
+
+async def test_what_has_no_name_is_found_out(page: Page) -> None:
+    await page.goto("/workflows")
+    await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
+    await page.evaluate("document.body.append(document.createElement('button'), document.createElement('img'))")
+    found = await page.evaluate(UNNAMED)
+    assert [line.split(":")[0] for line in found] == ["no name", "no alt"]
 
 
 async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:

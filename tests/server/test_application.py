@@ -326,3 +326,13 @@ async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
         "error": {"code": "internal", "message": f"Something broke ({answer.headers['x-request-id']})."}
     }
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_the_openapi_document_says_what_a_stream_carries() -> None:
+    async with client() as http:
+        paths = (await http.get("/openapi.json")).json()["paths"]
+
+    for path, method in (("/api/runs/{run}/events", "get"), ("/api/threads/{thread}/turns", "post")):
+        told = paths[path][method]["responses"]["200"]["content"]["text/event-stream"]["schema"]["anyOf"]
+        kinds = {one["properties"]["type"]["enum"][0] for one in told}
+        assert {"run-started", "text-delta", "tool-result", "run-finished", "run-failed"} <= kinds

@@ -2813,7 +2813,271 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": unknown;
+                    "text/event-stream": {
+                        /** @enum {unknown} */
+                        type: "text-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        run_id?: string;
+                        /** @default  */
+                        session?: string;
+                        /** @default null */
+                        at?: string | null;
+                        /** @default  */
+                        trace_id?: string;
+                        /** @default  */
+                        span_id?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "text-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "text-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        text?: string;
+                        /** @default [] */
+                        annotations?: {
+                            /** @enum {unknown} */
+                            kind: "file" | "span" | "url";
+                            /** @default null */
+                            title?: string | null;
+                            /** @default null */
+                            url?: string | null;
+                            /** @default null */
+                            file_id?: string | null;
+                            /** @default null */
+                            start?: number | null;
+                            /** @default null */
+                            end?: number | null;
+                        }[];
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        text?: string;
+                        /** @default null */
+                        encrypted?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default  */
+                        call_id?: string;
+                        /** @default  */
+                        name?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        arguments?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-result";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default  */
+                        call_id?: string;
+                        /** @default null */
+                        output?: unknown;
+                        /** @default false */
+                        is_error?: boolean;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "part";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default null */
+                        part?: ({
+                            /** @enum {unknown} */
+                            type: "file";
+                            media_type: string;
+                            /** @default null */
+                            url?: string | null;
+                            /** @default null */
+                            data?: string | null;
+                            /** @default null */
+                            file_id?: string | null;
+                            /** @default null */
+                            filename?: string | null;
+                            /** @default null */
+                            detail?: string | null;
+                        } | {
+                            /** @enum {unknown} */
+                            type: "refusal";
+                            text: string;
+                        } | {
+                            /** @enum {unknown} */
+                            type: "data";
+                            name: string;
+                            /** @default null */
+                            value?: unknown;
+                        }) | null;
+                        /** @default false */
+                        transient?: boolean;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "usage";
+                        /** @default -1 */
+                        seq?: number;
+                        /**
+                         * Usage
+                         * @description Tokens, and money where it is known. `input_tokens` counts all input, cached included.
+                         */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        };
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-finished";
+                        /** @default -1 */
+                        seq?: number;
+                        /**
+                         * @default stop
+                         * @enum {unknown}
+                         */
+                        finish?: "cancelled" | "content-filter" | "error" | "interrupted" | "length" | "stop" | "tool-calls";
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        value?: unknown;
+                        /** @default null */
+                        at?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-failed";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default workflow_failed */
+                        code?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default null */
+                        status?: number | null;
+                        /** @default {} */
+                        details?: Record<string, unknown>;
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        /** @default null */
+                        at?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-cancelled";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        /** @default null */
+                        at?: string | null;
+                    };
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -3650,6 +3914,279 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @enum {unknown} */
+                        type: "text-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-delta";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        delta?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        run_id?: string;
+                        /** @default  */
+                        session?: string;
+                        /** @default null */
+                        at?: string | null;
+                        /** @default  */
+                        trace_id?: string;
+                        /** @default  */
+                        span_id?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "text-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "text-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        text?: string;
+                        /** @default [] */
+                        annotations?: {
+                            /** @enum {unknown} */
+                            kind: "file" | "span" | "url";
+                            /** @default null */
+                            title?: string | null;
+                            /** @default null */
+                            url?: string | null;
+                            /** @default null */
+                            file_id?: string | null;
+                            /** @default null */
+                            start?: number | null;
+                            /** @default null */
+                            end?: number | null;
+                        }[];
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "reasoning-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        text?: string;
+                        /** @default null */
+                        encrypted?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-started";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default  */
+                        call_id?: string;
+                        /** @default  */
+                        name?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-ended";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        arguments?: string;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "tool-result";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default  */
+                        call_id?: string;
+                        /** @default null */
+                        output?: unknown;
+                        /** @default false */
+                        is_error?: boolean;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "part";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default  */
+                        item?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default null */
+                        part?: ({
+                            /** @enum {unknown} */
+                            type: "file";
+                            media_type: string;
+                            /** @default null */
+                            url?: string | null;
+                            /** @default null */
+                            data?: string | null;
+                            /** @default null */
+                            file_id?: string | null;
+                            /** @default null */
+                            filename?: string | null;
+                            /** @default null */
+                            detail?: string | null;
+                        } | {
+                            /** @enum {unknown} */
+                            type: "refusal";
+                            text: string;
+                        } | {
+                            /** @enum {unknown} */
+                            type: "data";
+                            name: string;
+                            /** @default null */
+                            value?: unknown;
+                        }) | null;
+                        /** @default false */
+                        transient?: boolean;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "usage";
+                        /** @default -1 */
+                        seq?: number;
+                        /**
+                         * Usage
+                         * @description Tokens, and money where it is known. `input_tokens` counts all input, cached included.
+                         */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        };
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-finished";
+                        /** @default -1 */
+                        seq?: number;
+                        /**
+                         * @default stop
+                         * @enum {unknown}
+                         */
+                        finish?: "cancelled" | "content-filter" | "error" | "interrupted" | "length" | "stop" | "tool-calls";
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        value?: unknown;
+                        /** @default null */
+                        at?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-failed";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default workflow_failed */
+                        code?: string;
+                        /** @default  */
+                        message?: string;
+                        /** @default null */
+                        status?: number | null;
+                        /** @default {} */
+                        details?: Record<string, unknown>;
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        /** @default null */
+                        at?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "run-cancelled";
+                        /** @default -1 */
+                        seq?: number;
+                        /** @default null */
+                        usage?: {
+                            input_tokens: number;
+                            output_tokens: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        /** @default null */
+                        at?: string | null;
+                    };
+                };
+            };
             /** @description Request accepted, processing continues off-line */
             202: {
                 headers: {

@@ -24,11 +24,12 @@ export function ServerSection(): ReactNode {
       {rows.length > 0 && (
         <ul className="divide-y divide-line rounded-xl border bg-surface">
           {rows.map(({ name, value, source }) => (
-            <li key={name} className="flex items-center gap-3 px-4 py-1.5">
-              <code className="w-36 shrink-0 truncate font-mono text-[13px] sm:w-48" title={name}>
+            <li key={name} className="flex flex-wrap items-center gap-x-3 px-4 py-1.5 sm:flex-nowrap">
+              <code className="min-w-0 grow truncate font-mono text-[13px] sm:w-48 sm:shrink-0 sm:grow-0" title={name}>
                 {name}
               </code>
-              <code className={classes('min-w-0 grow font-mono text-[13px] wrap-anywhere', source === 'default' && 'text-muted')}>{valued(value)}</code>
+              {/* On a phone below its name: paths are long. */}
+              <code className={classes('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{valued(value)}</code>
               {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
             </li>
           ))}

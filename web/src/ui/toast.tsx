@@ -1,4 +1,4 @@
-/** A line at the lower edge that says what has just happened. `tell` may be called from anywhere. */
+/** A line near the lower edge, above where one writes, that says what has just happened. `tell` may be called from anywhere. */
 import { useSyncExternalStore, type ReactNode } from 'react';
 
 interface Told {
@@ -35,7 +35,7 @@ export function Toasts(): ReactNode {
     () => told,
   );
   return (
-    <div aria-live="polite" className="pointer-events-none fixed inset-x-0 bottom-4 z-50 flex flex-col items-center gap-2 px-4">
+    <div aria-live="polite" className="pointer-events-none fixed inset-x-0 bottom-30 z-50 flex flex-col items-center gap-2 px-4">
       {shown.map((one) => (
         <div
           key={one.id}

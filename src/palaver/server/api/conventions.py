@@ -9,13 +9,13 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import msgspec
 from litestar import Request, Response
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
 
 from palaver.core import jsons
@@ -205,17 +205,34 @@ class _Given(Schema):
         return self.given
 
 
-def takes(kind: Any, media_type: str = "application/json") -> type[Operation]:
-    """For a route's `operation_class`: what OpenAPI says of a body that the route reads itself."""
-    (schema,), definitions = msgspec.json.schema_components([kind])
+def takes(
+    kind: Any, media_type: str = "application/json", *, streams: Any = None, status: str = "200"
+) -> type[Operation]:
+    """For a route's `operation_class`: what OpenAPI says of a body that the route reads itself, and of its stream."""
 
     @dataclass
     class Taking(Operation):
         def __post_init__(self) -> None:
-            content = {media_type: OpenAPIMediaType(schema=_Given(given=_inlined(schema, definitions)))}
-            self.request_body = RequestBody(content=content, required=True)
+            if kind is not None:
+                self.request_body = RequestBody(content={media_type: _media(kind)}, required=True)
+            if streams is not None:
+                answers = dict(self.responses or {})
+                before = answers.get(status)
+                told = before if isinstance(before, OpenAPIResponse) else OpenAPIResponse(description="The stream.")
+                content = {**(told.content or {}), "text/event-stream": _media(streams)}
+                self.responses = {**answers, status: replace(told, content=content)}
 
     return Taking
+
+
+def streams(kind: Any) -> type[Operation]:
+    """The same for a route that only answers: `data` of each server-sent event is one of these."""
+    return takes(None, streams=kind)
+
+
+def _media(kind: Any) -> OpenAPIMediaType:
+    (schema,), definitions = msgspec.json.schema_components([kind])
+    return OpenAPIMediaType(schema=_Given(given=_inlined(schema, definitions)))
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:

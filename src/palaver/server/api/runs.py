@@ -8,6 +8,7 @@ from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
+from palaver.core.events import Event
 from palaver.core.keys import parse_wire_id
 from palaver.core.origins import RunStatus
 from palaver.engine.records import Records
@@ -22,6 +23,7 @@ from palaver.server.api.conventions import (
     Window,
     answer,
     caller_of,
+    streams,
 )
 from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
 from palaver.server.exchange import Exchange
@@ -103,6 +105,7 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
         operation_id="follow_run",
         summary="Its events as they come, from the start or after one of them",
         media_type="text/event-stream",
+        operation_class=streams(Event),
     )
     async def follow_run(request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)

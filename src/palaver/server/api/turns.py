@@ -10,6 +10,7 @@ from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
+from palaver.core.events import Event
 from palaver.core.messages import Message
 from palaver.engine.engine import new_run_id
 from palaver.engine.records import Records
@@ -80,7 +81,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         "/api/threads/{thread:str}/turns",
         operation_id="take_turn",
         summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
-        operation_class=takes(TakeTurn),
+        operation_class=takes(TakeTurn, streams=Event),
         status_code=202,
     )
     async def take_turn(request: Asked, thread: FromPath[str]) -> Response[Taken]:
