@@ -179,3 +179,13 @@ async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: P
     assert after["cells"][0]["thread"] == before["cells"][0]["thread"]
     assert after["cells"][0]["run"] is not None
     assert (after["mode"], after["columns"]) == (before["mode"], before["columns"])
+
+
+async def test_what_was_typed_just_before_a_reload_is_kept(page: Page) -> None:
+    await page.goto("/play?workflow=shout")
+    await write(page, "first")
+    await page.keyboard.press("Control+Enter")
+    await expect(output(page, 1)).to_contain_text("FIRST")
+    await row(page, 1).get_by_role("textbox", name=TEXT).fill("first and last")
+    await page.reload()
+    await expect(row(page, 1).get_by_role("textbox", name=TEXT)).to_have_value("first and last")

@@ -1,7 +1,7 @@
 /** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
 import { useChat } from '@ai-sdk/react';
 import { ArrowDown, RotateCcw } from 'lucide-react';
-import { memo, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
 import type { CellChat } from '@/chat/cell-chat';
 import type { ChatMessage } from '@/chat/message';
 import { MessageView } from '@/messages/message-view';
@@ -15,7 +15,7 @@ const NEAR = 80;
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useSyncExternalStore(cell.subscribe, cell.version);
-  const { place, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
+  const { place, content, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
   const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
@@ -31,7 +31,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
         )}
         {cell.problem && <Problem error={cell.problem}><Button size="small" onClick={() => void cell.load()}>Try again</Button></Problem>}
         {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
-        <div className="mx-auto flex max-w-3xl flex-col gap-4">
+        <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-4">
           {messages.map((message) => (
             <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} busy={busy} />
           ))}
@@ -83,28 +83,51 @@ const Thinking = (): ReactNode => (
 /** Keeps the end in view while the reader is there, and the reader's place when older messages come in above. */
 function useEnd(messages: readonly ChatMessage[], older: () => void) {
   const place = useRef<HTMLDivElement>(null);
-  const held = useRef({ atEnd: true, first: '', height: 0 });
+  const content = useRef<HTMLDivElement>(null);
+  const held = useRef({ atEnd: true, first: '', last: '', height: 0, top: 0 });
   const [away, setAway] = useState(false);
   const first = messages[0]?.id ?? '';
+  const mine = messages.findLast((message) => message.role === 'user')?.id ?? '';
 
   useLayoutEffect(() => {
     const box = place.current;
     if (!box) return;
     const before = held.current;
-    const grewAbove = before.first !== '' && before.first !== first && !before.atEnd;
-    if (before.atEnd) box.scrollTop = box.scrollHeight;
+    // Whoever says something wants to see what comes of it, wherever they were reading.
+    const atEnd = before.atEnd || (mine !== '' && before.last !== '' && mine !== before.last && before.first === first);
+    const grewAbove = before.first !== '' && before.first !== first && !atEnd;
+    if (atEnd) box.scrollTop = box.scrollHeight;
     else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
-    held.current = { ...before, first, height: box.scrollHeight };
+    held.current = { atEnd, first, last: mine, height: box.scrollHeight, top: box.scrollTop };
     // oxlint-disable-next-line react/exhaustive-effect-dependencies -- every change of the messages may change the height
-  }, [messages, first]);
+  }, [messages, first, mine]);
+
+  // Heights change without us, too: what comes into view is laid out, code is coloured, pictures arrive.
+  useEffect(() => {
+    const box = place.current;
+    if (!box || !content.current) return undefined;
+    const observer = new ResizeObserver(() => {
+      if (held.current.atEnd) box.scrollTop = box.scrollHeight;
+      held.current.height = box.scrollHeight;
+    });
+    observer.observe(content.current);
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, []);
 
   const onScroll = (event: UIEvent<HTMLDivElement>) => {
     const box = event.currentTarget;
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
-    held.current = { ...held.current, atEnd, height: box.scrollHeight };
+    const before = held.current;
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    // Only a reader scrolls up; what grows below does not mean that they left.
+    const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
+    held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
     setAway(!atEnd);
     if (box.scrollTop < 200) older();
   };
-  const toEnd = () => place.current?.scrollTo({ top: place.current.scrollHeight, behavior: 'smooth' });
-  return { place, away, onScroll, toEnd };
+  const toEnd = () => {
+    held.current.atEnd = true;
+    place.current?.scrollTo({ top: place.current.scrollHeight });
+  };
+  return { place, content, away, onScroll, toEnd };
 }
