@@ -55,6 +55,7 @@ async def shot(page: Page, name: str) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)
+        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         await page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
     await page.emulate_media(color_scheme="light")
 

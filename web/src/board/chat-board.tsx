@@ -59,7 +59,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
           }}
         >
           {columns.map((column, place) => (
-            <div key={column.id} className="sticky top-0 z-10 flex min-w-0 items-center bg-canvas">
+            <div key={column.id} className={classes('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}>
               <div className="min-w-0 grow"><ColumnHead column={column} /></div>
               {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
@@ -68,7 +68,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
             <RowCells key={row.id}>
               {(rows.length > 1 || hasInputs) && (
                 <div className="sticky left-0 col-span-full min-w-0 max-w-[100vw]">
-                  <RowStrip row={row} number={number + 1} alone={alone} onRemoved={() => cells.drop((name) => name.row === row.id)} />
+                  <RowStrip row={row} number={number + 1} onRemoved={() => cells.drop((name) => name.row === row.id)} />
                 </div>
               )}
               {columns.map((column) => (

@@ -1,11 +1,14 @@
 /** One cell of the grid: a thread with one variant. It streams on its own, stops on its own, and can be spoken to alone. */
 import { useChat } from '@ai-sdk/react';
+import { useQuery } from '@tanstack/react-query';
 import { MessageSquare, Square } from 'lucide-react';
 import { useEffect, useState, type ReactNode } from 'react';
+import { workflows } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
 import type { CellChat } from '@/chat/cell-chat';
 import type { ChatMessage } from '@/chat/message';
 import { classes } from '@/lib/classes';
+import { Kbd } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { MessageList } from './message-list';
 
@@ -32,20 +35,31 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
         !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
       )}
     >
-      <MessageList cell={cell} empty={<Quiet workflow={column.workflow} />} />
+      <MessageList cell={cell} empty={<Quiet workflow={column.workflow} alone={alone} />} />
       <Foot cell={cell} />
     </section>
   );
 }
 
-const Quiet = ({ workflow }: { workflow: string }): ReactNode => (
-  <div className="flex h-full flex-col items-center justify-center gap-2 py-10 text-center text-faint">
-    <MessageSquare className="size-6" />
-    <p>
-      Say something to <span className="text-muted">{workflow}</span>.
-    </p>
-  </div>
-);
+/** What a cell shows before the first word: whom one talks to, and what else can be done here. */
+function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
+  const { data } = useQuery(workflows());
+  const about = data?.data.find((one) => one.name === workflow)?.description;
+  return (
+    <div className="mx-auto flex h-full max-w-sm flex-col items-center justify-center gap-2 py-10 text-center text-muted">
+      <MessageSquare className="size-6 text-faint" />
+      <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
+      {about && <p dir="auto">{about}</p>}
+      {alone && (
+        <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
+          <li><Kbd>+</Kbd> at the right compares it with a variant, or with another workflow</li>
+          <li><Kbd>Add thread</Kbd> asks the same in several conversations</li>
+          <li><Kbd>Ctrl K</Kbd> finds everything, <Kbd>?</Kbd> shows the keys</li>
+        </ul>
+      )}
+    </div>
+  );
+}
 
 function Foot({ cell }: { cell: CellChat }): ReactNode {
   const { status } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 250 });

@@ -8,6 +8,7 @@ import { useCommand } from '@/app/commands';
 import type { ChatPart } from '@/chat/message';
 import { classes } from '@/lib/classes';
 import { rooted } from '@/lib/root';
+import { size } from '@/messages/words';
 import { usePreferences } from '@/settings/preferences';
 import { Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
@@ -164,7 +165,7 @@ function useFiles() {
   const attach = (list: FileList) => {
     for (const file of list) {
       if (file.size > most) {
-        tell(`${file.name} is larger than ${Math.floor(most / 1024 / 1024)} MB, the most that this server takes.`, { bad: true });
+        tell(`${file.name} is larger than ${size(most)}, the most that this server takes.`, { bad: true });
         continue;
       }
       setWaiting((count) => count + 1);

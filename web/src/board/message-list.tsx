@@ -11,6 +11,8 @@ import { tellError } from '@/ui/toast';
 
 /** How near to the end counts as reading there, in pixels. */
 const NEAR = 80;
+/** How far from the beginning what is older is fetched, in pixels: before one gets there. */
+const AHEAD = 1500;
 
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
@@ -123,7 +125,7 @@ function useEnd(messages: readonly ChatMessage[], older: () => void) {
     const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
     held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
     setAway(!atEnd);
-    if (box.scrollTop < 200) older();
+    if (box.scrollTop < AHEAD) older();
   };
   const toEnd = () => {
     held.current.atEnd = true;

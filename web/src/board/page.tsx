@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { useLocation, useSearchParams } from 'wouter';
 import { bootstrap } from '@/api/bootstrap';
+import { client } from '@/api/queries';
 import { socket } from '@/api/streams';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -32,7 +33,9 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
     structuralSharing: false, // It is a store with methods, not a value.
     queryFn: async ({ signal }) => {
       if (!told.data) throw new Error('Nothing was told.');
-      last = await open(what, wanted, search.has('new'), told.data, signal);
+      // What was told at first is old when one comes back: boards, and services that were connected since.
+      const now = what === undefined ? await client.fetchQuery({ ...bootstrap(), staleTime: 2000 }) : told.data;
+      last = await open(what, wanted, search.has('new'), now, signal);
       return last;
     },
   });

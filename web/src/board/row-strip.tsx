@@ -1,6 +1,6 @@
 /** The strip above a row's cells: the thread's name, and the inputs that all its cells get. */
 import { useQueries } from '@tanstack/react-query';
-import { Braces, Plus, Trash2 } from 'lucide-react';
+import { Braces, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { workflow } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
@@ -37,11 +37,10 @@ export function addRow(store: BoardStore): void {
 interface Props {
   row: Row;
   number: number;
-  alone: boolean;
   onRemoved: () => void;
 }
 
-export function RowStrip({ row, number, alone, onRemoved }: Props): ReactNode {
+export function RowStrip({ row, number, onRemoved }: Props): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const schema = useInputs(board.columns);
@@ -79,11 +78,6 @@ export function RowStrip({ row, number, alone, onRemoved }: Props): ReactNode {
         </Popover>
       )}
       <span className="grow" />
-      {!alone && number === board.rows.length && (
-        <Button size="small" look="quiet" onClick={() => addRow(store)}>
-          <Plus className="size-3.5" /> Add thread
-        </Button>
-      )}
       {board.rows.length > 1 && (
         <IconButton label={`Remove thread ${number} from the board`} size="small" onClick={remove}>
           <Trash2 />

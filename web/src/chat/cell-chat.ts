@@ -119,12 +119,24 @@ export class CellChat {
       await this.#reading.ask();
       this.problem = null;
     } catch (error) {
+      if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();
       // A line above the page says that the server is away; what is shown is not worse for it.
-      this.problem = isAway(error) && this.chat.messages.length > 0 ? null : (error as Error);
+      else this.problem = isAway(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
       this.loading = false;
       this.#changed();
     }
+  }
+
+  /** The thread was deleted: the cell is as empty as before the first word. */
+  #forget(): void {
+    this.thread = null;
+    this.#workflow = null;
+    this.#at = null;
+    this.#branch = new Branch();
+    this.chat.messages = [];
+    this.problem = null;
+    this.chat.clearError();
   }
 
   async loadOlder(): Promise<void> {

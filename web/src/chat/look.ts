@@ -5,7 +5,9 @@ import { rooted } from '@/lib/root';
 import type { ChatMessage } from './message';
 import { messagesOf } from './nodes';
 
-const PAGE = 60;
+/** How many nodes are shown at first, and how many more at a time when one scrolls up: few enough not to be felt. */
+const FIRST = 60;
+const MORE = 20;
 
 export interface Look {
   thread: Thread;
@@ -19,7 +21,7 @@ export interface Look {
 
 /** `at`: where the branch ends; null: at the thread's head. */
 export async function look(id: string, at: string | null): Promise<Look> {
-  const [thread, page] = await Promise.all([api('get', '/api/threads/{thread}', { path: { thread: id } }), branchTo(id, at ?? 'head')]);
+  const [thread, page] = await Promise.all([api('get', '/api/threads/{thread}', { path: { thread: id } }), branchTo(id, at ?? 'head', FIRST)]);
   const nodes = page.filter((node) => node.status !== 'streaming');
   const end = nodes.at(-1);
   const run = thread.run ? await running(thread.run) : null;
@@ -34,8 +36,8 @@ export async function look(id: string, at: string | null): Promise<Look> {
 }
 
 /** A page of a branch, up to that node. */
-export async function branchTo(thread: string, at: string): Promise<Node[]> {
-  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit: PAGE } })).data;
+export async function branchTo(thread: string, at: string, limit = MORE): Promise<Node[]> {
+  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit } })).data;
 }
 
 /** End the run that speaks in a thread, if one does; the answer comes when its end is recorded. */
