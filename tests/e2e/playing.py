@@ -50,6 +50,16 @@ async def answered(place: Locator, text: str | re.Pattern[str]) -> None:
     await settled(place)
 
 
+async def six(page: Page) -> None:
+    """A board of three threads and two variants of the tutor."""
+    await page.goto("/play?workflow=tutor")
+    await page.get_by_role("button", name="Add variant").click()
+    await page.get_by_role("menuitem", name="tutor once more").click()
+    for _ in range(2):
+        await page.get_by_role("button", name="Add thread").first.click()
+    await expect(cells(page)).to_have_count(6)
+
+
 async def shot(page: Page, name: str) -> None:
     """Keep a picture of what is shown, in light and in dark."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import answered, cell, cells, figure, messages, send, settled, shot
+from tests.e2e.playing import answered, cell, figure, messages, send, settled, shot, six
 from tests.serving import Served
 
 # What the browser itself calls a long task: 50 ms in which nobody's key is heard.
@@ -73,12 +73,7 @@ async def test_ten_thousand_deltas_leave_the_page_responsive(page: Page) -> None
 
 
 async def test_six_streams_keep_the_main_thread_free(page: Page) -> None:
-    await page.goto("/play?workflow=tutor")
-    await page.get_by_role("button", name="Add variant").click()
-    await page.get_by_role("menuitem", name="tutor once more").click()
-    for _ in range(2):
-        await page.get_by_role("button", name="Add thread").first.click()
-    await expect(cells(page)).to_have_count(6)
+    await six(page)
     await send(page, "Talk")
     await expect(messages(cell(page, 3, 2)).last).to_contain_text("word5")
     await page.evaluate(LONG_TASKS)

@@ -4,17 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import cell, cells, messages, send, settled, shots, stop
-
-
-async def six(page: Page) -> None:
-    """A board of three threads and two variants of the tutor."""
-    await page.goto("/play?workflow=tutor")
-    await page.get_by_role("button", name="Add variant").click()
-    await page.get_by_role("menuitem", name="tutor once more").click()
-    for _ in range(2):
-        await page.get_by_role("button", name="Add thread").first.click()
-    await expect(cells(page)).to_have_count(6)
+from tests.e2e.playing import cell, cells, messages, send, settled, shots, six, stop
 
 
 async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> None:

@@ -20,13 +20,3 @@ export function neighbour(board: Board, active: CellName, step: 1 | -1): CellNam
   const from = place < 0 && step < 0 ? 0 : place; // From one that has gone it is the first, or the last.
   return every[(from + step + every.length) % every.length] ?? active;
 }
-
-/** Does this key send? Never while an input method composes: its Enter chooses a word. */
-export function sends(
-  event: { key: string; shiftKey: boolean; ctrlKey: boolean; metaKey: boolean; isComposing: boolean; keyCode: number },
-  how: 'enter' | 'ctrl-enter',
-): boolean {
-  if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
-  const withControl = event.ctrlKey || event.metaKey;
-  return how === 'enter' ? withControl || !event.shiftKey : withControl;
-}

@@ -8,12 +8,13 @@ import { useCommand } from '@/app/commands';
 import type { ChatPart } from '@/chat/message';
 import { classes } from '@/lib/classes';
 import { rooted } from '@/lib/root';
+import { sends } from '@/lib/sending';
 import { size } from '@/messages/words';
 import { usePreferences } from '@/settings/preferences';
 import { Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { tell, tellError } from '@/ui/toast';
-import { sends, type Role, type Target } from './composer-state';
+import type { Role, Target } from './composer-state';
 import { filePart, upload } from './uploads';
 
 interface Props {

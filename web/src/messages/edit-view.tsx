@@ -4,7 +4,7 @@ import { usePreferences } from '@/settings/preferences';
 import { Button } from '@/ui/button';
 import { TextArea } from '@/ui/fields';
 import { tellError } from '@/ui/toast';
-import { sends } from './sending';
+import { sends } from '@/lib/sending';
 
 interface Props {
   text: string;

@@ -4,7 +4,6 @@ import { codeEdit } from './code-edit-shape';
 import { diffLines } from './diff-lines';
 import { summary, written } from './json-shape';
 import { groups, spoken, type ToolPart } from './part-groups';
-import { sends } from './sending';
 import { toolLine, toolState } from './tool-state';
 import { cost, count, duration, size } from './words';
 
@@ -82,11 +81,4 @@ describe('short words', () => {
     expect(summary(Array.from({ length: 1000 }, (_, index) => index), 20)).toHaveLength(20);
     expect(written(undefined)).toBe('undefined');
   });
-});
-
-it('Enter sends, but not while an input method composes', () => {
-  const key = { key: 'Enter', shiftKey: false, ctrlKey: false, metaKey: false, isComposing: false, keyCode: 13 };
-
-  expect([key, { ...key, shiftKey: true }, { ...key, isComposing: true }, { ...key, keyCode: 229 }, { ...key, ctrlKey: true }].map((event) => sends(event, 'enter'))).toEqual([true, false, false, false, true]);
-  expect([key, { ...key, metaKey: true }].map((event) => sends(event, 'ctrl-enter'))).toEqual([false, true]);
 });
