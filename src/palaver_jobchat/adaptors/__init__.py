@@ -1,0 +1,1 @@
+"""Adaptors: how they are named, and how what they can do is described to a model."""

@@ -1,0 +1,1 @@
+"""Documentation: a folder of Markdown, cut into pieces, indexed, searched, and remembered between turns."""

@@ -1,0 +1,139 @@
+"""Markdown cut into pieces that can be found and read alone: at headings, never inside fenced code."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+SMALLEST = 300
+"""Characters. A section with fewer is read together with its neighbour."""
+LARGEST = 1500
+"""Characters. Only fenced code may be longer: half of it would be wrong."""
+
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"^title:[ \t]*(.+)$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """One piece of a document."""
+
+    title: str
+    """Of the document."""
+    section: str
+    """The headings above it, from the outermost: `Operations > each`."""
+    text: str
+
+
+class _Section(msgspec.Struct):
+    path: tuple[str, ...]
+    blocks: list[str]
+
+
+def split(markdown: str, *, name: str) -> list[Chunk]:
+    """The pieces of a document. `name` is its title if it has none itself."""
+    markdown = markdown.replace("\r\n", "\n")
+    front = _FRONT.match(markdown)
+    titled = _TITLE.search(front[1]) if front else None
+    title = titled[1].strip().strip("\"'") if titled else ""
+    sections = list(_sections(markdown[front.end() :] if front else markdown))
+    if not title:
+        title = next((section.path[0] for section in sections if section.path), name)
+    pieces: list[tuple[tuple[str, ...], str]] = []
+    for section in sections:
+        for text in _packed(section.blocks):
+            if pieces and _belong_together(pieces[-1][1], text):
+                path, before = pieces[-1]
+                pieces[-1] = (path, f"{before}\n\n{text}")
+            else:
+                pieces.append((section.path, text))
+    # A heading that stands alone answers nothing, and those below it have it in their section.
+    return [Chunk(title, " > ".join(_below(title, path)), text) for path, text in pieces if _says(text)]
+
+
+def _below(title: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    return path[1:] if path[:1] == (title,) else path
+
+
+def _says(text: str) -> bool:
+    return any(line and not _HEADING.fullmatch(line) for line in text.split("\n"))
+
+
+def _belong_together(before: str, after: str) -> bool:
+    return min(len(before), len(after)) < SMALLEST and len(before) + 2 + len(after) <= LARGEST
+
+
+def _sections(markdown: str) -> Iterator[_Section]:
+    """The document's sections, each with the headings above it; blocks are parted by blank lines outside of code."""
+    headings: list[tuple[int, str]] = []
+    section = _Section((), [])
+    lines: list[str] = []
+    fence = ""
+
+    def close() -> None:
+        if block := "\n".join(lines).strip("\n"):
+            section.blocks.append(block)
+        lines.clear()
+
+    for line in markdown.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            lines.append(line)
+            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+                close()
+        elif mark:
+            close()
+            fence = mark[1]
+            lines.append(line)
+        elif heading := _HEADING.fullmatch(line):
+            close()
+            yield section
+            level, text = len(heading[1]), heading[2].strip().rstrip("#").strip()
+            headings = [*(one for one in headings if one[0] < level), (level, text)]
+            section = _Section(tuple(text for _, text in headings), [line.strip()])
+        elif not line.strip():
+            close()
+        else:
+            lines.append(line)
+    close()
+    yield section
+
+
+def _packed(blocks: list[str]) -> Iterator[str]:
+    """The blocks in as few pieces as their size allows."""
+    text = ""
+    for block in (part for whole in blocks for part in _small(whole)):
+        if text and len(text) + 2 + len(block) > LARGEST:
+            yield text
+            text = block
+        else:
+            text = f"{text}\n\n{block}" if text else block
+    if text.strip():
+        yield text
+
+
+def _small(block: str) -> Iterator[str]:
+    """A block in parts that are small enough: whole lines, else sentences, else as many characters as fit."""
+    if len(block) <= LARGEST or _FENCE.match(block):
+        yield block
+        return
+    text = ""
+    for part in _parts(block):
+        if text and len(text) + 1 + len(part) > LARGEST:
+            yield text
+            text = part
+        else:
+            text = f"{text}\n{part}" if text else part
+    yield text
+
+
+def _parts(block: str) -> Iterator[str]:
+    for line in block.split("\n"):
+        if len(line) <= LARGEST:
+            yield line
+            continue
+        for sentence in _SENTENCE.split(line):
+            yield from (sentence[at : at + LARGEST] for at in range(0, len(sentence), LARGEST))

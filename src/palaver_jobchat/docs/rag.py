@@ -1,0 +1,83 @@
+"""`meta.rag`: which search results a turn uses, those that the client brought back or those just found.
+
+Results that stay, in their order, keep the prompt's cached beginning; so they are dropped only for a reason.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from palaver_jobchat.docs.search import BUDGET, Found, Searched, within
+from palaver_jobchat.payload import Earlier
+
+MOST = 10
+LONGEST = 4_000
+"""Characters of one result from a client: it is a stranger's text."""
+
+
+class Rag(msgspec.Struct, frozen=True):
+    """The results that a turn uses, and what was searched for in it."""
+
+    found: tuple[Found, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    def meta(self) -> dict[str, Any]:
+        """As the answer's `meta.rag` has it."""
+        return {
+            "search_results": [one.result() for one in self.found],
+            "search_results_sections": list(dict.fromkeys(one.title for one in self.found if one.title)),
+            "search_queries": [{"query": query} for query in self.queries],
+        }
+
+
+def usable(results: Sequence[object]) -> list[Found]:
+    """Those of a client's results that have the shape of one; what else they hold is dropped."""
+    return [found for result in results if (found := _read(result)) is not None]
+
+
+def used(
+    incoming: Sequence[object],
+    searched: Searched | None,
+    *,
+    now: Earlier,
+    earlier: Earlier | None = None,
+    refresh: bool = False,
+    budget: int = BUDGET,
+) -> Rag:
+    """The results for this turn. `searched` is none where there is no index, or searching it failed.
+
+    `now` is what this turn is about, `earlier` what the incoming results were found for; if it is another page or
+    another adaptor, they are no longer to the point.
+    """
+    theirs = usable(incoming)
+    if searched is None:
+        return Rag(tuple(within(theirs[:MOST], budget)))
+    if refresh or (earlier is not None and earlier != now):
+        theirs = []
+    known = {one.text for one in theirs}
+    found = [*theirs, *(one for one in searched.found if one.text not in known)]
+    return Rag(tuple(within(found[:MOST], budget)), (searched.query,) if searched.query else ())
+
+
+def _read(result: object) -> Found | None:
+    if not isinstance(result, dict):
+        return None
+    item = cast("dict[str, Any]", result)
+    text = item.get("content") if item.get("text") is None else item["text"]
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+        return None
+    given = item.get("metadata")
+    metadata = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    score = item.get("score")
+    return Found(
+        text=text,
+        title=_text(metadata.get("doc_title")) or _text(item.get("title")),
+        section=_text(metadata.get("section")),
+        path=_text(metadata.get("path")),
+        score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
+    )
+
+
+def _text(value: object) -> str:
+    return value[:200] if isinstance(value, str) else ""

@@ -1,0 +1,264 @@
+"""What a client sends: read with care, all faults told at once, and nothing cut short.
+
+The wire's own keys (`api_key`, `session_id`) are the server's business; here is the question and what belongs to it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from palaver import Failure
+from palaver_jobchat.adaptors import names
+from palaver_jobchat.adaptors.names import Adaptor
+
+_PAGE_MARK = re.compile(r"^\[pg:[^\]]*\] ?")
+FLAGS = ("use_new_prompt", "suggest_code", "stream", "download_adaptor_docs", "refresh_rag", "metrics_opt_in")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How many characters each field may have. More is refused: an answer from half the evidence looks whole."""
+
+    content: int = 50_000
+    expression: int = 150_000
+    history: int = 300_000
+    """The contents of all turns together."""
+    input: int = 150_000
+    output: int = 150_000
+    log: int = 150_000
+    total: int = 500_000
+
+
+LIMITS = Limits()
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One turn of the conversation so far."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+    @property
+    def said(self) -> str:
+        """The content without the page mark that some clients put before a user's words."""
+        return unmarked(self.content) if self.role == "user" else self.content
+
+
+class JobContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that the question is about, and what it was last run with."""
+
+    expression: str | None = None
+    """Its code."""
+    adaptor: Adaptor | None = None
+    page: str | None = None
+    input: str | None = None
+    """Text as it came; anything else as compact JSON."""
+    output: str | None = None
+    log: str | None = None
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """What the turn before was about, as our own `meta` said and the client returned."""
+
+    page: str | None = None
+    adaptor: str | None = None
+    """The name of its package."""
+    version: str | None = None
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """One question, and all that was sent with it."""
+
+    content: str
+    history: tuple[Turn, ...] = ()
+    context: JobContext = JobContext()
+    results: tuple[Any, ...] = ()
+    """Search results of an earlier turn: a stranger's, not read yet."""
+    earlier: Earlier | None = None
+    mode: Literal["plain", "edits"] = "plain"
+    """Plain: code stands in the answer's text. Edits: the model changes the job by its tool."""
+    download_adaptor_docs: bool = True
+    refresh_rag: bool = False
+    metrics_opt_in: bool | None = None
+
+    @property
+    def question(self) -> str:
+        """The user's words."""
+        said = unmarked(self.content)
+        return said if said.strip() else self.content
+
+    @property
+    def before(self) -> str | None:
+        """What the user said before that, if anything."""
+        return next((turn.said for turn in reversed(self.history) if turn.role == "user" and turn.said.strip()), None)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many characters each field has, of those that are there."""
+        sizes = {
+            "content": len(self.content),
+            "context.expression": len(self.context.expression or ""),
+            "history": sum(len(turn.content) for turn in self.history),
+            "context.input": len(self.context.input or ""),
+            "context.output": len(self.context.output or ""),
+            "context.log": len(self.context.log or ""),
+        }
+        return {field: size for field, size in sizes.items() if size}
+
+
+def unmarked(text: str) -> str:
+    """A user's words without the mark of a page: `[pg:my_job] how?`."""
+    return _PAGE_MARK.sub("", text)
+
+
+class _Faults:
+    """What is wrong with a payload, gathered while it is read."""
+
+    def __init__(self) -> None:
+        self.errors: list[dict[str, str]] = []
+
+    def add(self, field: str, message: str) -> None:
+        self.errors.append({"field": field, "message": message})
+
+    def text(self, holder: Mapping[str, Any], key: str, field: str) -> str | None:
+        value = holder.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.add(field, "must be a string")
+        return None
+
+    def object(self, holder: Mapping[str, Any], key: str, field: str) -> Mapping[str, Any]:
+        value = holder.get(key)
+        if value is None:
+            return {}
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+        self.add(field, "must be an object")
+        return {}
+
+    def list(self, holder: Mapping[str, Any], key: str, field: str) -> list[Any]:
+        value = holder.get(key)
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return cast("list[Any]", value)
+        self.add(field, "must be a list")
+        return []
+
+    def flag(self, holder: Mapping[str, Any], key: str) -> bool | None:
+        value = holder.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.add(key, "must be true or false")
+        return None
+
+
+def read(body: object, limits: Limits = LIMITS) -> Payload:
+    """The payload in any JSON value, or the Failure that says all that is wrong with it."""
+    faults = _Faults()
+    if not isinstance(body, dict):
+        raise Failure("bad_request", "The payload must be a JSON object.", status=400)
+    given = cast("dict[str, Any]", body)
+    content = given.get("content")
+    if not isinstance(content, str) or not content.strip():
+        faults.add("content", "must be a string that is not blank")
+        content = ""
+    history = tuple(_turns(faults.list(given, "history", "history"), faults))
+    context = _context(faults.object(given, "context", "context"), faults)
+    meta = faults.object(given, "meta", "meta")
+    results = faults.list(faults.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
+    flags = {name: faults.flag(given, name) for name in FLAGS}
+    payload = Payload(
+        content=content,
+        history=history,
+        context=context,
+        results=tuple(results),
+        earlier=_earlier(meta.get("job_chat")),
+        mode=_mode(flags["use_new_prompt"], flags["suggest_code"], faults),
+        download_adaptor_docs=flags["download_adaptor_docs"] is not False,
+        refresh_rag=flags["refresh_rag"] is True,
+        metrics_opt_in=flags["metrics_opt_in"],
+    )
+    if faults.errors:
+        first = faults.errors[0]
+        message = f"{first['field']} {first['message']}"
+        raise Failure("bad_request", message, status=400, details={"errors": faults.errors})
+    _measure(payload, limits)
+    return payload
+
+
+def _turns(items: list[Any], faults: _Faults) -> Iterator[Turn]:
+    for place, item in enumerate(items):
+        field = f"history[{place}]"
+        if not isinstance(item, dict):
+            faults.add(field, "must be an object")
+            continue
+        turn = cast("dict[str, Any]", item)
+        role, content = turn.get("role"), turn.get("content")
+        if role not in ("user", "assistant"):
+            faults.add(f"{field}.role", "must be 'user' or 'assistant'")
+        if not isinstance(content, str):
+            faults.add(f"{field}.content", "must be a string")
+        elif role in ("user", "assistant"):
+            yield Turn(role, content)
+
+
+def _context(given: Mapping[str, Any], faults: _Faults) -> JobContext:
+    asked = faults.text(given, "adaptor", "context.adaptor")
+    adaptor = names.read(asked) if asked and asked.strip() else None
+    if asked and asked.strip() and adaptor is None:
+        faults.add("context.adaptor", f"must look like '{names.EXAMPLE}'")
+    return JobContext(
+        expression=faults.text(given, "expression", "context.expression"),
+        adaptor=adaptor,
+        page=faults.text(given, "page_name", "context.page_name"),
+        input=_written(given.get("input")),
+        output=_written(given.get("output")),
+        log=faults.text(given, "log", "context.log"),
+    )
+
+
+def _written(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _earlier(value: object) -> Earlier | None:
+    """What we said before, if it is that: it came by way of a client, so another shape is no fault."""
+    if not isinstance(value, dict):
+        return None
+    said = cast("dict[str, Any]", value)
+    adaptor: Any = said.get("adaptor")
+    known = cast("dict[str, Any]", adaptor) if isinstance(adaptor, dict) else {}
+    return Earlier(
+        page=_string(said.get("page")), adaptor=_string(known.get("name")), version=_string(known.get("version"))
+    )
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _mode(new: bool | None, suggest: bool | None, faults: _Faults) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
+    if new is not None and suggest is not None and new != suggest:
+        faults.add("use_new_prompt", "and suggest_code disagree: send one of them")
+    return "edits" if new or suggest else "plain"
+
+
+def _measure(payload: Payload, limits: Limits) -> None:
+    sizes = payload.sizes
+    for field, size in sizes.items():
+        limit: int = getattr(limits, field.removeprefix("context."))
+        if size > limit:
+            start = f"{field} has {size:,} characters; the limit is {limit:,}."
+            raise _too_large(f"{start} Shorten it or leave it out.", field, size, limit, sizes)
+    total = sum(sizes.values())
+    if total > limits.total:
+        largest = max(sizes, key=sizes.__getitem__)
+        start = f"All fields together have {total:,} characters; the limit is {limits.total:,}."
+        raise _too_large(f"{start} The largest is {largest}: shorten it.", largest, total, limits.total, sizes)
+
+
+def _too_large(message: str, field: str, size: int, limit: int, fields: dict[str, int]) -> Failure:
+    details = {"field": field, "size": size, "limit": limit, "fields": fields}
+    return Failure("input_too_large", message, status=413, details=details)

@@ -1,0 +1,177 @@
+"""An adaptor's description as a model reads it. The descriptions are our own: a small, made-up library system."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.adaptors.signatures import Entry, decode, read
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "NameExpression", "name": name}
+
+
+def optional(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "OptionalType", "expression": of}
+
+
+def union(*of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "UnionType", "elements": list(of)}
+
+
+def array(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "TypeApplication", "expression": named("Array"), "applications": [of]}
+
+
+def param(name: str, kind: dict[str, Any] | None = None, description: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"title": "param", "name": name, "type": kind, "description": description, **more}
+
+
+def function(name: str, params: Any, *tags: dict[str, Any], description: str | None = None) -> dict[str, Any]:
+    return {"name": name, "params": params, "valid": True, "docs": {"description": description, "tags": list(tags)}}
+
+
+RETURNS = {"title": "returns", "description": None, "type": named("Operation")}
+LEND = function(
+    "lend",
+    ["book", "options", "callback"],
+    param("book", union(named("string"), array(named("Book"))), "What to lend."),
+    param("options", optional(named("object")), "How to lend it."),
+    param("options.days", optional(named("number")), "For how long.\nAt most 90.", default="14"),
+    param("callback"),
+    {"title": "example", "description": "lend('Emma')"},
+    {"title": "example", "description": "lend('Emma', { days: 3 })", "caption": "for three days"},
+    RETURNS,
+    description="Lend a book.",
+)
+
+
+def signatures(*operations: Any, **groups: Any) -> list[str]:
+    return [entry.signature for entry in read({"operations": list(operations), **groups})]
+
+
+def test_an_entry_tells_all_that_is_known() -> None:
+    assert read({"operations": [LEND], "exports": [], "common": []}) == (
+        Entry(
+            "lend",
+            "lend(book: string|Array<Book>, options?: object, callback): Operation",
+            "lend(book: string|Array<Book>, options?: object, callback): Operation\n"
+            "Lend a book.\n"
+            "Parameters:\n"
+            "- book: string|Array<Book>: What to lend.\n"
+            "- options?: object: How to lend it.\n"
+            "  - days?: number = 14: For how long.\n"
+            "    At most 90.\n"
+            "- callback\n"
+            "Example:\n"
+            "lend('Emma')\n"
+            "Example: for three days\n"
+            "lend('Emma', { days: 3 })",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "signature"),
+    [
+        (function("a", ["x", "y"]), "a(x, y)"),
+        (function("a", []), "a()"),
+        (function("a", [], param("x", named("string")), param("x.y", named("string")), param("z")), "a(x: string, z)"),
+        (function("a", {}, param("x", named("string"))), "a(x: string)"),
+        (function("a", ["x"], param("x", {"type": "RestType"})), "a(x: any)"),
+        (function("a", ["x"], param("x", {"type": "FunctionType", "params": []})), "a(x: any)"),
+        (function("a", ["x"], param("x", array(union(named("A"), {"type": "NullLiteral"})))), "a(x: Array<A|any>)"),
+        (function("a", ["x"], param("x", {"type": "TypeApplication", "expression": named("Set")})), "a(x: Set)"),
+        (function("a", ["x"], param("x", optional(optional(named("A"))))), "a(x?: A)"),
+        (function("a", [], {"title": "returns", "type": None}), "a()"),
+        ({"name": "a", "params": ["x", 5]}, "a(x)"),
+        ({**function("a", []), "valid": False}, "a()"),
+    ],
+)
+def test_one_signature(entry: Any, signature: str) -> None:
+    assert signatures(entry) == [signature]
+
+
+def test_the_comment_of_a_type_describes_the_type_and_not_the_function_it_is_filed_under() -> None:
+    options = function(
+        "execute",
+        ["operations"],
+        {"title": "typedef", "name": "LendOptions", "type": named("Object")},
+        {"title": "property", "name": "days", "type": named("number"), "description": "For how long."},
+        {"title": "property", "name": "to", "type": optional(named("string")), "description": None},
+        description="How to lend.",
+    )
+    bare = function("fn", [], {"title": "typedef", "name": "Shelf", "type": array(named("Book"))})
+    execute = function("execute", ["operations"])
+
+    first, second, third = read({"operations": [options, bare], "common": [execute]})
+
+    assert first == Entry(
+        "LendOptions",
+        "type LendOptions = { days: number, to?: string }",
+        "type LendOptions = { days: number, to?: string }\nHow to lend.\nProperties:\n"
+        "- days: number: For how long.\n- to?: string",
+        "type",
+    )
+    assert second.signature == "type Shelf = Array<Book>"
+    assert third.signature == "execute(operations)"
+
+
+def test_what_is_private_is_left_out_even_when_it_is_public_too() -> None:
+    assert signatures(function("a", [], {"title": "public"}, {"title": "private"}), function("b", [])) == ["b()"]
+
+
+def test_an_adaptors_own_function_hides_the_common_one() -> None:
+    common = [function("each", ["a"]), function("fn", ["f"])]
+
+    assert signatures(function("each", ["b"]), exports=[function("x", [])], common=common) == [
+        "each(b)",
+        "x()",
+        "fn(f)",
+    ]
+
+
+def test_dotted_parameters_stand_under_their_parent_wherever_they_were() -> None:
+    tags = [param("a.b.c"), param("a"), param("rows[].id"), param("rows"), param("a.b"), param("lost.x")]
+
+    (entry,) = read({"operations": [function("f", ["a", "rows"], *tags)]})
+
+    assert entry.text.split("\n")[2:] == ["- a", "    - c", "  - b", "- rows", "  - id", "- lost.x"]
+
+
+def test_a_type_without_end_is_any() -> None:
+    kind = named("A")
+    for _ in range(50):
+        kind = array(kind)
+
+    (signature,) = signatures(function("f", ["x"], param("x", kind)))
+
+    assert signature.count("Array") == 20
+    assert "any" in signature
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"5", b'{"operations":'])
+def test_what_is_no_description(content: bytes) -> None:
+    assert decode(content) is None
+
+
+def test_a_file_is_decoded() -> None:
+    assert decode(msgspec.json.encode({"operations": [LEND]})) == read({"operations": [LEND]})
+
+
+KEYS = ["operations", "common", "name", "params", "docs", "tags", "title", "type", "description", "elements"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.sampled_from(["param", "typedef", "UnionType", "x.y", ""]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+        max_leaves=25,
+    )
+)
+def test_no_description_is_too_strange(ast: Any) -> None:
+    assert all(entry.text.startswith(entry.signature) for entry in read({"operations": [ast, LEND]}))
+    assert read(ast) is not None

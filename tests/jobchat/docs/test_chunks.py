@@ -1,0 +1,76 @@
+"""Markdown in pieces."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.docs.chunks import LARGEST, Chunk, split
+
+LONG = "A line about reading books aloud. " * 12  # More than 400 characters.
+
+
+def test_a_document_is_cut_at_its_headings_and_each_piece_knows_them() -> None:
+    markdown = f"# Library\n\n{LONG}\n\n## Lending\n\n{LONG}\n\n### For long ##\n\n{LONG}\n\n## Burning\n\n{LONG}\n"
+
+    assert [(chunk.title, chunk.section, chunk.text.split("\n")[0]) for chunk in split(markdown, name="x")] == [
+        ("Library", "", "# Library"),
+        ("Library", "Lending", "## Lending"),
+        ("Library", "Lending > For long", "### For long ##"),
+        ("Library", "Burning", "## Burning"),
+    ]
+
+
+def test_the_front_matter_names_the_document() -> None:
+    (chunk,) = split('---\nsidebar: 1\ntitle: "How to lend"\n---\n\n## First\r\n\r\nAsk.', name="x")
+
+    assert chunk == Chunk("How to lend", "First", "## First\n\nAsk.")
+
+
+def test_a_document_without_headings_has_its_files_name() -> None:
+    assert split("Only this.", name="notes") == [Chunk("notes", "", "Only this.")]
+    assert split("\n\n", name="notes") == []
+
+
+def test_small_sections_are_read_together_and_named_by_the_first() -> None:
+    chunks = split(f"# A\n\nShort.\n\n## B\n\nShort.\n\n## C\n\n{LONG}\n\n## D\n\n{LONG}", name="x")
+
+    assert [(chunk.section, chunk.text.count("Short")) for chunk in chunks] == [("", 2), ("D", 0)]
+
+
+def test_fenced_code_stays_whole_and_its_headings_are_none() -> None:
+    code = "```js\n# no heading\n\n" + "call();\n" * 300 + "~~~\n````"
+
+    chunks = split(f"# A\n\n{LONG}\n\n{code}\n\n{LONG}", name="x")
+
+    assert code in [chunk.text for chunk in chunks]
+    assert {chunk.section for chunk in chunks} == {""}
+
+
+def test_long_paragraphs_are_cut_at_lines_then_sentences_then_anywhere() -> None:
+    lines, sentences, nothing = "a line of words\n" * 200, "One sentence here. " * 200, "x" * 4000
+
+    for block in (lines, sentences, nothing):
+        chunks = split(block, name="x")
+        assert all(len(chunk.text) <= LARGEST for chunk in chunks)
+        assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(block.split())
+
+
+def test_a_heading_that_stands_alone_is_no_piece() -> None:
+    block = "x" * LARGEST
+
+    assert [(c.section, c.text) for c in split(f"# A\n\n## B\n\n{block}\n\n## C", name="x")] == [("B", block)]
+
+
+def _words(markdown: str) -> str:
+    return "".join("".join(line.split()) for line in markdown.split("\n") if line not in ("# A", "## B"))
+
+
+@given(
+    st.lists(st.sampled_from(["# A", "## B", "```", "~~~", "", "word " * 40, "x" * 1600, "- item", "---"]), max_size=25)
+)
+def test_no_word_is_lost(lines: list[str]) -> None:
+    markdown = "\n".join(["start", *lines])
+
+    texts = [chunk.text for chunk in split(markdown, name="x")]
+
+    assert _words("\n".join(texts)) == _words(markdown)
+    assert all(len(text) <= LARGEST or "```" in text or "~~~" in text for text in texts)

@@ -1,0 +1,150 @@
+"""Indexing a folder, and searching it."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from palaver import PalaverError
+from palaver_jobchat.docs.index import Report, index
+from palaver_jobchat.docs.search import Found, Query, Searched, query, search, within
+
+LENDING = "# Lending\n\nTo lend a book, call `lend_book` with its title. Loans end after fourteen days.\n"
+SHELVES = "# Shelves\n\nBooks are sorted on shelves by their titles. A shelf has forty places.\n"
+PAPER = "# Paper\n\nPaper comes from wood and rags.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "more").mkdir(parents=True)
+    (tmp_path / "docs" / ".git").mkdir()
+    (tmp_path / "docs" / "lending.md").write_text(LENDING)
+    (tmp_path / "docs" / "more" / "shelves.md").write_text(SHELVES)
+    (tmp_path / "docs" / "paper.md").write_text(PAPER)
+    (tmp_path / "docs" / "notes.txt").write_text("lend_book")
+    (tmp_path / "docs" / ".git" / "x.md").write_text("lend_book")
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def file(folder: Path) -> Path:
+    path = folder.parent / "docs.sqlite"
+    index(folder, path)
+    return path
+
+
+def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int = 12_000) -> list[str]:
+    return [one.title for one in search(file, query(question, adaptor=adaptor), budget=budget).found]
+
+
+def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
+    (folder / "paper.md").unlink()
+    (folder / "lending.md").write_text("# Lending\n\nNobody may borrow parchment here.\n")
+    (folder / "new.md").write_bytes(b"# New\n\nNot all bytes \xff are text.\n")
+
+    assert index(folder, file) == Report(added=1, changed=1, removed=1, kept=1, chunks=3)
+    assert index(folder, file) == Report(kept=3, chunks=3)
+    assert titles(file, "wood and rags for paper") == []
+    assert titles(file, "how long is a loan of a book in days?") == []
+    assert titles(file, "who may borrow parchment?") == ["Lending"]
+
+
+def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
+    found = search(file, query("How do loans of a book end?"))
+
+    assert found == Searched("How do loans of a book end?", (Found(LENDING.strip(), "Lending", "", "lending.md", 1.0),))
+    assert found.found[0].result() == {
+        "text": LENDING.strip(),
+        "metadata": {"doc_title": "Lending", "docs_type": "general_docs", "section": "", "path": "lending.md"},
+        "score": 1.0,
+    }
+
+
+def test_words_match_in_all_their_forms_and_identifiers_only_whole(file: Path) -> None:
+    assert titles(file, "sorting shelf") == ["Shelves"]
+    assert titles(file, "lend_book") == ["Lending"]
+    assert titles(file, "lend_boo") == []
+
+
+def test_two_words_of_the_question_must_be_there_or_all_if_it_has_fewer(file: Path) -> None:
+    assert titles(file, "paper planes for children") == []
+    assert titles(file, "what is paper?") == ["Paper"]
+
+
+@pytest.mark.parametrize("question", ["", "how do I use it?", "OpenFn job!", "the salesforce job", "?!"])
+def test_a_question_about_nothing_searches_nothing(file: Path, question: str) -> None:
+    assert search(file, query(question, adaptor="salesforce")) == Searched()
+
+
+def test_the_adaptors_name_ranks_but_is_no_reason(file: Path) -> None:
+    assert query("sort books", adaptor="paper") == Query("sort books paper", ("sort", "books"), "paper")
+    assert titles(file, "sort books", adaptor="paper") == ["Shelves"]
+
+
+def test_a_short_question_is_about_what_was_said_before() -> None:
+    before = "How are books sorted?"
+
+    assert query(" and why? ", before=before) == Query("and why? How are books sorted?", ("books", "sorted"))
+    assert query("and why?", adaptor="http", before=before).text == "and why? http How are books sorted?"
+    assert query("why are there forty places on every shelf?", before=before).terms == (
+        "forty",
+        "places",
+        "every",
+        "shelf",
+    )
+
+
+def test_results_keep_to_their_budget(file: Path) -> None:
+    assert len(titles(file, "book titles")) == 2
+    assert len(titles(file, "book titles", budget=100)) == 1
+    assert within([Found("aa"), Found("bbb"), Found("c")], 4) == [Found("aa")]
+
+
+@pytest.mark.parametrize("number", [9, 2])
+def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, number: int) -> None:
+    for place in range(number):
+        (tmp_path / f"{place}.md").write_text("Owls hunt mice at night. Mice hear owls. " * 5)
+    (tmp_path / "far.md").write_text("owls " + "something else " * 80 + "mice")
+    for place in range(30):
+        (tmp_path / f"other{place}.md").write_text("Nothing of the kind.")
+    file = tmp_path / "index.sqlite"
+    index(tmp_path, file)
+
+    found = search(file, query("owls and mice")).found
+
+    assert [one.score for one in found] == [1.0] * min(number, 5)
+
+
+@pytest.mark.parametrize(
+    "question", ['"a" AND', "NEAR(x y)", "title:paper*", "a OR b -c ^d", "it's 100% {x}", "é日本 \x00"]
+)
+def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
+    assert search(file, query(f"{question} zebra")).found == ()
+
+
+def test_there_is_no_index_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.Error):
+        search(tmp_path / "gone.sqlite", query("paper"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_indexed_is_said(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("This is no database at all.")
+    with sqlite3.connect(tmp_path / "other") as other:
+        other.execute("CREATE TABLE files (mine)")
+    other.close()
+
+    with pytest.raises(PalaverError, match="There is no folder"):
+        index(tmp_path / "gone", tmp_path / "x")
+    with pytest.raises(PalaverError, match="Delete it, or name another file"):
+        index(folder, tmp_path / "text")
+    with pytest.raises(PalaverError, match="a database of something else"):
+        index(folder, tmp_path / "other")
+
+
+def test_an_index_of_another_shape_is_made_anew(folder: Path, file: Path) -> None:
+    with sqlite3.connect(file) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+    assert index(folder, file) == Report(added=3, chunks=3)

@@ -1,0 +1,84 @@
+"""The request for a correction."""
+
+from typing import Any
+
+from palaver_jobchat.correction import correction
+from palaver_jobchat.edits import apply_edits, requested
+from palaver_jobchat.payload import JobContext, Payload
+from palaver_jobchat.prompt import element, prompt
+from palaver_jobchat.syntax import Fault, Syntax
+
+BEFORE = prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
+TELLING = (
+    "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
+    "or with what mends the syntax. The job's code now:"
+)
+
+
+def call(number: int, given: Any, name: str = "edit_job") -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"call{number}", "name": name, "input": given}
+
+
+def replace(old: str, new: str) -> dict[str, str]:
+    return {"action": "replace", "old_code": old, "new_code": new}
+
+
+def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
+    first, second = {"edits": [replace("a", "b"), replace("a();\na", "c();\na")]}, {"edits": [replace("z", "y")]}
+    answer = [
+        {"type": "text", "text": "I'll rename it."},
+        {"type": "text", "text": " "},
+        call(1, first),
+        call(2, {}, "search"),
+        call(3, second),
+    ]
+    result = apply_edits("a();\na();\n", requested([first, second]))
+
+    asked = correction(BEFORE, answer, result, Syntax())
+
+    assert (asked.system, asked.tools, asked.messages[:-2]) == (BEFORE.system, BEFORE.tools, BEFORE.messages)
+    assert asked.messages[-2] == {"role": "assistant", "content": [answer[0], *answer[2:]]}
+    assert asked.messages[-1] == {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "call1",
+                "content": "Edit 1 was not applied: its old code matches 2 places (lines 1 and 2).",
+                "is_error": True,
+            },
+            {"type": "tool_result", "tool_use_id": "call2", "content": "There is no such tool.", "is_error": True},
+            {
+                "type": "tool_result",
+                "tool_use_id": "call3",
+                "content": "Edit 3 was not applied: its old code is not in the job.\n"
+                f"{TELLING}\n{element('job', result.code)}",
+                "is_error": True,
+            },
+        ],
+    }
+
+
+def test_broken_code_is_told_with_its_lines() -> None:
+    given = {"edits": [{"action": "rewrite", "new_code": "a("}]}
+    result = apply_edits("a();\na();\n", requested([given]))
+    syntax = Syntax(ok=False, errors=(Fault(1, 3, "something is missing"),))
+
+    (told,) = correction(BEFORE, [call(1, given)], result, syntax).messages[-1]["content"]
+
+    assert told["is_error"] is True
+    assert told["content"] == (
+        f"Line 1, column 3: something is missing.\nThe code does not parse.\n{TELLING}\n{element('job', 'a(')}"
+    )
+
+
+def test_an_input_that_was_no_object_goes_back_as_one() -> None:
+    given = {"edits": [replace("a();\na", "b();\na")]}
+    result = apply_edits("a();\na();\n", requested([given, "no"]))
+
+    asked = correction(BEFORE, [call(1, given), call(2, "no")], result, Syntax())
+
+    assert [block["input"] for block in asked.messages[-2]["content"]] == [given, {}]
+    applied, malformed = asked.messages[-1]["content"]
+    assert applied == {"type": "tool_result", "tool_use_id": "call1", "content": "Applied."}
+    assert malformed["content"].startswith("Edit 2 was not applied: it is not an edit that can be read.")

@@ -1,0 +1,245 @@
+"""Edits of a job: where they are applied, when they are refused, and what they never touch."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.edits import Outcome, Result, apply_edits, correct, correct_syntax, cut_off, requested
+from palaver_jobchat.places import MOST
+
+
+def replace(old: str, new: str, action: str = "replace") -> dict[str, str]:
+    return {"action": action, "old_code": old, "new_code": new}
+
+
+def fates(result: Result) -> list[str]:
+    return [f"{outcome.state} {outcome.how or outcome.reason or ''}".strip() for outcome in result.outcomes]
+
+
+@pytest.mark.parametrize(
+    ("job", "edit", "code", "fate"),
+    [
+        # A blank job.
+        ("", replace("x", "get('/a');"), "get('/a');", "applied created"),
+        (" \n", {"new_code": "get('/a');"}, "get('/a');", "applied created"),
+        ("\r\n", {"action": "rewrite", "new_code": "a\nb\n"}, "a\r\nb\r\n", "applied created"),
+        ("", replace("x", " \n"), "", "unchanged"),
+        ("", {"action": "rewrite"}, "", "failed malformed"),
+        # All of it.
+        ("a", {"action": "rewrite", "new_code": "b\r\n"}, "b\n", "applied rewrite"),
+        ("a", {"action": "rewrite", "new_code": "a"}, "a", "unchanged"),
+        ("a", {"action": "rewrite", "new_code": " "}, "a", "failed malformed"),
+        ("a", {"action": "rewrite"}, "a", "failed malformed"),
+        # As it is.
+        ("get('/a');", replace("'/a'", "'/b'"), "get('/b');", "applied exact"),
+        ("get('/a');", replace("'/a'", r"$& \1 \g<0>"), r"get($& \1 \g<0>);", "applied exact"),
+        ("a b a", replace("a", "c"), "a b a", "failed ambiguous"),
+        ("aaa", replace("aa", "b"), "aaa", "failed ambiguous"),
+        ("aaa", replace("aa", "b", "replace_all"), "ba", "applied exact"),
+        ("a b a", replace("a", "c", "replace_all"), "c b c", "applied exact"),
+        ("abc", replace("b", ""), "ac", "applied exact"),
+        ("abc", replace("z", "z"), "abc", "unchanged"),
+        ("abc", replace("z", "y"), "abc", "failed not_found"),
+        ("abc", replace("", "y"), "abc", "failed malformed"),
+        ("abc", replace("b", "y", "insert"), "abc", "failed malformed"),
+        # But for the ends of lines.
+        ("a\r\nb\r\n", replace("a\nb", "a\nc"), "a\r\nc\r\n", "applied line-ends"),
+        ("a\r\nb\r\n", replace("a\r\nb", "c\nd"), "c\r\nd\r\n", "applied exact"),
+        ("a\r\nb\r\nx\r\n", replace("\nb\n", "\nc\n"), "a\r\nc\r\nx\r\n", "applied line-ends"),
+        ("a\r\nb\na\nb\r\n", replace("\nb", "\nc"), "a\r\nb\na\nb\r\n", "failed ambiguous"),
+        ("a  \nb\t\nx", replace("a\nb\n", "c\n"), "c\nx", "applied line-ends"),
+        ("a\nb\nx", replace("a  \nb", "c"), "c\nx", "applied line-ends"),
+        ("a\r\nb  \r\nx", replace("a\nb ", "a\nc "), "a\r\nc \r\nx", "applied line-ends"),
+        ("a\nb  ", replace("a \nb ", "c"), "c", "applied line-ends"),
+        ("a\nb = 1\n", replace("a \nb ", "c"), "a\nb = 1\n", "failed not_found"),
+        ("a \nb \na \nb", replace("a\nb", "c", "replace_all"), "c \nc", "applied line-ends"),
+        # But for indentation.
+        (
+            "fn(state => {\n    a();\n    b();\n});\n",
+            replace("a();\nb();", "a();\n\nif (c) {\n  d();\n}"),
+            "fn(state => {\n    a();\n\n    if (c) {\n      d();\n    }\n});\n",
+            "applied indent",
+        ),
+        ("x\na();\nb();\n", replace("  a();\n  b();\n", "  c();\n d();\n"), "x\nc();\nd();\n", "applied indent"),
+        ("  a\nb\n", replace("a\n  b", "c\n    d"), "c\n    d\n", "applied indent"),
+        ("x\r\n  a\r\n  b\r\ny", replace("\na\nb\n\n", "c\n"), "x\r\n  c\r\ny", "applied indent"),
+        ("x\n  a\n  b", replace("a\nb\n", "c\n"), "x\n  c\n", "applied indent"),
+        ("  a\n  b\n\ta\n\tb\n", replace("a\nb\n", "c\n", "replace_all"), "  c\n\tc\n", "applied indent"),
+        ("  a\n  b\n\ta\n\tb\n", replace("a\nb\n", "c\n"), "  a\n  b\n\ta\n\tb\n", "failed ambiguous"),
+        ("  a\n  a\n  a\n", replace("a\na\n", "c\n", "replace_all"), "  c\n  a\n", "applied indent"),
+        ("  a\n  a\n  a\n", replace("a\na\n", "c\n"), "  a\n  a\n  a\n", "failed ambiguous"),
+        ("  a\n  b", replace("a\nb", "a\nb", "replace"), "  a\n  b", "unchanged"),
+        ("  a\n  b", replace("a\nb", "a\nb\r"), "  a\n  b\r", "applied indent"),
+        ("a", replace(" \n ", "b"), "a", "failed not_found"),
+    ],
+)
+def test_one_edit(job: str, edit: Any, code: str, fate: str) -> None:
+    result = apply_edits(job, [edit])
+
+    assert (result.code, fates(result)) == (code, [fate])
+    assert result.suggested == (code if code != job else None)
+
+
+def test_edits_run_in_order_and_one_that_fails_leaves_the_text_to_the_next() -> None:
+    result = apply_edits("a();\nb();\na();\n", [replace("b", "c"), replace("a", "x"), replace("c();\n", "")])
+
+    assert result == Result(
+        job="a();\nb();\na();\n",
+        code="a();\na();\n",
+        outcomes=(
+            Outcome(action="replace", old="b", new="c", state="applied", how="exact", start=5, end=6),
+            Outcome(action="replace", old="a", new="x", state="failed", reason="ambiguous", lines=(1, 3)),
+            Outcome(action="replace", old="c();\n", new="", state="applied", how="exact", start=5, end=10),
+        ),
+    )
+
+
+def test_a_job_that_an_edit_emptied_is_not_a_blank_job() -> None:
+    assert fates(apply_edits("a", [replace("a", ""), replace("b", "c")])) == ["applied exact", "failed not_found"]
+
+
+def test_a_blank_job_is_created_once() -> None:
+    result = apply_edits("", [replace("", " "), replace("", "a"), replace("a", "b")])
+
+    assert (result.code, fates(result)) == ("b", ["unchanged", "applied created", "applied exact"])
+
+
+def test_edits_that_undo_each_other_suggest_nothing() -> None:
+    assert apply_edits("a", [replace("a", "b"), replace("b", "a")]).suggested is None
+
+
+def test_all_that_replace_all_changed_lies_between_its_ends() -> None:
+    (outcome,) = apply_edits("x a b a y", [replace("a", "c", "replace_all")]).outcomes
+
+    assert (outcome.start, outcome.end) == (2, 7)
+
+
+def test_places_without_end_are_not_all_counted() -> None:
+    (outcome,) = apply_edits("a" * 10_000, [replace("a", "b")]).outcomes
+
+    assert len(outcome.lines) == MOST + 1
+
+
+def test_calls_give_their_edits_in_order_and_a_call_of_another_shape_is_one_malformed_edit() -> None:
+    edits = requested([{"edits": [replace("a", "b")]}, {"edits": []}, "no", {"edits": {}}, {"edits": [1]}])
+
+    assert edits == [replace("a", "b"), None, None, 1]
+    assert fates(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
+
+
+def test_an_answer_that_was_cut_off_counts_as_one_failed_edit() -> None:
+    assert cut_off("a") == Result(job="a", code="a", outcomes=(Outcome(state="failed", reason="truncated"),))
+
+
+# Corrections.
+
+HALF = apply_edits("a a\nb\n", [replace("z", "y"), replace("b", "c"), replace("a", "x")])
+
+
+def test_as_many_corrections_as_failures_are_taken_one_by_one() -> None:
+    corrected = correct(HALF, [replace("c", "d"), replace("a", "y")])
+
+    assert corrected.code == "a a\nd\n"
+    assert fates(corrected) == ["applied corrected", "applied exact", "failed ambiguous"]
+    assert corrected.outcomes[2] == HALF.outcomes[2]
+
+
+@pytest.mark.parametrize("edits", [[], [replace("c", "d")] * 3, [replace("c", "c")], None, [replace("a", "b")]])
+def test_another_number_of_corrections_is_dropped_unless_all_fit(edits: Any) -> None:
+    assert correct(HALF, edits) == HALF
+
+
+def test_another_number_of_corrections_that_all_fit_stands_for_all_that_failed() -> None:
+    corrected = correct(HALF, [{"action": "rewrite", "new_code": "x\n"}])
+
+    assert corrected.code == "x\n"
+    assert fates(corrected) == ["applied corrected", "applied exact", "applied corrected"]
+
+
+def test_a_correction_does_not_take_an_emptied_job_for_a_blank_one() -> None:
+    emptied = apply_edits("a", [replace("a", ""), replace("b", "c")])
+
+    assert correct(emptied, [replace("x", "y")]) == emptied
+
+
+def test_a_correction_keeps_the_line_ends_of_the_job_and_not_of_what_it_became() -> None:
+    result = apply_edits("a\r\n", [replace("a\r\n", "b"), replace("z", "y")])
+
+    assert correct(result, [replace("b", "c\nd")]).code == "c\r\nd"
+
+
+def test_a_correction_of_syntax_alone_is_kept_only_if_it_parses() -> None:
+    broken = apply_edits("a()", [replace("()", "(")])
+
+    assert correct_syntax(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
+    assert correct_syntax(broken, [replace("(", "((")], lambda code: False) == broken
+    assert correct_syntax(broken, [replace("z", "y")], lambda code: True) == broken
+
+
+# Laws.
+
+CODE = st.text(alphabet="ab \t\n", max_size=40)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["action", "old_code", "new_code", "edits", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+EDIT = st.fixed_dictionaries(
+    {
+        "action": st.sampled_from(["replace", "replace_all", "rewrite", "delete"]),
+        "old_code": st.text(alphabet="ab \t\r\n", max_size=8),
+        "new_code": st.text(alphabet="abc \t\r\n", max_size=8),
+    }
+)
+
+
+@given(before=CODE, old=st.text(alphabet="xy\n", min_size=1, max_size=6).filter(str.strip), after=CODE, new=CODE)
+def test_an_exact_unique_replace_is_str_replace(before: str, old: str, after: str, new: str) -> None:
+    job = before + old + after
+    places = [at for at in range(len(job)) if job.startswith(old, at)]
+
+    result = apply_edits(job, [replace(old, new)])
+
+    if len(places) == 1:
+        assert result.code == job.replace(old, new)
+    else:
+        assert (result.code, fates(result)) == (job, ["failed ambiguous"])
+
+
+@given(job=st.text(alphabet="ab \t\r\n", max_size=40), edits=st.lists(EDIT, max_size=4))
+def test_nothing_outside_an_edits_ends_changes(job: str, edits: list[Any]) -> None:
+    code = job
+    for edit in edits:
+        result = apply_edits(code, [edit])
+        (outcome,) = result.outcomes
+        if outcome.state != "applied":
+            assert result.code == code
+        else:
+            assert outcome.start is not None
+            assert outcome.end is not None
+            assert result.code.startswith(code[: outcome.start])
+            assert result.code.endswith(code[outcome.end :])
+        code = result.code
+
+
+@given(lines=st.lists(st.text(alphabet="ab \t", max_size=6), min_size=2, max_size=8), edits=st.lists(EDIT, max_size=4))
+def test_crlf_in_crlf_out(lines: list[str], edits: list[Any]) -> None:
+    code = apply_edits("\r\n".join(lines), edits).code
+
+    assert "\n" not in code.replace("\r\n", "")
+
+
+@given(job=st.text(max_size=30), edits=JSON)
+def test_no_json_is_too_strange(job: str, edits: Any) -> None:
+    result = apply_edits(job, edits)
+    corrected = correct(result, edits)
+
+    assert len(result.outcomes) == (len(edits) if isinstance(edits, list) else 1)
+    assert len(corrected.outcomes) == len(result.outcomes)
+    assert all((outcome.how is not None) == (outcome.state == "applied") for outcome in corrected.outcomes)
+    assert all((outcome.reason is not None) == (outcome.state == "failed") for outcome in corrected.outcomes)

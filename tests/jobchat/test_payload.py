@@ -1,0 +1,224 @@
+"""Payloads: every row of the contract's table."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver import Failure
+from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.payload import Earlier, JobContext, Limits, Payload, Turn, read
+
+
+def refusal(body: Any, limits: Limits | None = None) -> Failure:
+    with pytest.raises(Failure) as caught:
+        read(body, limits or Limits())
+    return caught.value
+
+
+def test_a_question_is_enough() -> None:
+    assert read({"content": "why?"}) == Payload(content="why?")
+
+
+def test_all_that_may_be_sent() -> None:
+    body = {
+        "content": "how?",
+        "history": [{"role": "user", "content": "a", "id": 7}, {"role": "assistant", "content": " "}],
+        "context": {
+            "expression": "get('/a')",
+            "adaptor": "http@6.5.4",
+            "page_name": "my_job",
+            "input": {"data": {"é": [1, 2.5, None]}},
+            "output": "as it is",
+            "log": "oh",
+            "__proto__": 1,
+        },
+        "meta": {
+            "rag": {"search_results": [{"text": "x"}, 3], "usage": {"input_tokens": 5}},
+            "job_chat": {"page": "other", "adaptor": {"name": "@openfn/language-http", "version": "6.0.0"}},
+            "user": {"id": "u"},
+        },
+        "use_new_prompt": True,
+        "suggest_code": True,
+        "stream": False,
+        "download_adaptor_docs": False,
+        "refresh_rag": True,
+        "metrics_opt_in": False,
+        "api_key": 5,
+        "anything": [],
+    }
+
+    assert read(body) == Payload(
+        content="how?",
+        history=(Turn("user", "a"), Turn("assistant", " ")),
+        context=JobContext(
+            expression="get('/a')",
+            adaptor=Adaptor("@openfn/language-http", "6.5.4"),
+            page="my_job",
+            input='{"data":{"é":[1,2.5,null]}}',
+            output="as it is",
+            log="oh",
+        ),
+        results=({"text": "x"}, 3),
+        earlier=Earlier(page="other", adaptor="@openfn/language-http", version="6.0.0"),
+        mode="edits",
+        download_adaptor_docs=False,
+        refresh_rag=True,
+        metrics_opt_in=False,
+    )
+
+
+def test_null_is_the_same_as_absent() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(
+        ["history", "context", "meta", "use_new_prompt", "suggest_code", "stream", "refresh_rag"]
+    )
+    empty: dict[str, Any] = dict.fromkeys(["expression", "adaptor", "page_name", "input", "output", "log"])
+
+    assert read({"content": "a", **nothing}) == Payload(content="a")
+    assert read({"content": "a", "context": empty, "meta": {"rag": None}}) == Payload(content="a")
+    assert read({"content": "a", "context": {"adaptor": " "}, "meta": {"rag": {}}}) == Payload(content="a")
+
+
+@pytest.mark.parametrize("said", [None, [], "x", {"adaptor": "http", "page": 5}])
+def test_what_we_said_before_in_another_shape_is_no_fault(said: Any) -> None:
+    assert read({"content": "a", "meta": {"job_chat": said}}).earlier in (None, Earlier())
+
+
+@pytest.mark.parametrize(
+    ("sent", "field", "message"),
+    [
+        ({"content": None}, "content", "must be a string that is not blank"),
+        ({"content": 5}, "content", "must be a string that is not blank"),
+        ({"content": " \n"}, "content", "must be a string that is not blank"),
+        ({"history": {}}, "history", "must be a list"),
+        ({"history": ["a"]}, "history[0]", "must be an object"),
+        ({"history": [{"role": "system", "content": ""}]}, "history[0].role", "must be 'user' or 'assistant'"),
+        ({"history": [{"role": [], "content": ""}]}, "history[0].role", "must be 'user' or 'assistant'"),
+        ({"history": [{"role": "user"}]}, "history[0].content", "must be a string"),
+        ({"context": []}, "context", "must be an object"),
+        ({"context": {"expression": 1}}, "context.expression", "must be a string"),
+        ({"context": {"log": {}}}, "context.log", "must be a string"),
+        ({"context": {"page_name": []}}, "context.page_name", "must be a string"),
+        ({"context": {"adaptor": 6}}, "context.adaptor", "must be a string"),
+        ({"context": {"adaptor": "a@b@c"}}, "context.adaptor", "must look like '@openfn/language-http@6.5.4'"),
+        ({"meta": "x"}, "meta", "must be an object"),
+        ({"meta": {"rag": []}}, "meta.rag", "must be an object"),
+        ({"meta": {"rag": {"search_results": {}}}}, "meta.rag.search_results", "must be a list"),
+        ({"use_new_prompt": "true"}, "use_new_prompt", "must be true or false"),
+        ({"refresh_rag": 1}, "refresh_rag", "must be true or false"),
+        (
+            {"use_new_prompt": True, "suggest_code": False},
+            "use_new_prompt",
+            "and suggest_code disagree: send one of them",
+        ),
+    ],
+)
+def test_one_fault(sent: dict[str, Any], field: str, message: str) -> None:
+    failure = refusal({"content": "a", **sent})
+
+    assert (failure.code, failure.status, failure.message) == ("bad_request", 400, f"{field} {message}")
+    assert failure.details == {"errors": [{"field": field, "message": message}]}
+
+
+def test_all_faults_at_once() -> None:
+    failure = refusal({"history": [{}, 1], "context": {"log": 1}, "stream": 0})
+
+    assert failure.message == "content must be a string that is not blank"
+    assert [error["field"] for error in failure.details["errors"]] == [
+        "content",
+        "history[0].role",
+        "history[0].content",
+        "history[1]",
+        "context.log",
+        "stream",
+    ]
+
+
+def test_page_marks_are_kept_in_the_content_and_cut_off_the_words() -> None:
+    history = [{"role": "user", "content": "[pg:a] how?"}, {"role": "user", "content": "[pg:a]"}]
+
+    payload = read({"content": "[pg:b] why?", "history": history})
+
+    assert (payload.content, payload.question, payload.before) == ("[pg:b] why?", "why?", "how?")
+    assert (read({"content": "[pg:b]  "}).question, read({"content": "a"}).before) == ("[pg:b]  ", None)
+
+
+@pytest.mark.parametrize("body", [None, [], "x", 5])
+def test_a_payload_is_an_object(body: Any) -> None:
+    assert refusal(body).message == "The payload must be a JSON object."
+
+
+@pytest.mark.parametrize(
+    ("new", "suggest", "mode"),
+    [
+        (None, None, "plain"),
+        (False, None, "plain"),
+        (None, False, "plain"),
+        (False, False, "plain"),
+        (True, None, "edits"),
+        (None, True, "edits"),
+        (True, True, "edits"),
+    ],
+)
+def test_the_two_flags_are_two_names_of_one_switch(new: bool | None, suggest: bool | None, mode: str) -> None:
+    assert read({"content": "a", "use_new_prompt": new, "suggest_code": suggest}).mode == mode
+
+
+def test_a_field_over_its_limit_is_refused_and_not_cut() -> None:
+    failure = refusal({"content": "why?", "context": {"log": "x" * 412_338}})
+
+    assert (failure.code, failure.status) == ("input_too_large", 413)
+    assert failure.message == ("context.log has 412,338 characters; the limit is 150,000. Shorten it or leave it out.")
+    assert failure.details == {
+        "field": "context.log",
+        "size": 412_338,
+        "limit": 150_000,
+        "fields": {"content": 4, "context.log": 412_338},
+    }
+
+
+def test_the_contents_of_the_history_count_together() -> None:
+    turn = {"role": "user", "content": "abc"}
+
+    failure = refusal({"content": "a", "history": [turn, turn]}, Limits(history=5))
+
+    assert (failure.details["field"], failure.details["size"]) == ("history", 6)
+
+
+def test_all_fields_together_have_a_limit_too() -> None:
+    failure = refusal({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, Limits(total=11))
+
+    assert failure.message == (
+        "All fields together have 12 characters; the limit is 11. The largest is context.input: shorten it."
+    )
+    assert failure.details == {
+        "field": "context.input",
+        "size": 12,
+        "limit": 11,
+        "fields": {"content": 3, "context.input": 7, "context.log": 2},
+    }
+
+
+KEYS = ["content", "history", "context", "meta", "rag", "search_results", "role", "adaptor", "input", "suggest_code"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["user", "http@6"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+        max_leaves=15,
+    )
+)
+def test_any_json_is_read_or_refused(body: Any) -> None:
+    failure = None
+    try:
+        payload = read(body)
+    except Failure as error:
+        failure = error
+    else:
+        assert payload.content == body["content"]
+    if failure is not None:
+        assert failure.status == 400
+        assert msgspec.json.encode(dict(failure.details))

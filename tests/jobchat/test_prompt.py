@@ -1,0 +1,190 @@
+"""What the model is sent."""
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.adaptors.choosing import choose
+from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.docs.search import Found
+from palaver_jobchat.payload import JobContext, Payload, Turn
+from palaver_jobchat.prompt import OPENING, element, prompt, shown
+from palaver_jobchat.wording import EDIT_JOB, PRIMER
+
+CACHED = {"type": "ephemeral"}
+ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "burn(book)", "burn(book)\nBurns."))
+DOCS = Docs(
+    adaptor=Adaptor("@openfn/language-library"), version="1.2.0", state="exact", docs_version="1.2.0", entries=ENTRIES
+)
+FOUND = [Found("Loans end.", "Lending", "Loans"), Found("Bare.")]
+
+
+def texts(blocks: list[dict[str, Any]]) -> list[str]:
+    return [block["text"] for block in blocks]
+
+
+def test_a_bare_question() -> None:
+    sent = prompt(Payload(content="why?"))
+
+    assert [block["cache_control"] for block in sent.system] == [CACHED]
+    assert sent.messages == [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "The job has no code yet."}, {"type": "text", "text": "why?"}],
+        }
+    ]
+    assert sent.tools == []
+
+
+def test_what_changes_most_stands_last() -> None:
+    context = JobContext(expression="lend('Emma');\n", input='{"data":1}', output="out", log="oh")
+    payload = Payload(
+        content="why?", context=context, mode="edits", history=(Turn("user", "a"), Turn("assistant", "b"))
+    )
+
+    sent = prompt(payload, docs=DOCS, choice=choose(ENTRIES), found=FOUND)
+
+    assert [block["cache_control"] for block in sent.system] == [CACHED] * 3
+    assert texts(sent.system)[1] == (
+        "The job's adaptor is @openfn/language-library 1.2.0. Its functions; those of namespaces may be missing:\n"
+        + element("adaptor", "lend(book)\nLends.\n\nburn(book)\nBurns.")
+    )
+    assert texts(sent.system)[2] == (
+        "From the documentation, which may or may not be to the point:\n"
+        + element("docs", "Lending > Loans\n\nLoans end.")
+        + "\n"
+        + element("docs", "Bare.")
+    )
+    assert sent.messages == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "b", "cache_control": CACHED}]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "text",
+                    "text": f"The job's code now:\n{element('job', context.expression or '')}\n\n"
+                    f"The input of its last run:\n{element('input', context.input or '')}\n\n"
+                    f"The output of its last run:\n{element('output', 'out')}\n\n"
+                    f"The log of its last run:\n{element('log', 'oh')}",
+                },
+                {"type": "text", "text": "why?"},
+            ],
+        },
+    ]
+    assert sent.tools == [EDIT_JOB]
+
+
+def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
+    def first(payload: Payload) -> str:
+        return prompt(payload, docs=DOCS, choice=choose(ENTRIES)).system[0]["text"]
+
+    other = Payload(content="b", context=JobContext(log="x", page="p"), history=(Turn("user", "c"),))
+    assert first(Payload(content="a")) == first(other)
+    assert first(Payload(content="a")) != first(Payload(content="a", mode="edits"))
+    assert len(PRIMER) <= 6000
+
+
+def test_the_job_and_the_question_do_not_touch_what_is_cached() -> None:
+    history = (Turn("user", "a"), Turn("assistant", "b"))
+    one = prompt(Payload(content="x", history=history, context=JobContext(expression="a()")), docs=DOCS)
+    two = prompt(Payload(content="y", history=history, context=JobContext(expression="b()")), docs=DOCS)
+
+    assert (one.system, one.messages[:-1]) == (two.system, two.messages[:-1])
+    assert one.messages[-1] != two.messages[-1]
+
+
+def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
+    long = [msgspec.structs.replace(entry, text=f"{entry.text}{'.' * 50}") for entry in ENTRIES]
+    choice = choose(long, code="burn(x)", budget=100)
+
+    system = texts(prompt(Payload(content="a"), docs=DOCS, choice=choice).system)
+
+    assert system[1].endswith(element("adaptor", "lend(book)\nburn(book)"))
+    assert system[2] == f"More about some of the adaptor's functions:\n{element('adaptor', long[1].text)}"
+    assert len(prompt(Payload(content="a"), docs=DOCS, choice=choose(ENTRIES, budget=5)).system) == 2
+
+
+def test_what_is_not_known_exactly_is_said() -> None:
+    near = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
+    missing = Docs(adaptor=Adaptor("@mine/thing"))
+
+    assert (
+        "describes version 1.0.0, the nearest known"
+        in prompt(Payload(content="a"), docs=near, choice=choose(ENTRIES)).system[1]["text"]
+    )
+    assert prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
+        "The job's adaptor is @mine/thing. Its functions are not known here: say so when the answer depends on them."
+    )
+
+
+def test_blank_turns_and_page_marks_are_not_sent() -> None:
+    history = (
+        Turn("assistant", "Hello"),
+        Turn("user", "[pg:my_job] how?"),
+        Turn("assistant", " "),
+        Turn("user", "[pg:x]"),
+        Turn("user", "[no] again"),
+        Turn("assistant", "[pg:a] stays"),
+    )
+
+    messages = prompt(Payload(content="[pg:b] now?", history=history)).messages
+
+    assert [(message["role"], texts(message["content"])[-1]) for message in messages] == [
+        ("user", OPENING),
+        ("assistant", "Hello"),
+        ("user", "how?"),
+        ("user", "[no] again"),
+        ("assistant", "[pg:a] stays"),
+        ("user", "now?"),
+    ]
+    assert prompt(Payload(content="[pg:b]")).messages[-1]["content"][-1]["text"] == "[pg:b]"
+
+
+def test_a_prompt_has_at_most_four_cache_marks_and_no_empty_text() -> None:
+    payload = Payload(
+        content="a", history=(Turn("user", "b"),) * 5, context=JobContext(log=" ", input="", expression="\n")
+    )
+
+    sent = prompt(payload, docs=DOCS, choice=choose(ENTRIES), found=FOUND)
+
+    assert msgspec.json.encode(sent).count(b"cache_control") == 4
+    assert all(text.strip() for message in sent.messages for text in texts(message["content"]))
+
+
+@given(st.text())
+def test_no_text_can_close_its_own_element(text: str) -> None:
+    mark = sha256(text.encode()).hexdigest()[:12]
+
+    assert element("log", text) == f'<data-{mark} kind="log">{text}</data-{mark}>'
+    assert f"</data-{mark}>" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"configuration": {"password": "s3cret", "deep": {"a": "s3cret"}}, "data": {"configuration": "kept"}}',
+            '{"configuration":{"password":"[hidden]","deep":"[hidden]"},"data":{"configuration":"kept"}}',
+        ),
+        ('{"configuration":"s3cret"}', '{"configuration":"[hidden]"}'),
+        ('\ufeff{"configuration":["s3cret"]}', '{"configuration":"[hidden]"}'),
+        ('{"configuration":{"a":1},"configuration":{"b":2}}', '{"configuration":{"b":"[hidden]"}}'),
+        ('{"configuration": null}', '{"configuration": null}'),
+        ('{ "data": 1 }', '{ "data": 1 }'),
+        ('[{"configuration": 1}]', '[{"configuration": 1}]'),
+        ("not json", "not json"),
+    ],
+)
+def test_the_values_of_a_configuration_are_hidden(text: str, expected: str) -> None:
+    assert shown(text) == expected
+    assert (
+        "s3cret"
+        not in msgspec.json.encode(prompt(Payload(content="a", context=JobContext(input=text, output=text)))).decode()
+    )
