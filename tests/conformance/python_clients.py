@@ -36,6 +36,58 @@ def nothing() -> Record:
     return {"text": [], "calls": [], "results": [], "reasoning": "", "usage": None, "finish": None, "error": None}
 
 
+# --- services: no official client for Python; what is read is what Lightning reads
+
+
+def services_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    answer = httpx.post(f"{url}/services/{workflow}", json={"content": prompt}, timeout=60)
+    _read_service(answer.json(), built, is_error=answer.is_error)
+
+
+def services_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    kinds: dict[int, str] = {}
+    stops = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool-calls", "refusal": "content-filter"}
+    name, place = "", f"{url}/services/{workflow}/stream"
+    with httpx.stream("POST", place, json={"content": prompt}, timeout=60) as answer:
+        if answer.is_error:
+            answer.read()
+            _read_service(answer.json(), built, is_error=True)
+            return
+        for line in answer.iter_lines():
+            name = line.removeprefix("event: ") if line.startswith("event: ") else name
+            if not line.startswith("data: "):
+                continue
+            data: Any = json.loads(line.removeprefix("data: "))
+            match name, data:
+                case "content_block_start", {"index": int(index), "content_block": block}:
+                    kinds[index] = block["type"]
+                    if block["type"] == "tool_use":
+                        built["calls"].append({"id": block["id"], "name": block["name"], "arguments": ""})
+                case "content_block_delta", {"delta": {"text": _}} if cancel:
+                    raise HungUp
+                case "content_block_delta", {"delta": {"thinking": str(text)}}:
+                    built["reasoning"] += text
+                case "content_block_delta", {"delta": {"partial_json": str(text)}}:
+                    built["calls"][-1]["arguments"] += text
+                case "tool_result", {"call_id": str(call_id), "output": output}:
+                    built["results"].append({"id": call_id, "output": output})
+                case "message_delta", {"delta": {"stop_reason": str(reason)}}:
+                    built["finish"] = stops[reason]
+                case (("complete" | "error"), document):
+                    _read_service(document, built, is_error=name == "error")
+                case _:
+                    pass
+
+
+def _read_service(document: Any, built: Record, *, is_error: bool) -> None:
+    if is_error:
+        built["error"] = {"code": document["type"], "message": document["message"]}
+        return
+    built["text"] = [document["response"]]
+    built["usage"] = {"input": document["usage"]["input_tokens"], "output": document["usage"]["output_tokens"]}
+    built["finish"] = built["finish"] or "stop"
+
+
 # --- openai
 
 

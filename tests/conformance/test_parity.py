@@ -111,6 +111,32 @@ def results_beside_calls(built: Built) -> Built:
     return replace(built, results=sorted(built.results, key=lambda result: order.index(result["id"])))
 
 
+def trimmed(built: Built) -> Built:
+    """Nothing but blanks stands neither before the first word nor after the last."""
+    return replace(built, text=[text.strip() for text in built.text if text.strip()])
+
+
+def text_alone(built: Built) -> Built:
+    """A service's document tells what was said, and what it cost."""
+    finish = built.finish if built.error else "stop"
+    return replace(built, calls=[], results=[], reasoning="", finish=finish)
+
+
+def in_capitals(built: Built) -> Built:
+    """Services write codes in capitals, and name what is not there in a word of their own."""
+    if built.error is None:
+        return built
+    code, message = built.error
+    if code == "model_not_found":
+        return replace(built, error=("NOT_FOUND", "There is no service named"))
+    return replace(built, error=(str(code).upper(), message))
+
+
+def error_in_place(built: Built) -> Built:
+    """The last event of a stream is the error, instead of the document with the text and what it cost."""
+    return built if built.error is None else replace(built, text=[], usage=None)
+
+
 CHAT = (joined, without_own_tools)
 
 CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
@@ -159,6 +185,9 @@ CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     "LangChain, chat streamed": ("python", "langchain_chat_streamed", (*CHAT, no_reasoning)),
     "AI SDK openai, chat": ("ai_sdk", "openaiChatWhole", (*CHAT, error_alone, no_reasoning)),
     "AI SDK openai, chat streamed": ("ai_sdk", "openaiChatStreamed", (*CHAT, no_reasoning)),
+    # Services
+    "services": ("python", "services_whole", (joined, trimmed, text_alone, zeros, error_alone, in_capitals)),
+    "services, streamed": ("python", "services_streamed", (joined, trimmed, zeros, error_in_place, in_capitals)),
     # UI message stream
     "useChat 5": ("use_chat", "ai5", (only_message, results_beside_calls)),
     "useChat 6": ("use_chat", "ai6", (only_message, results_beside_calls)),

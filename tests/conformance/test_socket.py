@@ -46,6 +46,7 @@ def bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         "/scripted/api/chat": {**UI, "custom_inputs": inputs},
         "/scripted/invoke": {"messages": said, "flags": {"stream": True}, "inputs": inputs},
         "/scripted/run": {"messages": said, "inputs": inputs},
+        "/services/scripted/stream": {"content": "go", **inputs},
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from palaver.core.keys import ALL, Scope, wire_id
 from palaver.server import routes, scopes
-from palaver.server.routes import OF_WORKFLOWS, OWN
+from palaver.server.routes import OF_WORKFLOWS, OWN, SERVICES
 from palaver.storage import keys
 from tests.cli.test_commands import palaver
 from tests.server.keyed import Keyed, keyed
@@ -21,14 +21,15 @@ from tests.serving import served
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC = {
-    *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready")),
+    *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready", "/livez")),
     *(("HEAD", path) for path in ("/", *(f"/{page}" for page in routes.PAGES))),
+    ("HEAD", "/services/echo"),
     ("POST", "/api/session"),
 }
 """Who asks for these shows nothing. (Of a method that a route does not take, too, nobody learns more than that.)"""
 
 
-ANY_METHOD = ("/health", "/ready", "/assets/nothing.js")
+ANY_METHOD = ("/health", "/ready", "/livez", "/assets/nothing.js")
 
 
 def sample(pattern: str) -> list[str]:
@@ -45,6 +46,8 @@ def paths_of_the_router() -> Iterator[str]:
     for name in below:
         yield f"/{name}"
         yield f"/echo/{name}"
+    for name in SERVICES:
+        yield f"/{name.replace('{w}', 'echo')}"
     for name in OWN:
         yield f"/{name}"
     for name in routes.PAGES:

@@ -247,6 +247,15 @@ async def test_no_header_names_what_another_project_has(two: Two, name: str) -> 
     assert await two.unchanged()
 
 
+async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -> None:  # S2.5
+    ids = two.things.ids
+    in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
+    body = {"content": "x", "meta": {"session_id": ids["thread"]}}
+
+    assert (await two.same("POST", "/services/scripted", body, **in_thread)).status == 404
+    assert await two.unchanged()
+
+
 def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
     assert CALLED.keys() == {name for name, endpoint in OF_WORKFLOWS.items() if endpoint.kind == "call"}
 

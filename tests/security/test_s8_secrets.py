@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.sync.client import connect
 
 from palaver import Message, chat, workflow
 from palaver.core.secrets import masked
@@ -31,7 +32,7 @@ WRONG = "plv_00000000_MARKED" + "0" * 34
 
 APP = """
 import os
-from palaver import Message, chat, workflow
+from palaver import Failure, Message, chat, workflow
 
 SAID = f"Incorrect API key provided: {os.environ['ACME_API_KEY']} ({os.environ['ACME_TOKEN']})"
 SAID += " at postgresql://ann:MARKEDpassword@db.example/x with Authorization: Bearer MARKEDbearer0123456789"
@@ -48,8 +49,16 @@ async def late(messages: list[Message]):
 
 @chat
 async def good(messages: list[Message], ctx):
-    assert ctx.secrets == {} or ctx.secrets["key"].reveal()
+    assert all(secret.reveal() for secret in ctx.secrets.values())
     yield "Hello."
+
+@chat
+async def leaky(messages: list[Message], ctx, how: str = "fail"):
+    said = f"The provider says: bad key {ctx.secrets['api_key'].reveal()}"
+    if how == "fail":
+        raise Failure("auth_error", said, status=401, details={"said": said})
+    raise RuntimeError(said)
+    yield ""
 
 @workflow
 def plain(text: str = "x") -> str:
@@ -132,6 +141,23 @@ def every_way_in(url: str, key: str, said: list[str]) -> str:
             turn = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}
             ask("POST", f"/api/threads/{made.json()['id']}/turns", more=turn, json=MESSAGES)
             ask("POST", f"/{name}/inspect", json={})
+        # Keys in payloads of services, and in the address of a socket.
+        for name in ("good", "leaky", "echo", "status", "nobody"):
+            for route in ("", "/stream"):
+                for shown_key in (CALLERS, key, WRONG):
+                    payload = {"content": "Hi", "api_key": shown_key}
+                    ask("POST", f"/services/{name}{route}", json=payload)
+                    ask("POST", f"/services/{name}{route}", more={}, json=payload)
+                ask("POST", f"/services/{name}{route}", json={"content": "Hi", "api_key": CALLERS, "how": "raise"})
+            for shown_key in (CALLERS, key, WRONG):
+                place = f"{url.replace('http', 'ws', 1)}/services/{name}?api_key={shown_key}"
+                with connect(place, proxy=None, open_timeout=30) as line:
+                    line.send('{"event": "start", "data": {"content": "Hi"}}')
+                    while '"complete"' not in (text := str(line.recv(30))):
+                        said.append(text)
+                    said.append(text)
+        for path in ("/services", "/services/good", "/services/good/README.md"):
+            ask("GET", path)
         for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
             ask("GET", path)
         for path in ("/api/settings", "/api/workflows", "/api/threads/export", "/api/variants/export", "/api/session"):

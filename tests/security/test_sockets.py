@@ -51,7 +51,15 @@ def test_a_socket_is_opened_by_us_alone(server: Served) -> None:  # S1.2, S1.3
 
 
 def test_every_other_path_has_none(server: Served) -> None:  # S1.7
-    paths = ("/", "/echo/invoke", "/services/echo", "/api/%73ocket", "/api//socket", "/api/socket;a", "/api/socket/..")
+    paths = (
+        "/",
+        "/echo/invoke",
+        "/services/echo/stream",
+        "/api/%73ocket",
+        "/api//socket",
+        "/api/socket;a",
+        "/api/socket/..",
+    )
 
     assert {path: opening(server, path) for path in paths} == dict.fromkeys(paths, 404)
 

@@ -142,6 +142,7 @@ async def test_the_rest_api_lists_and_shows_workflows() -> None:
         "invocations": "http://localhost/headline/invocations",
         "chat_completions": "http://localhost/headline/v1/chat/completions",
         "ui_stream": "http://localhost/headline/api/chat",
+        "services": "http://localhost/services/headline",
     }
     assert shown["schemas"]["inputs"]["required"] == ["text"]
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "workflow_not_found")

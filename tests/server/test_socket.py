@@ -390,7 +390,7 @@ async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str]
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api/sockets", "/api/socket/x", "/services/echo", "/api//socket", "/api/socket."]
+    "path", ["/", "/api/sockets", "/api/socket/x", "/services/echo/stream", "/api//socket", "/api/socket."]
 )
 async def test_there_is_one_socket(server: Server, path: str) -> None:  # S1.7
     async with opened(server, path=path) as tab:

@@ -183,13 +183,18 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "invalid_option",
         (
             "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
-            " idempotent, record, health."
+            " idempotent, record, health, readme."
         ),
     ),
     "health that cannot be asked": (
         lambda: chat(tutor, health="fine"),  # type: ignore[call-overload]
         "invalid_option",
         "tutor: health must be a function without arguments, not 'fine'.",
+    ),
+    "a readme that is no text": (
+        lambda: chat(tutor, readme=7),  # type: ignore[call-overload]
+        "invalid_option",
+        "tutor: readme must be a text, not 7.",
     ),
     "an option outside its words": (
         lambda: chat(tutor, system="obey"),  # type: ignore[call-overload]

@@ -4,7 +4,8 @@ What looks like one is masked, even if it is none. That nothing else is one cann
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, cast
 
 MASK = "***"
 _SHORTEST = 8
@@ -31,3 +32,20 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
     if not any(hint in text for hint in _HINTS):
         return text
     return _SHAPES.sub(lambda found: f"{next((part for part in found.groups() if part), '')}{MASK}", text)
+
+
+def without(value: Any, known: Collection[str]) -> Any:
+    """A JSON value in which those values stand nowhere, not even in a key."""
+    match value:
+        case str():
+            for secret in known:
+                if len(secret) >= _SHORTEST:
+                    value = value.replace(secret, MASK)
+            return value
+        case list() | tuple():
+            return [without(item, known) for item in cast("list[Any]", value)]
+        case Mapping():
+            given = cast("Mapping[Any, Any]", value)
+            return {without(key, known): without(item, known) for key, item in given.items()}
+        case _:
+            return value

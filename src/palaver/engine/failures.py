@@ -1,7 +1,8 @@
 """Failures: how a run that ended badly says so. A stranger's exception is for the log; readers learn the run's id."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -27,21 +28,35 @@ class Failing(Protocol):
         ...
 
 
-def failed(error: BaseException, run: Failing, *, debug: bool) -> RunFailed:
-    """The end of a run that an exception ended: ours with its own words, a foreign one without."""
+def failed(error: BaseException, run: Failing, *, debug: bool, known: Collection[str] = ()) -> RunFailed:
+    """The end of a run that an exception ended: ours with its own words, a foreign one without.
+
+    `known` are the caller's secrets, which those whom they were shown to may have repeated.
+    """
     error = _unwrapped(error)
     if isinstance(error, PalaverError):
         status = error.status if isinstance(error, Failure) else None
-        return cleaned(RunFailed(code=error.code, message=error.message, status=status, details=error.details))
-    log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
+        end = RunFailed(code=error.code, message=error.message, status=status, details=error.details)
+        return cleaned(end, known)
+    if known:
+        log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _traced(error, known))
+    else:
+        log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
     message = f"The workflow failed (run {run.id})."
-    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_described(error)}" if debug else message)
+    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_described(error, known)}" if debug else message)
 
 
-def cleaned(end: RunFailed) -> RunFailed:
-    """The end that an author wrote, fit for every wire: texts that are text, details that are JSON."""
-    code, message = jsons.whole_text(str(end.code)), jsons.whole_text(str(end.message))
-    return msgspec.structs.replace(end, code=code, message=message, details=_plain(end.details))
+def cleaned(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
+    """The end that an author wrote, fit for every wire: texts that are text, details that are JSON, no secrets."""
+    code, message, details = jsons.whole_text(str(end.code)), jsons.whole_text(str(end.message)), _plain(end.details)
+    if known:
+        code, message, details = secrets.without([code, message, details], known)
+    return msgspec.structs.replace(end, code=code, message=message, details=details)
+
+
+def _traced(error: BaseException, known: Collection[str]) -> str:
+    """Where it was raised, and what it said, without what it must not say."""
+    return secrets.without("".join(traceback.format_exception(error)), known)
 
 
 def unkept(error: Exception, run: Failing, last: Sequence[Event]) -> Sequence[Event]:
@@ -72,8 +87,8 @@ def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"details": f"left out: {error}"}
 
 
-def _described(error: BaseException) -> str:
+def _described(error: BaseException, known: Collection[str]) -> str:
     try:
-        return jsons.whole_text(secrets.masked(f"{type(error).__name__}: {error}"))  # It is told, and kept.
+        return jsons.whole_text(secrets.masked(f"{type(error).__name__}: {error}", known))  # It is told, and kept.
     except Exception:  # A __str__ of the author's may raise anything.
         return type(error).__name__

@@ -148,7 +148,12 @@ class Run(Log):
             task.uncancel()
         if self._ordered is not None or stopped:
             return self._ordered or RunCancelled()
-        return failed(error, self, debug=self._house.debug)
+        return failed(error, self, debug=self._house.debug, known=self._secrets)
+
+    @property
+    def _secrets(self) -> Sequence[str]:
+        """What the caller gave to this run alone."""
+        return [secret.reveal() for secret in self.call.secrets.values()]
 
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
@@ -233,7 +238,7 @@ class Run(Log):
             return RunFinished(finish=self.context.ending)
         ending = ending or RunFinished(finish=self.context.ending)
         if isinstance(ending, RunFailed):
-            return cleaned(ending)
+            return cleaned(ending, self._secrets)
         if isinstance(ending, RunCancelled):
             return ending
         value = self._replies.value(ending.value)

@@ -37,6 +37,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Names in lower case."""
     body: bytes = b""
     bounds: jsons.Bounds = jsons.BOUNDS
+    fresh: str = ""
+    """A name that nobody has yet, for adapters that must name something; empty for the others."""
 
     @property
     def trace_parent(self) -> str | None:

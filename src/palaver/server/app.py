@@ -21,7 +21,7 @@ from palaver.engine.records import Records, started
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols import agenta, ui_client, ui_stream
 from palaver.protocols.base import Answer
-from palaver.server import guards, logs, pages, routes, scopes, socket
+from palaver.server import guards, logs, pages, routes, scopes, service_socket, socket
 from palaver.server.callers import NOBODY, Callers
 from palaver.server.calling import Calling
 from palaver.server.changes import Changes
@@ -37,6 +37,7 @@ from palaver.server.questions import Served
 from palaver.server.rates import Rates
 from palaver.server.replay import replay
 from palaver.server.routes import Match
+from palaver.server.services import Services
 from palaver.server.settings import Settings, Source
 from palaver.server.status import and_headers, status_of, with_retry
 from palaver.server.stored import Stored
@@ -131,6 +132,7 @@ class Server:
             self.callers,
             self.backlog,
         )
+        self.services = Services(registry, self.settings, self.callers, self.calling, self.health, VERSION)
         self._served = Served(
             find=registry.find,
             descriptions=registry.descriptions,
@@ -158,7 +160,7 @@ class Server:
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             need = scopes.needed(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.callers
-            exchange.caller = caller = await self.callers.resolve(exchange) if need != "nothing" else NOBODY
+            exchange.caller = caller = await self.services.caller(exchange, found) if need != "nothing" else NOBODY
             scopes.check(need, caller)
             self.rates.request(caller)
             if found is None:
@@ -175,6 +177,8 @@ class Server:
                     await self._resume(exchange, found)
                 case "stop":
                     await self._stop(exchange, found)
+                case "service":
+                    await self.services.answer(exchange, found)
                 case "api":
                     await self._rest(exchange, place.path)
                 case "own" | "page":
@@ -196,7 +200,9 @@ class Server:
             await self._lifespan(receive, send)
         else:
             await self.arrive()
-            await socket.door(self, self._proxies.seen(scope), receive, send)
+            seen = self._proxies.seen(scope)
+            door = service_socket.door if service_socket.is_at(self, seen) else socket.door
+            await door(self, seen, receive, send)
 
     @property
     def waiting_for(self) -> list[str]:
@@ -267,8 +273,8 @@ class Server:
                     if waiting
                     else _json(200, {"status": "ready"})
                 )
-            case "version":
-                return _json(200, {"version": VERSION})
+            case "version" | "livez":
+                return and_headers(_json(200, {"version": VERSION}), ("x-api-version", VERSION))
             case "status":
                 return await self.health.answer()
             case "metrics":

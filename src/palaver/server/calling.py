@@ -95,7 +95,7 @@ class Calling:
                 project=caller.project,
                 key=caller.key,
                 protocol=endpoint.protocol,
-                reading=reading,
+                reading=reading if endpoint.keeps else None,
                 stored=call.stored and self._stores,
                 background=call.background,
             )
@@ -299,6 +299,7 @@ class Calling:
             headers=exchange.headers,
             body=await exchange.body(self._settings),
             bounds=self._bounds,
+            fresh=exchange.id if found.endpoint.kind == "service" else "",
         )
 
 

@@ -47,6 +47,7 @@ class Exchange:
         "send",
         "since",
         "status",
+        "taken",
         "wire",
     )
 
@@ -63,6 +64,7 @@ class Exchange:
         self.since = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
+        self.taken: bytes | None = None  # The body, where it was read to learn who asks.
         self.callers: Callers | None = None  # Who can tell when the caller's credential is no longer good.
         self.caller: Caller  # Set before anything is answered that belongs to somebody.
 
@@ -82,6 +84,9 @@ class Exchange:
 
     async def body(self, settings: Settings) -> bytes:
         """The whole body, or TooLarge as soon as it is."""
+        if self.taken is not None:
+            taken, self.taken = self.taken, None
+            return taken
         declared = self.headers.raw.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > settings.max_body:
             raise _too_large(settings)

@@ -54,14 +54,18 @@ class Health:
         self._asking: dict[str, asyncio.Task[Words]] = {}
         self._said: dict[str, _Said] = {}
 
-    async def answer(self) -> Answer:
+    async def document(self) -> dict[str, str]:
         """What works and what does not."""
         served = sorted(self._registry, key=lambda workflow: workflow.description.name)
         told = await asyncio.gather(self._of_database(), *map(self._of, served))
         document: dict[str, str] = {}
         for words in told:  # The house's own words come first, and nobody speaks for it.
             document = {**words, **document}
-        body = jsons.encode({**document, "version": self._version})
+        return {**document, "version": self._version}
+
+    async def answer(self) -> Answer:
+        """The same, as an answer."""
+        body = jsons.encode(await self.document())
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
         return Answer(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
 

@@ -2,22 +2,22 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
-from types import ModuleType
+from functools import lru_cache, partial
+from types import ModuleType, SimpleNamespace
 from typing import Literal, NamedTuple, Protocol, cast
 
 from palaver.core.descriptions import RESERVED
 from palaver.errors import MethodNotAllowed, NotFound, PalaverError
-from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, ui_stream
+from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, services, ui_stream
 from palaver.protocols.base import Adapter, Answer, Request
 from palaver.server import questions
 from palaver.server.exchange import Exchange
 from palaver.server.guards import is_bad
 from palaver.server.questions import Served
-from palaver.server.status import Column
+from palaver.server.status import Column, status_of_end
 from palaver.server.stored import Stored
 
-Kind = Literal["call", "question", "stored", "resume", "stop", "own", "api", "page"]
+Kind = Literal["call", "question", "stored", "resume", "stop", "service", "own", "api", "page"]
 Ask = Callable[[Request, Served], Answer]
 Asks = Callable[[Stored, Exchange, Request], Awaitable[Answer | None]]
 _READ = ("GET", "HEAD")
@@ -50,6 +50,8 @@ class Endpoint(NamedTuple):
     """For a call: does it end a run of the same session that is still going?"""
     picks: bool = False
     """For a call: may its body name the workflow?"""
+    keeps: bool = True
+    """For a call: is the note of how to answer it kept with the run?"""
     column: Column = "a"
     protocol: str = ""
     """For a call: the name of the protocol."""
@@ -131,8 +133,25 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
 ]
 """The same, for paths that name something more."""
 
+
+def _service() -> Endpoint:
+    """Services are answered elsewhere; their calls as those of any protocol, which tells the status of errors too."""
+    own = SimpleNamespace(**vars(services))
+    own.frames = partial(services.frames, status=partial(status_of_end, column="b"))
+    return call(cast("ModuleType", own))._replace(kind="service", keeps=False)
+
+
+_SERVICE = _service()
+SERVICES: Mapping[str, Endpoint] = {
+    "services": _SERVICE._replace(methods=_READ),
+    "services/{w}": _SERVICE._replace(methods=(*_READ, "POST")),
+    services.STREAM: _SERVICE,
+    "services/{w}/README.md": _SERVICE._replace(methods=_READ),
+}
+
 OWN: Mapping[str, Endpoint] = {
-    path: Endpoint("own", _READ) for path in ("health", "ready", "version", "status", "metrics", "openapi.json")
+    path: Endpoint("own", _READ)
+    for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
@@ -152,10 +171,18 @@ def match(path: str) -> Match | None:
         return Match(_PAGE, None, "page")
     if first == "assets":
         return Match(_PAGE, None, "asset", {"file": rest})
+    if first == "services":
+        return _of_service(rest)
     if not rest and first in OWN:
         return Match(OWN[first], None, first)
     found = _named(whole, None) if first in RESERVED else _named(rest, first)
     return found or (Match(_API, None, "api") if first == "api" else None)
+
+
+def _of_service(rest: str) -> Match | None:
+    workflow, _, more = rest.partition("/")
+    name = "/".join(["services", *(["{w}"] if workflow else []), *([more] if more else [])])
+    return Match(SERVICES[name], workflow or None, name) if name in SERVICES else None
 
 
 class Place(NamedTuple):
@@ -211,4 +238,5 @@ def of(workflow: str) -> dict[str, str]:
         "invocations": f"/{workflow}/invocations",
         "chat_completions": f"/{workflow}/v1/chat/completions",
         "ui_stream": f"/{workflow}/api/chat",
+        "services": f"/services/{workflow}",
     }

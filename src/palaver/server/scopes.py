@@ -52,6 +52,7 @@ API: Mapping[str, Rule] = {
 OWN: Mapping[str, Need] = {
     "health": "nothing",
     "ready": "nothing",
+    "livez": "nothing",
     "version": "credential",
     "status": "credential",
     "metrics": "read",
@@ -70,6 +71,8 @@ def needed(found: Match | None, method: str, path: str, *, web: bool = False) ->
     match found.endpoint.kind:
         case "call" | "question" | "stored" | "resume" | "stop":
             return "invoke"
+        case "service":
+            return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"
         case "api":
             return _in_api(method, path)
         case "own":

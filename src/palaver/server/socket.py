@@ -40,7 +40,7 @@ async def door(server: "Server", scope: Scope, receive: Receive, send: Send) -> 
     try:
         caller = await _admitted(server, exchange)
     except PalaverError as error:
-        await _refuse(exchange, server.refusal(error, None))
+        await refuse(exchange, server.refusal(error, None))
         server.note(exchange, "socket")
         return
     exchange.status = 101
@@ -68,7 +68,8 @@ async def _admitted(server: "Server", exchange: Exchange) -> "Caller":
     return caller
 
 
-async def _refuse(exchange: Exchange, answer: Answer) -> None:
+async def refuse(exchange: Exchange, answer: Answer) -> None:
+    """Answer an opening as if it were a request; where the server underneath cannot, close it."""
     exchange.status = answer.status
     if "websocket.http.response" not in (exchange.scope.get("extensions") or {}):
         await exchange.send({"type": "websocket.close", "code": _TURNED_AWAY})

@@ -37,6 +37,7 @@ class _Given(TypedDict, total=False):
     idempotent: bool
     record: Record
     health: Callable[[], Any] | None
+    readme: str
 
 
 @overload
@@ -54,7 +55,7 @@ def chat(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declar
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
     what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
     may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs; `health=…`, a
-    function without arguments that says whether it works, for `/status`.
+    function without arguments that says whether it works, for `/status`; `readme=…`, Markdown for people.
 
     An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
@@ -118,6 +119,7 @@ def _options(given: _Given, name: str) -> Options:
         idempotent=given.get("idempotent", False),
         record=given.get("record", "full"),
         health=given.get("health"),
+        readme=given.get("readme", ""),
     )
 
 

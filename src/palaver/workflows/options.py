@@ -37,6 +37,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of its runs: everything, that they were, or nothing."""
     health: Callable[[], Any] | None = None
     """Says whether it works, when somebody asks for /status."""
+    readme: str = ""
+    """Markdown for people, at /services/{w}/README.md; without it, one is made."""
 
 
 def read_options(
@@ -49,6 +51,7 @@ def read_options(
     idempotent: Any = False,
     record: Any = "full",
     health: Any = None,
+    readme: Any = "",
 ) -> Options:
     """The options as declared, or InvalidOption naming the one that is wrong."""
     for option, value, words in (
@@ -63,6 +66,8 @@ def read_options(
             raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
     if health is not None and not callable(health):
         raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
+    if not isinstance(readme, str):
+        raise InvalidOption(f"{name}: readme must be a text, not {readme!r}.")
     try:
         bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
@@ -75,4 +80,5 @@ def read_options(
         idempotent=idempotent,
         record=record,
         health=health,
+        readme=readme,
     )

@@ -145,6 +145,7 @@ async def test_one_is_shown_whole_under_the_url_that_it_was_asked_under() -> Non
         "invocations": f"{base}/invocations",
         "chat_completions": f"{base}/v1/chat/completions",
         "ui_stream": f"{base}/api/chat",
+        "services": "http://localhost:8642/below/services/shout",
     }
     assert [(variant["name"], variant["head"]) for variant in shown["variants"]] == [("default", 1)]
     assert shown["schemas"]["inputs"]["required"] == ["text"]

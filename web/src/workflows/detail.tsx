@@ -149,6 +149,7 @@ const PROTOCOLS: Record<string, string> = {
   invocations: 'MLflow invocations',
   chat_completions: 'OpenAI Chat Completions',
   ui_stream: 'AI SDK useChat',
+  services: 'OpenFn services',
 };
 
 const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (

@@ -1,0 +1,115 @@
+"""Services as their clients call them: a real server, and the wire of the `openfn` command, replayed.
+
+The command itself is not run here: what it sends and reads on its WebSocket is written down in the contract.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
+
+from tests.serving import Served, served
+
+PAYLOAD = {"content": "Hello there, friend.", "history": [], "meta": {"session_id": "s-1"}}
+
+
+@contextmanager
+def opened(server: Served, path: str) -> Iterator[Connection]:
+    with connect(f"ws://localhost:{server.port}{path}", proxy=None, open_timeout=30, max_size=None) as line:
+        yield line
+
+
+def called(line: Connection, payload: Any) -> list[dict[str, Any]]:
+    """All that comes of one start."""
+    line.send(json.dumps({"event": "start", "data": payload}))
+    said: list[dict[str, Any]] = []
+    while not said or said[-1]["event"] != "complete":
+        said.append(json.loads(line.recv(30)))
+    return said
+
+
+def without_ids(text: str) -> str:
+    return re.sub(r"run_\w{26}", "RUN", text)
+
+
+def test_the_openfn_command_is_told_what_the_routes_tell(server: Served, http: httpx.Client) -> None:
+    plain = http.post("/services/scripted", json=PAYLOAD)
+    streamed = http.post("/services/scripted/stream", json=PAYLOAD)
+    with opened(server, "/services/scripted") as line:
+        first, second = called(line, PAYLOAD), called(line, PAYLOAD)
+
+    events = [message for message in first if message["event"] == "event"]
+    in_stream = [
+        {"event": "event", "type": name, "data": json.loads(data)}
+        for name, data in re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
+    ]
+    assert first[-1] == {"event": "complete", "data": plain.json()}
+    assert without_ids(json.dumps(events)) == without_ids(json.dumps(in_stream[:-1]))
+    assert second[-1] == first[-1]
+    assert plain.json()["response"] == "Hello there, friend."
+
+
+def test_a_cancelled_call_is_complete_and_the_socket_stays(server: Served, http: httpx.Client) -> None:
+    waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
+    with opened(server, "/services/scripted") as line:
+        line.send(json.dumps({"event": "start", "data": waits}))
+        run = json.loads(line.recv(30))["data"]["message"]["id"]
+        line.send('{"event": "cancel"}')
+        while (last := json.loads(line.recv(30)))["event"] != "complete":
+            pass
+        again = called(line, PAYLOAD)
+
+    assert last["data"]["type"] == "CANCELLED"
+    assert again[-1]["data"]["response"] == "Hello there, friend."
+    assert http.get(f"/api/runs/{run}").json()["status"] == "cancelled"
+
+
+def test_a_socket_that_leaves_ends_its_run(server: Served, http: httpx.Client) -> None:
+    waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
+    with opened(server, "/services/scripted") as line:
+        line.send(json.dumps({"event": "start", "data": waits}))
+        run = json.loads(line.recv(30))["data"]["message"]["id"]
+    status = ""
+    for _ in range(200):
+        if (status := http.get(f"/api/runs/{run}").json()["status"]) != "running":
+            break
+        time.sleep(0.05)
+
+    assert status == "cancelled"
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+    """A server to which a key was given, and the key."""
+    folder: Path = tmp_path_factory.mktemp("closed")
+    command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke"]
+    settings = {**os.environ, "PALAVER_DB": str(folder / "palaver.db")}
+    made = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    with served(folder, db=str(folder / "palaver.db")) as running:
+        yield running, made.stdout.strip()
+
+
+def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: tuple[Served, str]) -> None:
+    server, key = closed
+
+    def told(path: str, **more: str) -> Any:
+        with opened(server, path) as line:
+            return called(line, {**PAYLOAD, **more})[-1]["data"].get("type", "answered")
+
+    assert told("/services/scripted") == "UNAUTHORIZED"
+    assert told("/services/scripted", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert told("/services/scripted", api_key=key) == "answered"
+    assert told(f"/services/scripted?api_key={key}") == "answered"
+    assert told(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert not any("api_key" in line or key in line for line in server.lines)

@@ -1,0 +1,779 @@
+"""Services: payloads in, documents and events out, and that both say the same."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.calls import Call, Finish
+from palaver.core.descriptions import Description, Schemas
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    TextStarted,
+    ToolEnded,
+    ToolStarted,
+)
+from palaver.core.grammar import Grammar
+from palaver.core.jsons import is_writable
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Refusal, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+from palaver.errors import (
+    BadStream,
+    FaultyCall,
+    InvalidBody,
+    InvalidInput,
+    InvalidJson,
+    MissingInput,
+    Overloaded,
+    RateLimited,
+    RequestError,
+    WorkflowNotFound,
+)
+from palaver.protocols import service_list, service_payloads, service_socket, services
+from palaver.protocols.service_answers import Reading, usage_of
+from palaver.protocols.service_errors import field
+from palaver.protocols.services import Refused
+from tests.core.values import hostile, sloppy, terminals
+from tests.protocols.wire import RUN, STARTED, find, json, lawful, request
+
+CHAT = Reading(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
+FORM = Reading(workflow="headline", is_chat=False, stream=True)
+ZERO = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+START = {
+    "type": "message_start",
+    "message": {
+        "id": RUN,
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "model": "tutor",
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    },
+}
+STOPPED = [
+    ("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+                       "usage": {"output_tokens": 0}}),
+    ("message_stop", {"type": "message_stop"}),
+]  # fmt: skip
+
+
+def status(line: Any) -> PartAdded:
+    return PartAdded(part=Data(name="status", value=line), transient=True)
+
+
+def taken(body: Any, **more: Any) -> tuple[Call, Reading]:
+    asked = msgspec.structs.replace(request(body, **more), route="services/{w}", fresh="fresh-1")
+    return services.decode(asked, find)
+
+
+def refused(body: Any, workflow: str = "tutor") -> Any:
+    with pytest.raises(RequestError) as raised:
+        taken(body, workflow=workflow)
+    return json(services.failure(raised.value, None, status=400))
+
+
+def events(given_events: list[Event], reading: Reading = CHAT) -> list[tuple[str, Any]]:
+    return read(b"".join(map(services.frames(reading), given_events)))
+
+
+def read(body: bytes) -> list[tuple[str, Any]]:
+    """The events of a stream, whose frames are all of one form."""
+    *frames, rest = body.decode().split("\n\n")
+    assert rest == ""
+    found: list[tuple[str, Any]] = []
+    for frame in frames:
+        name, data = frame.split("\n")
+        found.append((name.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))))
+    return found
+
+
+def block(index: int, kind: str, *pieces: str, **more: Any) -> list[tuple[str, Any]]:
+    names = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
+    delta, name = names.get(kind, ("input_json_delta", "partial_json"))
+    opened = {"type": kind, **more} if kind == "tool_use" else {"type": kind, name: ""}
+    said = [
+        ("content_block_delta", {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: piece}})
+        for piece in pieces
+    ]
+    return [
+        ("content_block_start", {"type": "content_block_start", "index": index, "content_block": opened}),
+        *said,
+        ("content_block_stop", {"type": "content_block_stop", "index": index}),
+    ]
+
+
+def body_of(given_events: list[Event], reading: Reading = CHAT) -> Any:
+    return json(services.whole(given_events, msgspec.structs.replace(reading, stream=False), status=200))
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    """Lawful streams of all that producers give, lines of status and replies among it."""
+    said = st.one_of(
+        st.builds(status, st.sampled_from(["Busy", {"text": "Busy"}, {"text": 7}, 7])),
+        st.builds(Data, name=st.sampled_from(["reply", "code-edit"]), value=st.sampled_from([{"x": 1, "new": "b"}, 7])),
+    )
+    chunks = draw(st.lists(sloppy | hostile | st.lists(said, max_size=2), max_size=4))
+    grammar = Grammar(RUN)
+    made = [*grammar.start(STARTED)]
+    try:
+        for value in [value for chunk in chunks for value in chunk]:
+            made += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
+            if grammar.ending is not None:
+                break
+    except BadStream:
+        return [*made, *grammar.end(RunFailed(code="bad_stream", message="No."))]
+    end = draw(st.none() | terminals)
+    if isinstance(end, RunFinished | RunFailed | RunCancelled) and not is_writable(end):
+        end = None
+    return [*made, *grammar.end(end or RunFinished())]
+
+
+# Payloads
+
+
+def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() -> None:
+    history = [{"role": "user", "content": "Hi", "id": 7}, {"role": "assistant", "content": " "}]
+    meta = {"rag": {}, "session_id": "s-9", "user": {"id": "u", "persona": "p"}}
+    call, reading = taken(
+        {"content": "Why?", "history": history, "context": {"a": 1}, "meta": meta, "stream": True,
+         "parameters": {"tone": "dry"}, "api_key": "sk-1", "metrics_opt_in": False},
+        workflow="tutor",
+    )  # fmt: skip
+
+    assert call.messages == (Message.user("Hi"), Message.user("Why?"))
+    assert call.inputs == {
+        "context": {"a": 1},
+        "meta": {"rag": {}, "session_id": "s-9"},  # Who the user is, is told to nobody.
+        "session_id": "s-9",
+    }
+    assert call.parameters == {"tone": "dry"}
+    assert (call.session, call.record) == ("s-9", "metadata")
+    assert {name: (secret.reveal(), repr(secret)) for name, secret in call.secrets.items()} == {
+        "api_key": ("sk-1", "***")
+    }
+    assert reading == Reading(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
+
+
+def test_messages_in_any_dialect_stand_instead_of_content_and_history() -> None:
+    said = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "assistant", "content": "Hello."},
+    ]
+    call, reading = taken({"messages": said}, workflow="tutor")
+
+    assert [message.role for message in call.messages] == ["system", "user", "assistant"]
+    assert reading.history == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."})
+
+
+def test_any_other_workflow_is_given_the_whole_object() -> None:
+    call, reading = taken(
+        {"text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "api_key": "k", "stream": False},
+        workflow="headline",
+    )
+
+    assert call.inputs == {
+        "text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "session_id": "fresh-1"
+    }  # fmt: skip
+    assert (call.messages, call.parameters, call.session) == ((), {}, "fresh-1")
+    assert reading == Reading(workflow="headline", is_chat=False)
+
+
+@pytest.mark.parametrize(
+    ("meta", "session"),
+    [
+        ({"session_id": "a"}, "a"),
+        ({"session_id": "a" * 64}, "a" * 64),
+        ({"session_id": "a" * 65}, "fresh-1"),
+        ({"session_id": ""}, "fresh-1"),
+        ({"session_id": 7}, "fresh-1"),
+        ("no object", "fresh-1"),
+        (None, "fresh-1"),
+    ],
+)
+def test_a_session_is_the_clients_label_or_a_new_one(meta: Any, session: str) -> None:
+    assert taken({"content": "Hi", "meta": meta, "session_id": "mine"})[0].session == session
+
+
+@pytest.mark.parametrize(
+    ("schema", "inputs"),
+    [
+        ({"properties": {"subject": {}}, "additionalProperties": False}, {"subject": "maths"}),
+        ({"properties": {"subject": {}}}, {"subject": "maths"}),
+        ({"properties": {}, "additionalProperties": True}, {"subject": "maths", "odd": 1, "session_id": "fresh-1"}),
+        ({}, {"subject": "maths", "odd": 1, "session_id": "fresh-1"}),
+    ],
+)
+def test_what_a_workflow_does_not_name_is_dropped_unless_it_takes_anything(schema: Any, inputs: Any) -> None:
+    described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=schema))
+    asked = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), fresh="fresh-1")
+
+    assert services.decode(asked, lambda _: described)[0].inputs == inputs
+
+
+@pytest.mark.parametrize("key", [None, "", "  ", f"plv_abcd1234_{'x' * 40}"])
+def test_no_key_and_a_key_of_ours_are_no_secret_of_the_run(key: Any) -> None:
+    assert taken({"content": "Hi", "api_key": key})[0].secrets == {}
+
+
+WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
+    ({}, [("content", "is required")]),
+    ({"content": None}, [("content", "is required")]),
+    ({"content": 1}, [("content", "must be a string")]),
+    ({"content": " \n"}, [("content", "must not be blank")]),
+    ({"content": "x", "history": {}}, [("history", "must be a list")]),
+    ({"content": "x", "history": ["y"]}, [("history[0]", "must be an object")]),
+    (
+        {"history": [{"role": "user", "content": "a"}, {"role": "system", "content": 2}]},
+        [
+            ("content", "is required"),
+            ("history[1].role", "must be 'user' or 'assistant'"),
+            ("history[1].content", "must be a string"),
+        ],
+    ),
+    ({"content": "x", "parameters": []}, [("parameters", "must be an object")]),
+    ({"content": "x", "metrics_opt_in": "no"}, [("metrics_opt_in", "must be true or false")]),
+    ({"content": "x", "api_key": 7}, [("api_key", "must be a string")]),
+    (
+        {"content": "x", "messages": []},
+        [("messages", "stands instead of content and history: send one or the other")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "wrong"), WRONG)
+def test_everything_that_is_wrong_with_a_payload_is_listed(body: Any, wrong: list[tuple[str, str]]) -> None:
+    assert refused(body) == {
+        "code": 400,
+        "type": "BAD_REQUEST",
+        "message": " ".join(wrong[0]),
+        "details": {"errors": [{"field": name, "message": why} for name, why in wrong]},
+    }
+
+
+def test_what_is_wrong_with_any_other_workflows_payload_is_told_too() -> None:
+    assert refused({"metrics_opt_in": 1}, "headline")["message"] == "metrics_opt_in must be true or false"
+
+
+def test_messages_that_are_none_are_named() -> None:
+    told = refused({"messages": [{"role": "user", "content": "x"}, 7]})
+
+    assert (told["type"], told["details"]["errors"][0]["field"]) == ("BAD_REQUEST", "messages[1]")
+
+
+@pytest.mark.parametrize(
+    ("body", "details"),
+    [
+        (b'{"a": 1,\n  "b": oops}', {"line": 2, "column": 8}),
+        ('{"ä": x'.encode(), {"line": 1, "column": 7}),
+        (b'{"a":', None),
+        (b"\xff", {"line": 1, "column": 1}),
+        (b"[]", None),
+        (b'"x"', None),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused_with_its_place(body: bytes, details: Any) -> None:
+    told = refused(body)
+
+    assert (told["code"], told["type"], told.get("details")) == (400, "BAD_REQUEST", details)
+    assert "line 2, column 8" in told["message"] or (details or {}).get("line") != 2
+
+
+def test_an_unknown_name_is_told_as_one_of_a_service() -> None:
+    error = WorkflowNotFound("nobody", known=["tutor"])
+
+    assert json(services.failure(error, None, status=404)) == {
+        "code": 404,
+        "type": "NOT_FOUND",
+        "message": "There is no service named 'nobody'.",
+    }
+
+
+def test_what_cannot_be_bound_is_listed_by_field() -> None:
+    error = FaultyCall(
+        [
+            MissingInput("Input 'a' is required.", pointer="/inputs/a"),
+            InvalidInput("Input 'b' does not fit: no.", pointer="/inputs/b/rows/2/x~1y"),
+        ]
+    )
+
+    assert json(services.failure(error, None, status=400)) == {
+        "code": 400,
+        "type": "BAD_REQUEST",
+        "message": "Input 'a' is required.",
+        "details": {
+            "errors": [
+                {"field": "a", "message": "Input 'a' is required."},
+                {"field": "b.rows[2].x/y", "message": "Input 'b' does not fit: no."},
+            ]
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (Overloaded("Full."), 503, "OVERLOADED"),
+        (RateLimited("Slow down."), 429, "RATE_LIMITED"),
+        (InvalidBody("No."), 400, "BAD_REQUEST"),
+        (InvalidJson("No."), 400, "BAD_REQUEST"),
+    ],
+)
+def test_errors_are_words_in_capitals(error: Any, code: int, word: str) -> None:
+    answer = services.failure(error, None, status=code)
+
+    assert (answer.status, json(answer)) == (code, {"code": code, "type": word, "message": error.message})
+    assert dict(answer.headers) == {"content-type": "application/json", "x-api-version": services.VERSION}
+
+
+def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> None:
+    asked = msgspec.structs.replace(request({"content": ""}), route=services.STREAM)
+    with pytest.raises(Refused) as raised:
+        services.decode(asked, find)
+    answer = services.failure(raised.value, None, status=400)
+
+    assert answer.status == 200
+    assert read(answer.body) == [
+        (
+            "error",
+            {
+                "code": 400,
+                "type": "BAD_REQUEST",
+                "message": "content must not be blank",
+                "details": {"errors": [{"field": "content", "message": "must not be blank"}]},
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(("stream", "sparse"), [(True, False), (None, False), (False, True)])
+def test_a_stream_may_be_asked_to_say_less(stream: Any, sparse: bool) -> None:
+    asked = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM)
+    _, reading = services.decode(asked, find)
+
+    assert (reading.stream, reading.sparse) == (True, sparse)
+
+
+def test_a_stream_that_is_neither_wanted_nor_unwanted_is_refused() -> None:
+    asked = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM)
+    with pytest.raises(Refused, match="stream must be true or false"):
+        services.decode(asked, find)
+
+
+def test_on_the_plain_route_stream_is_ignored() -> None:
+    assert taken({"content": "Hi", "stream": "yes"})[1].stream is False
+
+
+# Documents
+
+
+def test_a_chat_answers_its_text_the_history_and_what_it_cost() -> None:
+    run = lawful(
+        Usage(input_tokens=100, output_tokens=7, cached_input_tokens=60, cache_creation_input_tokens=30),
+        TextStarted(item="a"),
+        " One.",
+        TextStarted(item="b", message="m2"),
+        Text(text="Two. \n"),
+        Refusal(text="No more."),
+        Data(name="reply", value={"suggested_code": None, "meta": {"a": 1, "b": 1}, "usage": 7, "history": [], "x": 1}),
+        Data(name="reply", value={"meta": {"b": 2}, "x": 2, "response": "!"}),
+        Data(name="reply", value="no object"),
+        Data(name="other", value=1),
+    )
+    response = "One.\n\nTwo. \n\n\nNo more."
+
+    assert body_of(run) == {
+        "response": response,
+        "history": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": response}],
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 7,
+            "cache_creation_input_tokens": 30,
+            "cache_read_input_tokens": 60,
+        },
+        "meta": {"a": 1, "b": 2},
+        "suggested_code": None,
+        "x": 2,
+    }
+
+
+def test_a_meta_that_is_no_object_adds_nothing() -> None:
+    assert body_of(lawful(Data(name="reply", value={"meta": "x"})))["meta"] == {}
+
+
+@pytest.mark.parametrize("value", [None, "text", 7, [1], {"error": "x", "code": 500, "type": "ERROR"}])
+def test_any_other_workflow_answers_its_value_which_is_never_taken_for_an_error(value: Any) -> None:
+    run = lawful(end=RunFinished(value=value))
+    answer = services.whole(run, Reading(workflow="headline", is_chat=False), status=200)
+
+    assert (answer.status, json(answer)) == (200, value)
+    assert ("x-palaver-run-id", RUN) in answer.headers
+
+
+def test_a_workflow_without_a_value_answers_null() -> None:
+    assert body_of(lawful(), FORM) is None
+
+
+@given(st.builds(Usage, *[st.integers(0, 10**9)] * 2, *[st.none() | st.integers(0, 10**9)] * 2))
+def test_usage_is_four_counts_and_nothing_is_counted_twice(usage: Usage) -> None:
+    counts = usage_of(usage)
+
+    assert counts.keys() == ZERO.keys()
+    assert all(count >= 0 for count in counts.values())
+    cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
+    assert counts["input_tokens"] + cached == max(usage.input_tokens, cached)
+
+
+FAILED = RunFailed(code="no_such_city", message="Where?", status=404, details={"city": "Atlantis"})
+
+
+def test_a_run_that_failed_is_the_error_object() -> None:
+    answer = services.whole(lawful("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404)
+
+    assert (answer.status, json(answer)) == (
+        404,
+        {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("workflow_failed", "INTERNAL_ERROR"),
+        ("shutting_down", "SHUTTING_DOWN"),
+        ("a-b c", "A_B_C"),
+        ("", "INTERNAL_ERROR"),
+        ("!", "INTERNAL_ERROR"),
+    ],
+)
+def test_the_code_of_a_failure_is_its_type(code: str, word: str) -> None:
+    run = lawful(end=RunFailed(code=code, message="m"))
+
+    assert body_of(run) == {"code": 200, "type": word, "message": "m"}
+
+
+def test_a_cancelled_run_says_so() -> None:
+    cancelled = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
+    run = lawful("Hel", end=RunCancelled())
+
+    assert body_of(run) == cancelled
+    assert events(run)[-1] == ("error", cancelled)
+
+
+# Streams
+
+
+def test_a_stream_is_blocks_and_then_the_document() -> None:
+    run = lawful("Hel", "lo")
+
+    assert events(run) == [
+        ("message_start", START),
+        *block(0, "text", "Hel", "lo"),
+        *STOPPED,
+        ("complete", body_of(run)),
+    ]
+
+
+def test_status_and_reasoning_are_thinking() -> None:
+    run = lawful(status({"text": "Searching"}), status("As ctx.log says it"), ReasoningDelta(delta="Hm."), "A")
+
+    assert events(run) == [
+        ("message_start", START),
+        ("log", "Searching"),
+        *block(0, "thinking", "Searching"),
+        ("log", "As ctx.log says it"),
+        *block(1, "thinking", "As ctx.log says it"),
+        *block(2, "thinking", "Hm."),
+        *block(3, "text", "A"),
+        *STOPPED,
+        ("complete", body_of(run)),
+    ]
+
+
+def test_status_ends_a_text_that_goes_on_in_the_next_block() -> None:
+    run = lawful("Hel", status("Wait"), "lo")
+
+    assert events(run)[1:-3] == [
+        *block(0, "text", "Hel")[:-1],
+        ("log", "Wait"),
+        block(0, "text")[-1],
+        *block(1, "thinking", "Wait"),
+        *block(2, "text", "lo"),
+    ]
+    assert body_of(run)["response"] == "Hello"
+
+
+def test_status_waits_for_the_end_of_a_call() -> None:
+    run = lawful(ToolStarted(call_id="c1", name="add"), status("Busy"), ToolEnded(arguments='{"a":1}'))
+
+    assert events(run)[1:-3] == [
+        block(0, "tool_use", id="c1", name="add", input={})[0],
+        ("log", "Busy"),
+        *block(0, "tool_use", '{"a":1}')[1:],
+        *block(1, "thinking", "Busy"),
+    ]
+
+
+def test_calls_and_results_are_told() -> None:
+    run = lawful(
+        ToolCall(call_id="c1", name="add", arguments="{}"), ToolResult(call_id="c1", output=[3], is_error=True)
+    )
+
+    assert events(run)[1:-3] == [
+        *block(0, "tool_use", "{}", id="c1", name="add", input={}),
+        ("tool_result", {"type": "tool_result", "call_id": "c1", "output": [3], "is_error": True}),
+    ]
+
+
+PICTURE = File(media_type="image/png", url="https://x")
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (Data(name="code-edit", value={"old": "a", "new": "b", "edits": []}), [("changes", {"code": "b"})]),
+        (Data(name="code-edit", value={"old": "a", "new": "a"}), []),
+        (Data(name="code-edit", value={"old": "a", "new": None}), []),
+        (Data(name="code-edit", value=7), [("data", {"name": "code-edit", "value": 7})]),
+        (Data(name="chart", value=[1]), [("data", {"name": "chart", "value": [1]})]),
+        (Data(name="status", value="kept"), [("data", {"name": "status", "value": "kept"})]),
+        (Data(name="reply", value={"x": 1}), []),
+        (PICTURE, [("data", {"name": "file", "value": {"type": "file", "media_type": "image/png", "url": "https://x"}})]),
+        (Refusal(text="No."), block(0, "text", "No.")),
+    ],
+)  # fmt: skip
+def test_each_part_has_its_event(part: Any, told: Any) -> None:
+    assert events(lawful(part))[1:-3] == told
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("stop", "end_turn"), ("length", "max_tokens"), ("tool-calls", "tool_use"), ("content-filter", "refusal")],
+)
+def test_how_it_ended_is_told_as_anthropic_does(finish: Finish, reason: str) -> None:
+    run = lawful(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
+
+    assert events(run)[-3] == (
+        "message_delta",
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_sequence": None},
+            "usage": {"output_tokens": 5},
+        },
+    )
+
+
+def test_a_failure_closes_what_is_open_and_is_the_last_event() -> None:
+    run = lawful("Hel", end=FAILED)
+    told = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
+
+    assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", told)]
+
+
+def test_the_number_of_a_failure_is_the_servers() -> None:
+    run = lawful(end=RunFailed(code="timeout", message="Late."))
+    frames = services.frames(CHAT, status=lambda _: 504)
+
+    assert read(b"".join(map(frames, run)))[-1] == ("error", {"code": 504, "type": "TIMEOUT", "message": "Late."})
+
+
+def test_who_wants_no_stream_is_told_logs_and_the_end() -> None:
+    run = lawful(status("Busy"), "Hello", Data(name="chart", value=1))
+
+    assert events(run, msgspec.structs.replace(CHAT, sparse=True)) == [("log", "Busy"), ("complete", body_of(run))]
+
+
+def test_a_workflow_that_is_no_chat_tells_logs_data_and_the_end() -> None:
+    run = lawful(status("Busy"), "Hello", Data(name="chart", value=1), end=RunFinished(value=3))
+
+    assert events(run, FORM) == [("log", "Busy"), ("data", {"name": "chart", "value": 1}), ("complete", 3)]
+
+
+def test_a_stream_that_ends_before_it_began_is_told_at_once() -> None:
+    answer = services.whole(lawful(end=FAILED), FORM, status=404)
+
+    assert answer.status == 200
+    assert [name for name, _ in read(answer.body)] == ["error"]
+
+
+def test_the_head_of_a_stream() -> None:
+    run = lawful()
+    head = services.head(run[0], CHAT)  # type: ignore[arg-type]
+
+    assert head is not None
+    assert dict(head.headers) == {
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",
+        "x-api-version": services.VERSION,
+        "x-palaver-run-id": RUN,
+    }
+    assert head.keep_alive == b": keep-alive\n\n"
+    assert services.head(run[0], msgspec.structs.replace(CHAT, stream=False)) is None  # type: ignore[arg-type]
+
+
+# Laws
+
+
+@given(streams(), st.booleans(), st.booleans())
+def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_chat: bool, sparse: bool) -> None:
+    reading = msgspec.structs.replace(CHAT, is_chat=is_chat, sparse=sparse)
+    told = read(b"".join(map(services.frames(reading, status=lambda _: 418), run)))
+    plain = services.whole(run, msgspec.structs.replace(reading, stream=False), status=418)
+
+    assert [name for name, _ in told if name in ("complete", "error")] == [told[-1][0]]
+    assert told[-1][1] == json(plain)
+
+
+@given(streams())
+def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> None:
+    told = read(b"".join(map(services.frames(CHAT), run)))
+    is_open, count, texts = False, 0, ""
+    for name, data in told:
+        assert name in ("log", "changes", "data", "complete", "error") or data["type"] == name
+        match name:
+            case "content_block_start":
+                assert not is_open
+                assert data["index"] == count
+                is_open = True
+            case "content_block_delta":
+                assert is_open
+                assert data["index"] == count
+                texts += data["delta"].get("text", "")
+            case "content_block_stop":
+                assert is_open
+                assert data["index"] == count
+                is_open, count = False, count + 1
+            case _:
+                pass
+    assert not is_open
+    if told[-1][0] == "complete":
+        assert "".join(texts.split()) == "".join(told[-1][1]["response"].split())
+
+
+# WebSocket
+
+
+def test_messages_of_a_socket_are_read() -> None:
+    assert service_socket.read('{"event":"start","data":{"content":"Hi"}}') == ("start", b'{"content":"Hi"}')
+    assert service_socket.read('{"event":"start"}') == ("start", b"null")
+    assert service_socket.read('{"event":"cancel","more":1}') == ("cancel", b"null")
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"event":7}', '{"event":"stop"}', "[" * 100_000])
+def test_any_other_message_is_told_what_is_taken(text: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        service_socket.read(text)
+    told = msgspec.json.decode(service_socket.problem(raised.value, status=400))
+
+    assert (told["event"], told["data"]["type"]) == ("error", "BAD_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [
+        ({"content": "x"}, "query"),
+        ({"api_key": None}, "query"),
+        ({"api_key": " "}, "query"),
+        ({"api_key": "own"}, "own"),
+        ({"api_key": 7}, 7),
+    ],
+)
+def test_the_key_of_a_payload_wins_over_that_of_the_address(payload: Any, key: Any) -> None:
+    told = service_socket.with_key(msgspec.json.encode(payload), "query")
+
+    assert msgspec.json.decode(told) == {**payload, "api_key": key}
+
+
+def test_a_payload_that_is_no_object_stays_as_it_is() -> None:
+    assert service_socket.with_key(b"null", "query") == b"null"
+
+
+@given(streams(), st.integers(1, 50))
+def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], size: int) -> None:
+    body = b": keep-alive\n\n" + b"".join(map(services.frames(CHAT), run))
+    frames = service_socket.Frames()
+    said = [msgspec.json.decode(text) for at in range(0, len(body), size) for text in frames.feed(body[at : at + size])]
+
+    last = ("complete", "error")
+    assert said == [
+        {"event": "log", "data": data}
+        if name == "log"
+        else {"event": "complete", "data": data}
+        if name in last
+        else {"event": "event", "type": name, "data": data}
+        for name, data in read(body.removeprefix(b": keep-alive\n\n"))
+    ]
+    assert frames.ended
+
+
+# Keys and lists
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (b'{"api_key": "plv_x"}', "plv_x"),
+        (b'{"api\\u005fkey": "plv_x"}', "plv_x"),
+        (b'{"api_key": "sk-x"}', None),
+        (b'{"api_key": 7}', None),
+        (b'["api_key"]', None),
+        (b'{"api_key": ', None),
+        (b"{}", None),
+    ],
+)
+def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
+    assert service_payloads.key_of_ours(body, request({}).bounds) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("", ""),
+        ("One. Two.", "One."),
+        ("No end", "No end"),
+        ("# Title\n\n## Sub\nAnswers questions\nabout jobs. And more.\n\nNext.", "Answers questions about jobs."),
+        ("Version 1.2 is here! Yes.", "Version 1.2 is here!"),
+    ],
+)
+def test_a_summary_is_the_first_sentence(text: str, summary: str) -> None:
+    assert service_list.summary(text) == summary
+
+
+def test_a_readme_is_made_of_what_is_known() -> None:
+    inputs = {
+        "properties": {
+            "messages": {"type": "array"},
+            "subject": {"type": "string", "description": "What it is\nabout | or not"},
+            "level": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "any": {},
+        },
+        "required": ["subject"],
+    }
+    service = Description(name="tutor", description="Teaches.", flags={"is_chat": True}, schemas=Schemas(inputs=inputs))
+
+    assert service_list.readme(service) == (
+        "# tutor\n\nTeaches.\n\n"
+        'POST a JSON object to `/services/tutor`, as `{"content": "…", "history": []}`; '
+        "to `…/stream` for events as they come.\n\n"
+        "| input | type | required | |\n|---|---|---|---|\n"
+        "| `subject` | string | yes | What it is about \\| or not |\n"
+        "| `level` | integer or null | no |  |\n"
+        "| `any` | any | no |  |\n"
+    )
+
+
+@pytest.mark.parametrize(("pointer", "name"), [("/inputs/a/0", "a[0]"), ("/messages/3", "messages[3]"), ("/0", "0")])
+def test_a_pointer_is_written_as_people_do(pointer: str, name: str) -> None:
+    assert field(pointer) == name

@@ -1,0 +1,526 @@
+"""Services over HTTP and on a WebSocket, in process: routes, keys, streams, and what every server has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Failure, Message, chat, workflow
+from palaver.core.parts import Data
+from palaver.discovery.registry import Registry
+from palaver.protocols.services import VERSION
+from palaver.server import service_socket
+from palaver.server.app import Server
+from palaver.server.settings import Settings
+from palaver.testing import client, scripted
+from palaver.testing import echo as own_echo
+from palaver.workflows.context import Context
+from tests.protocols.test_services import read
+from tests.server.keyed import Keyed, keyed
+from tests.server.tabs import Connection, Tab, opened, until
+
+ended: list[str] = []
+
+
+@chat(readme="# Tutor\n\nTeaches a subject. Patiently.\n")
+async def tutor(messages: list[Message], ctx: Context, subject: str = "maths", wait: bool = False) -> Any:
+    """Not told: the README is."""
+    ctx.log("Thinking")
+    try:
+        yield f"{subject}: {messages[-1].text}"
+        if wait:
+            await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        ended.append(ctx.run_id)
+        raise
+    yield Data(name="reply", value={"suggested_code": "x", "meta": {"page": 1}})
+
+
+@workflow
+async def headline(text: str, session_id: str, ctx: Context) -> dict[str, str]:
+    """Makes a headline. In capitals."""
+    ctx.log("Shouting")
+    return {"headline": text.upper(), "session": session_id}
+
+
+@workflow
+async def slow(ctx: Context) -> str:
+    """Takes its time, and says nothing."""
+    await asyncio.sleep(60)
+    return "late"
+
+
+@chat
+async def keyhole(messages: list[Message], ctx: Context, how: str = "tell") -> str:
+    """What a provider does with a key that it is shown."""
+    key = ctx.secrets["api_key"].reveal() if ctx.secrets else "none"
+    if how == "fail":
+        raise Failure("auth_error", f"Bad key {key}", status=401, details={"key": [key, {key: 1}]})
+    if how == "raise":
+        raise RuntimeError(f"Bad key {key}")
+    return f"{len(key)} characters, {ctx.secrets!r}"
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(tutor, headline, keyhole, scripted) as made:
+        yield made
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server(Registry([tutor, headline, slow, scripted]), Settings())
+    yield made
+    await made.engine.drain(0)
+    await made.close()
+
+
+# Answers
+
+
+async def test_a_chat_is_called_as_lightning_calls_it(http: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {
+        "content": "Why?",
+        "history": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
+        "subject": "physics",
+        "unknown": 1,
+        "meta": {"session_id": "s-1"},
+    }
+    answer = await http.post("/services/tutor", json=body)
+
+    assert (answer.status_code, answer.headers["x-api-version"]) == (200, VERSION)
+    assert answer.json() == {
+        "response": "physics: Why?",
+        "history": [
+            *body["history"],
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": "physics: Why?"},
+        ],
+        "usage": {
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+        },
+        "meta": {"page": 1},
+        "suggested_code": "x",
+    }
+    run = (await http.get(f"/api/runs/{answer.headers['x-palaver-run-id']}")).json()
+    assert run["session"] == "s-1"
+
+
+async def test_a_stream_ends_with_what_the_plain_route_answers(http: httpx.AsyncClient) -> None:
+    body = {"content": "Why?"}
+    plain = await http.post("/services/tutor", json=body)
+    streamed = await http.post("/services/tutor/stream", json=body)
+    sparse = await http.post("/services/tutor/stream", json={**body, "stream": False})
+
+    assert streamed.headers["content-type"] == "text/event-stream"
+    assert [name for name, _ in read(streamed.content)] == [
+        "message_start", "log", "content_block_start", "content_block_delta", "content_block_stop",
+        "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "complete",
+    ]  # fmt: skip
+    assert read(streamed.content)[-1] == ("complete", plain.json())
+    assert read(sparse.content) == [("log", "Thinking"), ("complete", plain.json())]
+
+
+async def test_any_other_workflow_answers_its_value(http: httpx.AsyncClient) -> None:
+    body = {"text": "hello", "meta": {"session_id": "s-1"}}
+    value = {"headline": "HELLO", "session": "s-1"}
+
+    assert (await http.post("/services/headline", json=body)).json() == value
+    streamed = await http.post("/services/headline/stream", json=body)
+    assert read(streamed.content) == [("log", "Shouting"), ("complete", value)]
+
+
+async def test_without_a_label_every_call_has_a_session_of_its_own(http: httpx.AsyncClient) -> None:
+    sessions = {(await http.post("/services/headline", json={"text": "x"})).json()["session"] for _ in range(3)}
+
+    assert len(sessions) == 3
+    assert all(0 < len(session) <= 64 for session in sessions)
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ({"fail": {"code": "no_city", "message": "Where?", "status": 418}}, (418, "NO_CITY")),
+        ({"fail": {"code": "timeout", "message": "Late."}}, (504, "TIMEOUT")),
+        ({"fail": {"code": "own", "message": "Odd."}}, (500, "OWN")),
+        ({"raise": "secret words"}, (500, "INTERNAL_ERROR")),
+    ],
+)
+async def test_a_failed_run_is_the_error_object_on_both_routes(
+    http: httpx.AsyncClient, step: Any, error: tuple[int, str]
+) -> None:
+    body = {"content": "x", "script": [step]}
+    plain = await http.post("/services/scripted", json=body)
+    streamed = await http.post("/services/scripted/stream", json=body)
+    name, told = read(streamed.content)[-1]
+
+    assert (plain.status_code, plain.json()["code"], plain.json()["type"]) == (error[0], *error)
+    assert (streamed.status_code, name, told["code"], told["type"]) == (200, "error", *error)
+    assert "secret words" not in plain.text + streamed.text
+
+
+async def test_what_is_wrong_with_a_payload_is_an_event_of_a_stream(http: httpx.AsyncClient) -> None:
+    plain = await http.post("/services/headline", json={"text": 7})
+    streamed = await http.post("/services/headline/stream", json={"text": 7})
+
+    assert (plain.status_code, plain.json()["type"]) == (400, "BAD_REQUEST")
+    assert plain.json()["details"]["errors"][0]["field"] == "text"
+    assert (streamed.status_code, read(streamed.content)) == (200, [("error", plain.json())])
+
+
+@pytest.mark.parametrize("route", ["", "/stream"])
+@pytest.mark.parametrize(
+    ("name", "sent", "status", "word"),
+    [
+        ("nobody", {"json": {}}, 404, "NOT_FOUND"),
+        ("tutor", {"content": b"{", "headers": {"content-type": "application/json"}}, 400, "BAD_REQUEST"),
+        ("tutor", {"json": []}, 400, "BAD_REQUEST"),
+        ("tutor", {"json": {"content": "x", "api_key": 7}}, 400, "BAD_REQUEST"),
+        ("tutor", {"json": {"content": "x", "api_key": f"plv_abcd1234_{'x' * 40}"}}, 401, "UNAUTHORIZED"),
+        ("tutor", {"content": b"x", "headers": {"content-type": "text/plain"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+    ],
+)
+async def test_what_never_becomes_a_call_is_an_http_error(
+    http: httpx.AsyncClient, route: str, name: str, sent: Any, status: int, word: str
+) -> None:
+    answer = await http.post(f"/services/{name}{route}", **sent)
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, word)
+    assert answer.headers["x-api-version"] == VERSION
+
+
+async def test_a_payload_of_who_wants_no_metrics_leaves_no_texts(http: httpx.AsyncClient) -> None:
+    body = {"content": "private words", "metrics_opt_in": False, "meta": {"user": {"id": "ann"}}}
+    run = (await http.post("/services/tutor", json=body)).headers["x-palaver-run-id"]
+    kept = await http.get(f"/api/runs/{run}?include=input,reply")
+
+    assert kept.status_code == 200
+    assert "private words" not in kept.text
+    assert "ann" not in kept.text
+
+
+async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> None:
+    async with http.stream("POST", "/services/tutor/stream", json={"content": "x", "wait": True}) as answer:
+        run = answer.headers["x-palaver-run-id"]
+        async for piece in answer.aiter_bytes():
+            if b"text_delta" in piece:
+                break
+    await until(lambda: run in ended)
+    async with asyncio.timeout(20):
+        while (await http.get(f"/api/runs/{run}")).json()["status"] == "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    assert (await http.get(f"/api/runs/{run}")).json()["status"] == "cancelled"
+
+
+# What there is
+
+
+async def test_services_are_listed_and_described(http: httpx.AsyncClient) -> None:
+    listed = (await http.get("/services")).json()["services"]
+    one = (await http.get("/services/headline")).json()
+
+    assert [service["name"] for service in listed] == ["echo", "headline", "keyhole", "scripted", "status", "tutor"]
+    assert listed[1] == {
+        "name": "headline",
+        "summary": "Makes a headline.",
+        "is_chat": False,
+        "version": VERSION,
+    }
+    assert listed[5]["summary"] == "Teaches a subject."
+    assert one == {**listed[1], "inputs": one["inputs"]}
+    assert set(one["inputs"]["required"]) == {"text", "session_id"}
+
+
+async def test_a_readme_is_the_authors_or_made(http: httpx.AsyncClient) -> None:
+    own = await http.get("/services/tutor/README.md")
+    made = await http.get("/services/headline/README.md")
+
+    assert (own.headers["content-type"], own.text) == (
+        "text/markdown; charset=utf-8",
+        "# Tutor\n\nTeaches a subject. Patiently.\n",
+    )
+    assert made.text.startswith("# headline\n\nMakes a headline. In capitals.\n")
+    assert (await http.get("/services/nobody/README.md")).json()["type"] == "NOT_FOUND"
+
+
+async def test_probes_are_answered(http: httpx.AsyncClient) -> None:
+    head = await http.head("/services/tutor")
+    root = await http.head("/")
+    alive = await http.get("/livez")
+
+    assert (head.status_code, head.content, head.headers["x-api-version"]) == (200, b"", VERSION)
+    assert (root.status_code, root.content) == (200, b"")
+    assert (alive.status_code, alive.json(), alive.headers["x-api-version"]) == (200, {"version": VERSION}, VERSION)
+    assert (await http.head("/services/nobody")).status_code == 404
+    assert (await http.get("/services/tutor/more")).status_code == 404
+    assert (await http.get("/services/tutor/stream")).status_code == 405
+
+
+async def test_every_server_has_a_status(http: httpx.AsyncClient) -> None:
+    whole = await http.post("/services/status")
+    streamed = await http.post("/services/status/stream", json={})
+
+    assert whole.json() == {"database": "working", "version": VERSION} == (await http.get("/status")).json()
+    assert read(streamed.content) == [("complete", whole.json())]
+
+
+async def test_every_server_has_an_echo_that_keeps_keys_to_itself(http: httpx.AsyncClient) -> None:
+    body = {"a": [1], "meta": {"session_id": "s"}, "api_key": "sk-secret", "stream": True, "metrics_opt_in": False}
+    told = {"a": [1], "meta": {"session_id": "s"}, "session_id": "s"}
+
+    assert (await http.post("/services/echo", json=body)).json() == told
+    streamed = await http.post("/services/echo/stream", json=body)
+    assert read(streamed.content) == [("complete", told)]
+
+
+@pytest.mark.parametrize("sent", [{}, {"json": {}}, {"json": {"api_key": "sk-x"}}])
+async def test_an_echo_of_nothing_is_refused(http: httpx.AsyncClient, sent: Any) -> None:
+    required = {"code": 400, "type": "BAD_REQUEST", "message": "payload is required"}
+    plain = await http.post("/services/echo", **sent)
+
+    assert (plain.status_code, plain.json()) == (400, required)
+    assert read((await http.post("/services/echo/stream", **sent)).content) == [("error", required)]
+
+
+async def test_a_workflow_that_is_called_echo_is_the_users() -> None:
+    async with client(own_echo) as http:
+        answer = await http.post("/services/echo", json={"a": 1, "meta": {"session_id": "s"}})
+        listed = (await http.get("/services")).json()["services"]
+
+    assert "x-palaver-run-id" in answer.headers
+    assert answer.json() == {"a": 1, "meta": {"session_id": "s"}, "session_id": "s"}
+    assert listed[0]["summary"] == "Returns its inputs as they came."
+
+
+# Keys
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[Keyed]:
+    """A server to which keys were given: `echo` and `scripted`."""
+    async with keyed(rate_per_minute=0) as made:
+        await made.give("read")
+        yield made
+
+
+async def test_a_key_of_ours_may_stand_in_the_payload(house: Keyed) -> None:  # S2.3
+    key, header = await house.give("invoke")
+    secret = header["authorization"].removeprefix("Bearer ")
+    answer = await house.http.post("/services/echo", json={"a": 1, "api_key": secret})
+    both = await house.http.post("/services/echo", json={"a": 1, "api_key": secret}, headers=header)
+
+    assert (answer.status_code, both.status_code) == (200, 200)
+    assert secret not in answer.text
+    assert answer.json()["a"] == 1
+    assert key.id not in answer.text
+
+
+async def test_no_other_key_in_a_payload_opens_anything(house: Keyed) -> None:  # S2.1, S2.3
+    _, header = await house.give("invoke")
+    _, other = await house.give("invoke")
+    _, reads = await house.give("read")
+    secret, second, third = (one["authorization"].removeprefix("Bearer ") for one in (header, other, reads))
+
+    async def asked(key: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        answer = await house.http.post("/services/echo/stream", json={"a": 1, "api_key": key}, headers=headers)
+        return answer.status_code, answer.json()["type"]
+
+    assert await asked("sk-ant-provider") == (401, "UNAUTHORIZED")
+    assert await asked(secret[:-1]) == (401, "UNAUTHORIZED")
+    assert await asked(None) == (401, "UNAUTHORIZED")
+    assert await asked(7) == (401, "UNAUTHORIZED")
+    assert await asked(third) == (403, "MISSING_SCOPE")
+    assert await asked(second, header) == (400, "BAD_REQUEST")
+    assert await asked(secret, {"authorization": "Bearer wrong"}) == (401, "UNAUTHORIZED")
+    in_url = await house.http.post(f"/services/echo?api_key={secret}", json={"a": 1})
+    assert in_url.status_code == 401
+    elsewhere = await house.http.post("/echo/invoke", json={"inputs": {}, "api_key": secret})
+    assert elsewhere.status_code == 401
+
+
+async def test_a_providers_key_is_the_workflows_and_nobody_elses(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:  # S8.1
+    key = "an-odd-key-of-no-shape"
+    told: list[str] = []
+    for how in ("tell", "fail", "raise"):
+        for route in ("", "/stream"):
+            answer = await http.post(f"/services/keyhole{route}", json={"content": "x", "how": how, "api_key": key})
+            run = answer.headers["x-palaver-run-id"]
+            told += [answer.text, str(answer.headers)]
+            told += [(await http.get(f"/api/runs/{run}?include=input,reply")).text]
+            told += [(await http.get(f"/api/runs/{run}/events")).text]
+
+    assert "22 characters, {'api_key': ***}" in told[0]
+    assert [text for text in told if key in text] == []
+    assert key not in caplog.text
+    assert "Bad key ***" in caplog.text
+    failed = await http.post("/services/keyhole", json={"content": "x", "how": "fail", "api_key": key})
+    assert failed.json() == {
+        "code": 401,
+        "type": "AUTH_ERROR",
+        "message": "Bad key ***",
+        "details": {"key": ["***", {"***": 1}]},
+    }
+
+
+# WebSocket
+
+
+def start(tab: Tab, **payload: Any) -> None:
+    tab.say({"event": "start", "data": payload})
+
+
+def completed(tab: Tab) -> list[Any]:
+    return [message["data"] for message in tab.said if message["event"] == "complete"]
+
+
+async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
+    async with opened(server, path="/services/tutor") as tab:
+        start(tab, content="Why?")
+        await until(lambda: completed(tab))
+        start(tab, content="And then?")
+        await until(lambda: len(completed(tab)) == 2)
+
+    kinds = [(message["event"], message.get("type")) for message in tab.said]
+    assert kinds[:3] == [("event", "message_start"), ("log", None), ("event", "content_block_start")]
+    assert [body["response"] for body in completed(tab)] == ["maths: Why?", "maths: And then?"]
+
+
+@pytest.mark.parametrize(
+    ("path", "payload", "code", "word"),
+    [
+        ("/services/nobody", {}, 404, "NOT_FOUND"),
+        ("/services/tutor", {}, 400, "BAD_REQUEST"),
+        ("/services/tutor", {"content": "x", "api_key": "plv_nobodys"}, 401, "UNAUTHORIZED"),
+        ("/services/scripted", {"content": "x", "script": [{"raise": "x"}]}, 500, "INTERNAL_ERROR"),
+        ("/services/echo", {}, 400, "BAD_REQUEST"),
+    ],
+)
+async def test_every_error_arrives_as_complete(server: Server, path: str, payload: Any, code: int, word: str) -> None:
+    async with opened(server, path=path) as tab:
+        start(tab, **payload)
+        await until(lambda: completed(tab))
+
+    assert [(body["code"], body["type"]) for body in completed(tab)] == [(code, word)]
+
+
+async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> None:
+    async with opened(server, path="/services/tutor/") as tab:
+        tab.say({"event": "start"})
+        await until(lambda: completed(tab))
+
+    assert completed(tab)[0]["message"] == "The body must be a JSON object."
+
+
+async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -> None:
+    async with opened(server, path="/services/tutor") as tab:
+        tab.say("{")
+        tab.say({"event": "stop"})
+        tab.say({"event": "cancel"})  # There is nothing to cancel.
+        start(tab, content="x", wait=True)
+        start(tab, content="y")
+        await until(lambda: len([message for message in tab.said if message["event"] == "error"]) == 3)
+        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
+        tab.say({"event": "cancel"})
+        await until(lambda: completed(tab))
+
+    problems = [message["data"] for message in tab.said if message["event"] == "error"]
+    assert [(data["code"], data["type"]) for data in problems] == [
+        (400, "BAD_REQUEST"),
+        (400, "BAD_REQUEST"),
+        (409, "STILL_RUNNING"),
+    ]
+    assert completed(tab) == [{"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}]
+
+
+async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> None:
+    async with opened(server, path="/services/slow") as tab:
+        start(tab)
+        await until(lambda: server.engine.alive)
+        tab.say({"event": "cancel"})
+        await until(lambda: completed(tab))
+
+    assert completed(tab)[0]["type"] == "CANCELLED"
+    assert server.engine.alive == 0
+
+
+async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
+    async with opened(server, path="/services/tutor") as tab:
+        start(tab, content="x", wait=True)
+        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
+        (run,) = server.engine._alive
+
+    assert run in ended
+
+
+async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
+    async with opened(server, path="/services/tutor") as tab:
+        await until(lambda: tab.closed)
+
+    assert tab.closed == (1008, "nothing was started")
+
+
+async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
+    async with opened(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
+        await until(lambda: tab.refused)
+
+    assert tab.refused is not None
+    assert tab.refused[0] == 403
+
+
+async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) -> None:
+    connection = Connection()
+    async with opened(server, path="/services/tutor", connection=connection) as tab:
+        start(tab, content="x", wait=True)
+        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
+        assert connection.leaving is not None
+        connection.leaving()
+        await server.engine.drain(0)
+        await until(lambda: tab.closed)
+
+    assert (completed(tab)[0]["code"], completed(tab)[0]["type"]) == (503, "SHUTTING_DOWN")
+    assert tab.closed == (1012, "the server stops")
+
+
+async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) -> None:
+    connection = Connection()
+    async with opened(server, path="/services/tutor", connection=connection) as tab:
+        await until(lambda: connection.leaving)
+        assert connection.leaving is not None
+        connection.leaving()
+        await until(lambda: tab.closed)
+
+    assert tab.closed == (1012, "the server stops")
+
+
+async def test_one_that_takes_nothing_is_left() -> None:
+    server, connection = Server(Registry([tutor]), Settings(stream_stall=0.2)), Connection()
+    async with opened(server, path="/services/tutor", connection=connection) as tab:
+        tab.reads.clear()
+        start(tab, content="x")
+        await until(lambda: connection.aborted)
+    await server.close()
+
+
+async def test_a_key_of_the_socket_counts_for_its_calls() -> None:  # S2.3
+    async with keyed(rate_per_minute=0) as house:
+        _, header = await house.give("invoke")
+        async with opened(house.server, header, path="/services/echo") as tab:
+            start(tab, a=1)
+            await until(lambda: completed(tab))
+        async with opened(house.server, path="/services/echo") as stranger:
+            start(stranger, a=1)
+            await until(lambda: completed(stranger))
+
+    assert completed(tab)[0]["a"] == 1
+    assert completed(stranger)[0]["type"] == "UNAUTHORIZED"
