@@ -33,13 +33,12 @@ class Log:
     origin: Origin
     started: RunStarted
 
-    def __init__(self, store: Store, now: Callable[[], datetime], attend: Attend | None) -> None:
+    def __init__(self, store: Store, attend: Attend | None) -> None:
         self.log: list[Event] = []
         self.finished = False
         self.first_output_at: datetime | None = None
         """When it first said something."""
         self._store = store
-        self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiters: Sequence[asyncio.Future[None]] = ()
         # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
@@ -110,9 +109,8 @@ class Log:
             self.first_output_at = self.time()
 
     def time(self) -> datetime:
-        """Now: by a clock that may have been set back since it started, and nothing in it was before that."""
-        now, started_at = self._now(), self.started.at
-        return now if started_at is None else max(now, started_at)
+        """Now, by the run's own clock."""
+        raise NotImplementedError
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, ()
