@@ -5,6 +5,7 @@ follow the log and are never waited for.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,7 @@ LATER = (RunStarted(),)
 _helpers: set[asyncio.Task[None]] = set()  # Of all runs: a list for each would be empty nearly always.
 
 
-class Log:
+class Log(ABC):
     """Events in order, and the telling of them. The part of a Run that knows nothing of workflows."""
 
     id: str
@@ -108,9 +109,9 @@ class Log:
         if self.first_output_at is None and len(self.log) > 1 and not self.finished:
             self.first_output_at = self.time()
 
+    @abstractmethod
     def time(self) -> datetime:
         """Now, by the run's own clock."""
-        raise NotImplementedError
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, ()
