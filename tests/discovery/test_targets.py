@@ -48,6 +48,7 @@ Write = Callable[[str, str], Path]
 def _modules_and_paths_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "app", raising=False)  # Some other test's file may have that name, too.
     before = dict(sys.modules)
     yield
     for name in sys.modules.keys() - before.keys():

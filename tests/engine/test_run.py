@@ -567,3 +567,15 @@ async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixtu
     warning = "a chat gave a value of type int, which is no message; it is shown as data"
     assert run.warnings == [warning]
     assert [record.getMessage() for record in caplog.records] == [f"run {RUN}: {warning}"]
+
+
+async def test_a_run_has_no_dictionary_of_its_own() -> None:
+    """While there are few, CPython lets all runs share the names of their attributes: 1.3 KiB less for each stream."""
+
+    @chat
+    async def brief(messages: list[Message]) -> str:
+        return "Hi."
+
+    one = await ran(brief, Message("user", (Text("Hello"),)))
+
+    assert len(vars(one)) < 30

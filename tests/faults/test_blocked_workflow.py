@@ -47,7 +47,7 @@ def shouter(messages, ctx):
 
 
 def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
-    seconds = rounds(2, 5)
+    seconds = rounds(4, 8)  # Long enough to tell a machine that hesitates from a server that waits.
     with (
         served(tmp_path, HOSTILE) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,

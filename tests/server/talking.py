@@ -12,6 +12,7 @@ from palaver import Message, Parameter, chat, workflow
 from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.mount import app
+from palaver.workflows.workflow import Workflow
 
 gates: dict[str, asyncio.Event] = {}
 """What `slow` waits for, by the last that was said."""
@@ -55,10 +56,10 @@ EVERY = (echo, slow, queue, interrupt, finish, cancel, broken, shout)
 
 
 @asynccontextmanager
-async def serving(**settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
-    """The server, and a client of it."""
+async def serving(*workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
+    """The server, and a client of it; with the workflows above, or with those."""
     gates.clear()
-    server = app(*EVERY, **settings)
+    server = app(*(workflows or EVERY), **settings)
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
         try:
             yield http, server

@@ -13,8 +13,7 @@ from palaver import Context, File, Message, chat
 from palaver.core.parts import Text
 from palaver.errors import PalaverError
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
-from palaver.server.mount import app
+from tests.server import talking
 from tests.server.keyed import Keyed, keyed
 from tests.server.talking import over
 
@@ -71,13 +70,8 @@ def files(messages: list[Message]) -> list[File]:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
     received.clear()
-    server = app(*EVERY, **settings)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
-        try:
-            yield http, server
-        finally:
-            await server.engine.drain(0)
-            await server.close()
+    async with talking.serving(*EVERY, **settings) as both:
+        yield both
 
 
 async def uploaded(http: httpx.AsyncClient, content: bytes = PNG, **headers: str) -> str:

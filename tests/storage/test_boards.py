@@ -7,10 +7,11 @@ import pytest
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid
 from palaver.errors import NotFound, StaleBase
-from palaver.storage import boards
+from palaver.storage import boards, threads
 from palaver.storage.boards import Board, Listed
 from palaver.storage.database import Database
 from palaver.storage.pages import Page
+from palaver.storage.threads import NewThread
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -101,6 +102,16 @@ async def test_a_board_goes_with_its_cells(database: Database) -> None:
     assert await database.read(boards.cells, "default", "brd_1") == ()
     with pytest.raises(NotFound, match="no board 'brd_1'"):
         await database.read(boards.get, "default", "brd_1")
+
+
+async def test_the_threads_of_a_board_that_goes_stay_and_are_of_none(database: Database) -> None:
+    await database.write(boards.create, "default", BOARD)
+    for name, board in (("conv_1", "brd_1"), ("conv_2", "brd_2")):
+        await database.write(threads.create, "default", NewThread(id=name, at=NOON, workflow="tutor", board=board), [])
+    await database.write(boards.remove, "default", "brd_1", check=allow)
+
+    stayed = [(await database.read(threads.sure, "default", name)).board for name in ("conv_1", "conv_2")]
+    assert stayed == [None, "brd_2"]
 
 
 async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5

@@ -142,12 +142,16 @@ class Engine:
         workflow.bind(call)
         return call, self._started(call, run_id or self._new_id())
 
-    def promise(self, call: Call) -> RunStarted:
-        """The name of a run that is to begin later, whether or not the workflow can take the call: then it fails."""
+    def names(self, count: int) -> list[str]:
+        """Names for runs, in the order in which they are to begin: within a millisecond chance orders them."""
+        return sorted(self._new_id() for _ in range(count))
+
+    def promise(self, call: Call, run_id: str) -> RunStarted:
+        """A run that is to begin later, whether or not the workflow can take the call: then it fails."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._house.store.check()
-        return self._started(call, self._new_id())
+        return self._started(call, run_id)
 
     def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
         """The call with the history that is believed, and what had to be left out of it."""

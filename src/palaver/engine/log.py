@@ -5,6 +5,7 @@ follow the log and are never waited for.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,7 @@ LATER = (RunStarted(),)
 _helpers: set[asyncio.Task[None]] = set()  # Of all runs: a list for each would be empty nearly always.
 
 
-class Log:
+class Log(ABC):
     """Events in order, and the telling of them. The part of a Run that knows nothing of workflows."""
 
     id: str
@@ -33,13 +34,12 @@ class Log:
     origin: Origin
     started: RunStarted
 
-    def __init__(self, store: Store, now: Callable[[], datetime], attend: Attend | None) -> None:
+    def __init__(self, store: Store, attend: Attend | None) -> None:
         self.log: list[Event] = []
         self.finished = False
         self.first_output_at: datetime | None = None
         """When it first said something."""
         self._store = store
-        self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiters: Sequence[asyncio.Future[None]] = ()
         # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
@@ -109,10 +109,9 @@ class Log:
         if self.first_output_at is None and len(self.log) > 1 and not self.finished:
             self.first_output_at = self.time()
 
+    @abstractmethod
     def time(self) -> datetime:
-        """Now: by a clock that may have been set back since it started, and nothing in it was before that."""
-        now, started_at = self._now(), self.started.at
-        return now if started_at is None else max(now, started_at)
+        """Now, by the run's own clock."""
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, ()

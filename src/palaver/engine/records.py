@@ -28,7 +28,7 @@ from palaver.storage.runs import RunRow, Whole
 T = TypeVar("T")
 
 _CANCEL_SECONDS = 30
-_YOUNG_SECONDS, _SKEW_SECONDS = 0.5, 1.0
+_YOUNG_SECONDS, _SKEW_SECONDS = 2.0, 1.0
 """How long a run may be at work without being in the database, and how far the clocks of two machines may differ."""
 
 

@@ -87,7 +87,8 @@ class _InProcess:
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            self.head.set_result((message["status"], message["headers"]))
+            if not self.head.done():  # Whoever asked may have left before it began.
+                self.head.set_result((message["status"], message["headers"]))
             return
         if self.left.is_set():
             return

@@ -13,6 +13,7 @@ from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import boards as table
+from palaver.storage.tables import threads as threads_table
 
 _AT_ONCE = 200
 """Cells that are named in one statement."""
@@ -144,9 +145,13 @@ def replace(
 
 
 def remove(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
-    """Let go of it. Its threads and runs stay."""
+    """Let go of it. Its threads and runs stay; the threads are of no board then."""
     check(_got(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
+    its = (threads_table.c.project == project, threads_table.c.board == board)
+    for thread in db.scalars(select(threads_table.c.id).where(*its)).all():
+        touch(db, Change(project, "thread", thread))
+    db.execute(update(threads_table).where(*its).values(board=None))
     touch(db, Change(project, "board", board))
 
 

@@ -104,6 +104,7 @@ async def test_a_cell_that_goes_on_is_left_alone_and_no_more_go_on_at_once_than_
         name = await board(http, SLOW, rows=[asking("a"), asking("b"), asking("c")])
         begun = await run(http, name, concurrency=2)
         await come_to(http, name, "running", "running", "queued")
+        assert list(begun.values()) == sorted(begun.values())  # Who waits longest is begun first: as they stand there.
 
         again = await run(http, name)
         let_go("a")

@@ -49,15 +49,11 @@ export class Cells {
     return rows.flatMap((row) => columns.map((column) => this.get({ row: row.id, column: column.id })));
   }
 
-  /** Forget a cell: its row or column has gone. */
-  drop(gone: (name: CellName) => boolean): void {
-    for (const [key, { name }] of this.#chats) if (gone(name)) this.#chats.delete(key);
-  }
-
   /** The board has changed: names may come again for other rows and columns, and other tabs fill cells. */
   #follow(): void {
     const { rows, columns } = this.#store.board;
-    this.drop(({ row, column }) => !rows.some(({ id }) => id === row) || !columns.some(({ id }) => id === column));
+    const stays = ({ row, column }: CellName) => rows.some(({ id }) => id === row) && columns.some(({ id }) => id === column);
+    for (const [key, { name }] of this.#chats) if (!stays(name)) this.#chats.delete(key);
     for (const { name, chat } of this.#chats.values()) {
       const thread = chat.thread === null ? this.#thread(name) : null;
       if (thread !== null) chat.adopt(thread);

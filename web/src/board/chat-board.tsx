@@ -68,7 +68,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
             <RowCells key={row.id}>
               {(rows.length > 1 || hasInputs) && (
                 <div className="sticky left-0 col-span-full min-w-0 max-w-[100vw]">
-                  <RowStrip row={row} number={number + 1} onRemoved={() => cells.drop((name) => name.row === row.id)} />
+                  <RowStrip row={row} number={number + 1} />
                 </div>
               )}
               {columns.map((column) => (

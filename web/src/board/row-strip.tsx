@@ -37,20 +37,16 @@ export function addRow(store: BoardStore): void {
 interface Props {
   row: Row;
   number: number;
-  onRemoved: () => void;
 }
 
-export function RowStrip({ row, number, onRemoved }: Props): ReactNode {
+export function RowStrip({ row, number }: Props): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const schema = useInputs(board.columns);
   const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
   const change = (what: Partial<Row>) =>
     store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...what } : one)) }));
-  const remove = () => {
-    store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
-    onRemoved();
-  };
+  const remove = () => store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
   const set = Object.entries(row.inputs ?? {});
   return (
     <div className="flex h-9 items-center gap-1 px-2 text-muted">

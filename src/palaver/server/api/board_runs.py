@@ -135,7 +135,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         )
         rows = {row.id: row for row in found.grid.rows}
         made = {
-            (cell.row, cell.column): _new(house.engine, columns[cell.column], rows[cell.row], origin) for cell in named
+            (cell.row, cell.column): _new(house.engine, columns[cell.column], rows[cell.row], origin, name)
+            for cell, name in zip(named, house.engine.names(len(named)), strict=True)
         }
 
         def work(db: Connection) -> Answer:
@@ -257,10 +258,10 @@ def _with_files(db: Connection, run: NewRun) -> NewRun:
     return msgspec.structs.replace(run, call=msgspec.structs.replace(run.call, messages=messages))
 
 
-def _new(engine: Engine, column: _Column, row: BoardRow, origin: Origin) -> NewRun:
+def _new(engine: Engine, column: _Column, row: BoardRow, origin: Origin, name: str) -> NewRun:
     call = _call(column, row)
     return NewRun(
-        started=engine.promise(call),
+        started=engine.promise(call, name),
         workflow=call.workflow,
         call=call,
         origin=msgspec.structs.replace(origin, variant=column.resolved.reference),
