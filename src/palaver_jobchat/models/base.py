@@ -1,0 +1,77 @@
+"""What every provider is asked, and the few things that it says while it answers."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from palaver import Usage
+from palaver_jobchat.prompt import Prompt
+
+Reason = Literal["stop", "length", "tool-calls", "content-filter"]
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model."""
+
+    prompt: Prompt
+    key: str | None = None
+    """The caller's own; none means the server's."""
+    must_edit: bool = False
+    """Whether the model has to call the tool: a correction is nothing else."""
+    fields: dict[str, int] = {}
+    """The size of each field that was sent, for the error that says the prompt is too long."""
+    script: list[Any] | None = None
+    """What a scripted model plays; no other looks at it."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A piece of the answer's text."""
+
+    text: str
+
+
+class CallBegan(msgspec.Struct, frozen=True):
+    """The model begins to write a call of a tool."""
+
+    id: str
+    name: str
+
+
+class CallEnded(msgspec.Struct, frozen=True):
+    """A call of a tool, whole."""
+
+    id: str
+    name: str
+    input: object
+    """The JSON that the model wrote; None where it is no JSON. One that was cut off is never completed."""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What this request has cost so far. Takes the place of what was said before."""
+
+    usage: Usage
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The end of an answer, and always the last: whoever fails raises instead."""
+
+    reason: Reason
+    raw: str = ""
+    """As the provider has it."""
+
+
+Happening = Said | CallBegan | CallEnded | Spent | Stopped
+
+
+class Model(Protocol):
+    """One provider with one model."""
+
+    @property
+    def name(self) -> str:
+        """Of the model, as its provider calls it."""
+        ...
+
+    def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
+        """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
+        ...

@@ -1,0 +1,83 @@
+"""Job Chat's settings: `PALAVER_JOBCHAT_*`, then the table `[jobchat]` of palaver.toml in the working folder."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+
+from palaver import PalaverError
+from palaver_jobchat.payload import Limits
+
+PREFIX = "PALAVER_JOBCHAT_"
+_LIMIT = "limit_"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that can be set; docs/jobchat.md has a line for each."""
+
+    provider: Literal["anthropic", "openai", "scripted"] = "anthropic"
+    model: str = ""
+    """Empty: the provider's default, if it has one."""
+    base_url: str = ""
+    """Of an OpenAI-compatible endpoint. Anthropic's comes from ANTHROPIC_BASE_URL, as its SDK has it."""
+    api_key: str = ""
+    """For provider openai. Anthropic's comes from ANTHROPIC_API_KEY."""
+    max_tokens: int = 16_384
+    thinking: Literal["off", "adaptive"] = "off"
+    retries: int = 2
+    timeout: float = 120.0
+    """Seconds without a byte; and after so many no further attempt is made."""
+    adaptors: str = ""
+    """A folder or a URL with descriptions of adaptors."""
+    online: bool = True
+    """May descriptions be fetched from the npm registry?"""
+    registry: str = ""
+    """Its address; empty: npm's own configuration."""
+    cache: str = ""
+    """The folder for what was fetched; empty: in the user's cache folder."""
+    index: str = ""
+    """The file that `palaver-jobchat index` wrote."""
+    embeddings: str = ""
+    """A folder with a model2vec model, or module:function."""
+    adaptor_budget: int = 40_000
+    docs_budget: int = 12_000
+    limits: Limits = Limits()
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"Settings(provider={self.provider!r}, model={self.model!r})"
+
+
+def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
+    """The settings that hold for a process started in this folder."""
+    told = _table(folder) | {
+        name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)
+    }
+    limits = {name.removeprefix(_LIMIT): told.pop(name) for name in list(told) if name.startswith(_LIMIT)}
+    try:
+        return msgspec.convert(
+            {**{name: _given(value) for name, value in told.items()}, **({"limits": limits} if limits else {})},
+            Settings,
+            strict=False,
+        )
+    except msgspec.ValidationError as error:
+        raise PalaverError(f"A setting of Job Chat cannot be used: {error}. See docs/jobchat.md.") from error
+
+
+def _given(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _table(folder: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads((folder / "palaver.toml").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise PalaverError(f"palaver.toml cannot be read: {error}.") from error
+    table = content.get("jobchat", {})
+    if not isinstance(table, dict):
+        raise PalaverError("In palaver.toml, jobchat must be a table: [jobchat].")
+    return {name.lower(): value for name, value in cast("dict[str, Any]", table).items()}
