@@ -10,6 +10,7 @@ import type { ChatMessage } from '@/chat/message';
 import { classes } from '@/lib/classes';
 import { Kbd } from '@/ui/bits';
 import { Button } from '@/ui/button';
+import { BesideInputs } from './beside-inputs';
 import { MessageList } from './message-list';
 
 interface Props {
@@ -35,7 +36,9 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
         !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
       )}
     >
-      <MessageList cell={cell} empty={<Quiet workflow={column.workflow} alone={alone} />} />
+      <BesideInputs row={row.id} workflow={column.workflow}>
+        <MessageList cell={cell} empty={<Quiet workflow={column.workflow} alone={alone} />} />
+      </BesideInputs>
       <Foot cell={cell} />
     </section>
   );

@@ -36,7 +36,7 @@ describe('an address', () => {
     expect(asked).toHaveBeenCalledTimes(2);
   });
 
-  test('that asks for a workflow, or for a new board, opens a draft and asks nobody', async () => {
+  test('that asks for a workflow, or for a new board, opens a draft that is nowhere else', async () => {
     const asked = serving({});
     const known = [flow('eliza'), flow('headline', { is_chat: false })];
     const opened = [await open(undefined, 'headline', false, told('brd_1', ...known), signal), await open(undefined, null, true, told('brd_1', ...known), signal)];
@@ -44,7 +44,13 @@ describe('an address', () => {
       ['', 'single', [{ id: 'c1', workflow: 'headline', variant: 'default', parameters: {} }], [{ id: 'r1', name: '', inputs: {} }]],
       ['', 'chat', [{ id: 'c1', workflow: 'eliza', variant: 'default', parameters: {} }], [{ id: 'r1', name: '', inputs: {} }]],
     ]);
-    expect(asked).not.toHaveBeenCalled();
+    expect(asked.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']); // What they are given, which nobody knows here.
+  });
+
+  test('of a new board begins with the example that its workflow gives', async () => {
+    serving({ '/api/workflows/mender': { name: 'mender', schemas: { inputs: { properties: { context: { examples: [{ code: 'f()' }] } } } } } });
+    const opened = await open(undefined, 'mender', false, told(null, flow('mender')), signal);
+    expect(opened?.store.board.rows).toEqual([{ id: 'r1', name: '', inputs: { context: { code: 'f()' } } }]);
   });
 
   test('of a thread shows it alone, with what it gives its runs', async () => {

@@ -1,8 +1,10 @@
 /** Which board an address means: a saved one, a thread that stands alone, or a draft that nobody has sent in yet. */
 import { api } from '@/api/api';
 import type { Bootstrap } from '@/api/bootstrap';
+import { client, workflow as describe } from '@/api/queries';
 import type { WorkflowRow } from '@/api/types';
 import { BoardStore } from './board-store';
+import { beginning } from './row-inputs';
 
 export interface Opened {
   /** Differs for every opening. */
@@ -28,18 +30,21 @@ export async function open(what: string | undefined, wanted: string | null, fres
   const saved = what ?? (wanted || fresh ? null : told.board_id);
   if (saved) return board(await BoardStore.open(saved, signal));
   const workflow = beginsWith(told.workflows.data, wanted);
-  return workflow ? board(draft(workflow)) : null;
+  return workflow ? board(await draft(workflow)) : null;
 }
 
 let count = 0;
 const board = (store: BoardStore): Opened => ({ key: ++count, store, title: store.board.name, alone: false });
 
-function draft(workflow: Known): BoardStore {
+async function draft(workflow: Known): Promise<BoardStore> {
+  // What its first row begins with; should nobody know that, it begins with nothing.
+  await client.fetchQuery({ ...describe(workflow.name), retry: false }).catch(() => {});
+  const columns = [{ id: 'c1', workflow: workflow.name, variant: 'default', parameters: {} }];
   return BoardStore.draft({
     name: '',
     mode: workflow.is_chat ? 'chat' : 'single',
-    columns: [{ id: 'c1', workflow: workflow.name, variant: 'default', parameters: {} }],
-    rows: [{ id: 'r1', name: '', inputs: {} }],
+    columns,
+    rows: [{ id: 'r1', name: '', inputs: beginning(columns) }],
     layout: {},
   });
 }

@@ -4,11 +4,14 @@ import { Braces, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { workflow } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
+import { formOf, hasRoomy, isObject } from '@/forms/schema';
 import { SchemaForm } from '@/forms/schema-form';
+import { summary } from '@/messages/json-shape';
 import { Button, IconButton } from '@/ui/button';
 import { Popover } from '@/ui/dialog';
 import { useBoard, useBoardStore } from './board-state';
 import { free, type BoardStore } from './board-store';
+import { beginning } from './row-inputs';
 
 interface ObjectSchema {
   [keyword: string]: unknown;
@@ -31,8 +34,12 @@ export const useHasInputs = (columns: readonly Column[]): boolean =>
   Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
 
 export function addRow(store: BoardStore): void {
-  store.change((now) => (now.rows.length >= 50 ? now : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: {} }] }));
+  store.change((now) => (now.rows.length >= 50 ? now : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: beginning(now.columns) }] }));
 }
+
+/** Of an object its names: what is in them is seen when it is opened. */
+const inShort = (value: unknown): string =>
+  typeof value === 'string' ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200) : isObject(value) ? Object.keys(value).slice(0, 20).join(', ') : summary(value);
 
 interface Props {
   row: Row;
@@ -61,11 +68,12 @@ export function RowStrip({ row, number }: Props): ReactNode {
       {hasInputs && (
         <Popover
           label="Inputs"
-          width="w-96"
+          align="start"
+          width={hasRoomy(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
           trigger={
             <Button size="small" look="quiet" className="!shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
-              <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(' · ')}</span>
+              <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}</span>
             </Button>
           }
         >

@@ -3,6 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { unreachable } from '@/lib/unreachable';
 import { Select, Switch, TextArea, TextField } from '@/ui/fields';
+import { CodeField } from './code-field';
 import type { Shape } from './schema';
 import { numberIn, same, sliding, told } from './values';
 
@@ -40,23 +41,27 @@ export function Control({ shape, ...rest }: ControlProps): ReactNode {
   }
 }
 
-const hint = (fallback: unknown, required: boolean): string => (fallback === undefined ? (required ? 'Required' : '') : told(fallback));
+const hint = (fallback: unknown, required: boolean): string => (fallback === undefined || fallback === null ? (required ? 'Required' : '') : told(fallback));
 
-function TextControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'text'>): ReactNode {
+function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'text'>): ReactNode {
   const usual = typeof fallback === 'string' ? fallback : '';
+  const text = typeof value === 'string' ? value : '';
+  const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
+  // Text that was erased is an empty text where that differs from saying nothing.
+  const write = (next: string) => onChange(next || (usual || required ? '' : undefined));
   const shared = {
     id,
     dir: 'auto',
-    value: typeof value === 'string' ? value : '',
-    placeholder: value === '' ? 'Empty text' : hint(fallback, required),
+    value: text,
+    placeholder,
     'aria-invalid': invalid,
-    // Text that was erased is an empty text where that differs from saying nothing.
-    onChange: (event: { currentTarget: { value: string } }) =>
-      onChange(event.currentTarget.value || (usual || required ? '' : undefined)),
+    onChange: (event: { currentTarget: { value: string } }) => write(event.currentTarget.value),
   } as const;
   switch (shape.format) {
     case 'plain':
       return <TextArea rows={1} {...shared} className="block !min-h-8 !py-1" />;
+    case 'code':
+      return <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />;
     case 'password':
       return <TextField type="password" autoComplete="off" {...shared} />;
     case 'date':
@@ -133,7 +138,7 @@ function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): Reac
       </span>
       <span className="text-[13px] text-muted">
         {shown ? 'On' : 'Off'}
-        {value === undefined && (fallback === undefined ? ', not set' : ' by default')}
+        {value === undefined && (typeof fallback === 'boolean' ? ' by default' : ', not set')}
       </span>
     </div>
   );

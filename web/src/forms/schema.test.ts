@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formOf, shapeOf } from './schema';
+import { formOf, hasRoomy, shapeOf } from './schema';
 
 const bare = { nullable: false, description: '', fallback: undefined };
 const plain = { kind: 'text', format: 'plain', shortest: 0, longest: Infinity, ...bare };
@@ -11,6 +11,13 @@ describe('a schema is drawn as', () => {
     ['a text', { type: 'string' }, plain],
     ['a date', { type: 'string', format: 'date' }, { ...plain, format: 'date' }],
     ['a text of bounded length', { type: 'string', minLength: 1, maxLength: 9 }, { ...plain, shortest: 1, longest: 9 }],
+    ['code', { type: 'string', contentMediaType: 'text/javascript' }, { ...plain, format: 'code', language: 'javascript' }],
+    ['code, the older name of its language', { type: 'string', contentMediaType: 'application/x-ecmascript; charset=utf-8' }, { ...plain, format: 'code', language: 'javascript' }],
+    ['code or null', { anyOf: [{ type: 'string', contentMediaType: 'text/x-python' }, { type: 'null' }] }, { ...plain, format: 'code', language: 'python', nullable: true }],
+    ['code or null, the other way to say it', { anyOf: [{ type: 'string' }, { type: 'null' }], contentMediaType: 'text/x-python' }, { ...plain, format: 'code', language: 'python', nullable: true }],
+    ['a text that is of no language', { type: 'string', contentMediaType: 'text/plain' }, plain],
+    ['a text that is bytes', { type: 'string', contentMediaType: 'text/css', contentEncoding: 'base64' }, plain],
+    ['a text that is none of ours', { type: 'string', contentMediaType: 'image/png' }, plain],
     ['a whole number', { type: 'integer' }, integer],
     ['a number in a range', { type: 'number', minimum: 0, exclusiveMaximum: 2 }, { ...integer, whole: false, range: { ...endless, least: 0, below: 2 } }],
     ['a switch', { type: 'boolean', default: true }, { kind: 'switch', ...bare, fallback: true }],
@@ -61,6 +68,14 @@ it('a schema that contains itself ends in JSON', () => {
   });
 });
 
+it('names that stand beside “an object or null” are those of the object', () => {
+  const properties = { code: { type: 'string' } };
+
+  for (const schema of [{ properties, anyOf: [{ type: 'object' }, { type: 'null' }] }, { properties, type: ['object', 'null'] }]) {
+    expect(shapeOf(schema, {})).toMatchObject({ kind: 'group', nullable: true, fields: [{ name: 'code' }] });
+  }
+});
+
 it('a form has the fields of its object in order, without those that are shown elsewhere', () => {
   const schema = {
     type: 'object',
@@ -80,4 +95,11 @@ it('a form has the fields of its object in order, without those that are shown e
 
 it('an object that takes any names is open', () => {
   expect(formOf({ type: 'object', properties: {}, additionalProperties: true })).toEqual({ fields: [], open: true });
+});
+
+it('a form with code in it, however deep, wants room', () => {
+  const code = { type: 'object', properties: { body: { type: 'string', contentMediaType: 'text/javascript' } } };
+
+  expect(hasRoomy(formOf({ properties: { context: code } }))).toBe(true);
+  expect(hasRoomy(formOf({ properties: { text: { type: 'string' } } }))).toBe(false);
 });

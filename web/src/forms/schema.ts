@@ -4,10 +4,10 @@
  */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-export type TextFormat = 'plain' | 'date' | 'time' | 'email' | 'url' | 'password';
+export type TextFormat = 'plain' | 'date' | 'time' | 'email' | 'url' | 'password' | 'code';
 
 export type Kind =
-  | { kind: 'text'; format: TextFormat; shortest: number; longest: number }
+  | { kind: 'text'; format: TextFormat; language?: string; shortest: number; longest: number }
   | { kind: 'number'; whole: boolean; range: Range }
   | { kind: 'switch' }
   | { kind: 'choice'; options: readonly unknown[] }
@@ -81,7 +81,7 @@ function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf)) return { kind: 'json' };
   switch (schema.type) {
     case 'string':
-      return { kind: 'text', format: formatOf(schema), shortest: number(schema.minLength, 0), longest: number(schema.maxLength, Infinity) };
+      return { kind: 'text', ...formatOf(schema), shortest: number(schema.minLength, 0), longest: number(schema.maxLength, Infinity) };
     case 'integer':
     case 'number':
       return { kind: 'number', whole: schema.type === 'integer', range: rangeOf(schema) };
@@ -145,24 +145,42 @@ function withoutNull(schema: JsonSchema, root: JsonSchema, seen: readonly string
   if (!choices) return { schema, nullable: Array.isArray(schema.enum) && schema.enum.includes(null), seen };
   const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
   const nullable = others.length < choices.length;
-  if (others.length === 1) return { ...whole(others[0], root, seen), nullable };
+  if (others.length === 1) {
+    // What stands beside the choice holds for it: pydantic and msgspec write there what is said of `str | None`.
+    const { anyOf: _, oneOf: __, ...beside } = schema;
+    const found = whole(others[0], root, seen);
+    return { schema: { ...beside, ...found.schema }, seen: found.seen, nullable };
+  }
   return { schema: { ...schema, anyOf: others }, nullable, seen };
 }
 
-function formatOf(schema: JsonSchema): TextFormat {
+function formatOf(schema: JsonSchema): { format: TextFormat; language?: string } {
+  const language = languageOf(schema);
+  if (language) return { format: 'code', language };
   switch (schema.format) {
     case 'date':
     case 'time':
     case 'email':
     case 'password':
-      return schema.format;
+      return { format: schema.format };
     case 'uri':
     case 'url':
-      return 'url';
+      return { format: 'url' };
     default:
-      return 'plain';
+      return { format: 'plain' };
   }
 }
+
+/** The language that a text's media type names; none for a text of no language, or what is a text only on the wire. */
+function languageOf({ contentMediaType, contentEncoding }: JsonSchema): string | undefined {
+  if (typeof contentMediaType !== 'string' || contentEncoding !== undefined) return undefined;
+  const name = /^(?:text|application)\/(?:x-)?([a-z0-9]{1,20})(?:;|$)/.exec(contentMediaType.toLowerCase())?.[1];
+  return name === 'plain' ? undefined : name === 'ecmascript' ? 'javascript' : name;
+}
+
+/** Does a form hold code or JSON, which a narrow place would squeeze? */
+export const hasRoomy = ({ fields }: Pick<Form, 'fields'>): boolean =>
+  fields.some(({ shape }) => (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasRoomy(shape)));
 
 function rangeOf(schema: JsonSchema): Range {
   return {

@@ -1,11 +1,14 @@
-/** A proposed change of code, as a diff. Fetched when the first one is shown. */
+/** A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown. */
+import { FileDiff } from 'lucide-react';
 import { useMemo, useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { Badge } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
+import { ApplyView } from './apply-view';
 import type { CodeEdit } from './code-edit-shape';
-import { diffLines, type Line } from './diff-lines';
+import { diffLines, patchOf, type Line } from './diff-lines';
+import { FindingsView } from './findings-view';
 import { CodeBlock } from './markdown/code-block';
 import { exact, prose } from './safe';
 
@@ -13,7 +16,7 @@ const MOST = 400;
 
 export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
   const lines = useMemo(() => diffLines(edit.old, edit.new ?? edit.old), [edit]);
-  const failed = edit.edits.filter((one) => one.state !== 'applied');
+  const failed = edit.edits.filter(({ state }) => state !== 'applied' && state !== 'unchanged');
   const code = edit.new;
   return (
     <figure className="overflow-hidden rounded-xl border bg-surface">
@@ -22,12 +25,19 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
         {lines && <Counts lines={lines} />}
         {edit.errors.length > 0 && <Badge tone="warn">does not parse</Badge>}
         {failed.length > 0 && <Badge tone="bad">{failed.length} of {edit.edits.length} not applied</Badge>}
-        {code !== null && <CopyButton label="Copy new code" text={() => code} />}
+        {code !== null && (
+          <span className="flex">
+            <CopyButton label="Copy new code" text={() => code} />
+            {lines && lines.length > 0 && <CopyButton label="Copy as patch" icon={<FileDiff />} text={() => patchOf(edit.target, edit.old, code)} />}
+          </span>
+        )}
       </figcaption>
       {lines === undefined && <CodeBlock text={edit.new ?? ''} language={edit.language} />}
       {lines?.length === 0 && <p className="px-3 py-2 text-muted">Nothing changes.</p>}
       {lines && lines.length > 0 && <Lines lines={lines} />}
       <Notes notes={[...edit.errors, ...failed.map((one) => one.reason || one.state)]} />
+      <FindingsView findings={edit.findings} />
+      <ApplyView edit={edit} />
     </figure>
   );
 }
@@ -49,7 +59,7 @@ function Notes({ notes }: { notes: readonly string[] }): ReactNode {
 
 const LOOKS = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
 const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
-const NUMBER = 'w-px px-2 text-right text-faint select-none';
+const NUMBER = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
 
 function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
   const [most, setMost] = useState(MOST);

@@ -1,5 +1,5 @@
-/** Two texts as the lines of a diff. */
-import { structuredPatch } from 'diff';
+/** Two texts as the lines of a diff, and as a patch. */
+import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
 
 export interface Line {
   kind: 'same' | 'old' | 'new' | 'gap';
@@ -29,4 +29,10 @@ export function diffLines(old: string, now: string): Line[] | undefined {
     }
   }
   return lines;
+}
+
+/** The same as a unified diff, for `git apply` and its like. */
+export function patchOf(name: string, old: string, now: string): string {
+  const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, { context: 3, headerOptions: FILE_HEADERS_ONLY });
 }

@@ -6,6 +6,7 @@ import { createRoot } from 'react-dom/client';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ChatMessage, ChatPart } from '@/chat/message';
 import './code-edit-view'; // Fetched already, so that it is there at once.
+import { InputsContext } from './inputs';
 import { MessageView } from './message-view';
 
 const TURNED = '\u202Egnp.exe\u202C \u2066x\u2069';
@@ -50,7 +51,8 @@ function everywhere(x: string, url: string): ChatMessage {
     { type: 'source-document', sourceId: `${x}3`, mediaType: x, title: x, filename: x },
     { type: 'file', mediaType: 'image/png', url, filename: x },
     { type: 'file', mediaType: x, url: x, filename: x },
-    { type: 'data-code-edit', data: { language: x, target: x, old: x, new: `${x}\n${x}`, syntax: { ok: false, errors: [x, { message: x }] }, edits: [{ state: x, reason: x }] } },
+    { type: 'data-code-edit', data: { language: x, target: x, old: x, new: `${x}\n${x}`, syntax: { ok: false, errors: [x, { message: x }] }, edits: [{ state: x, reason: x }], input: `/${x}`, findings: [{ rule: x, level: x, line: 1, message: x }] } },
+    { type: 'data-notice', data: { level: x, text: x } },
     { type: 'data-code-edit', data: x },
     { type: 'data-file', data: { file_id: x, media_type: 'image/png', filename: x } },
     { type: 'data-output', data: value },
@@ -60,6 +62,8 @@ function everywhere(x: string, url: string): ChatMessage {
 }
 
 const ACTS = { rate: async () => {}, edit: async () => {}, remove: async () => {}, rerun: async () => {}, show: async () => {}, fork: async () => {}, approve: async () => {} };
+
+const NOTHING = {};
 
 let end: (() => void) | undefined;
 afterEach(() => {
@@ -111,7 +115,9 @@ function allowed(name: string, value: string): boolean {
 
 describe('a hostile text', () => {
   it.each(PAYLOADS.map((payload, index) => [index, payload] as const))('is only text in every place of a message (%i)', async (index, payload) => {
-    const place = await shown(<MessageView message={everywhere(payload, LINKS[index % LINKS.length] ?? '')} streaming={false} acts={ACTS} />);
+    const inputs = { subscribe: () => () => {}, read: () => NOTHING, usual: () => NOTHING, change: () => {} };
+    const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
+    const place = await shown(<InputsContext value={inputs}><MessageView message={message} streaming={false} acts={ACTS} /></InputsContext>);
     await opened(place);
 
     expect(place.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.

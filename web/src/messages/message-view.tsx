@@ -10,6 +10,7 @@ import { ActsBar } from './acts-bar';
 import { EditView } from './edit-view';
 import { FilesView } from './file-view';
 import { LongText } from './long-text';
+import { isNotice } from './notice-shape';
 import { groups, spoken, type Group } from './part-groups';
 import { PartView } from './part-view';
 import { prose } from './safe';
@@ -91,9 +92,11 @@ function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: 
  */
 function Said({ groups: shown, streaming, approve }: { groups: readonly Group[]; streaming: boolean; approve: MessageActs['approve'] }): ReactNode {
   const [live] = useState(streaming);
+  const part = (group: Group, index: number) => <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />;
   return (
     <div {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})} className="min-w-0 space-y-3">
-      {shown.map((group, index) => <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />)}
+      {shown.map((group, index) => isNotice(group) && part(group, index))}
+      {shown.map((group, index) => !isNotice(group) && part(group, index))}
       {streaming && <Waiting groups={shown} />}
     </div>
   );

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ChatPart } from '@/chat/message';
 import { codeEdit } from './code-edit-shape';
-import { diffLines } from './diff-lines';
+import { diffLines, patchOf } from './diff-lines';
 import { summary, written } from './json-shape';
+import { isNotice, notice } from './notice-shape';
 import { groups, spoken, type ToolPart } from './part-groups';
 import { toolLine, toolState } from './tool-state';
 import { cost, count, duration, size } from './words';
@@ -50,9 +51,30 @@ describe('a tool call', () => {
 describe('a code edit', () => {
   it('is read from what a workflow sends, and anything else is none', () => {
     expect(codeEdit({ old: 'a', new: null, target: 'job', syntax: { ok: false, errors: [{ line: 3, message: 'bad' }] }, edits: [{ state: 'failed', reason: 'gone' }, 7] })).toEqual({
-      language: '', target: 'job', old: 'a', new: null, errors: ['line 3: bad'], edits: [{ state: 'failed', reason: 'gone' }],
+      language: '', target: 'job', old: 'a', new: null, input: null, errors: ['line 3: bad'], edits: [{ state: 'failed', reason: 'gone' }], findings: null,
     });
     expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(codeEdit)).toEqual([undefined, undefined, undefined, undefined, undefined]);
+  });
+
+  it('tells where its code came from, by a JSON pointer', () => {
+    const inputs = ['/context/expression', '/a~1b/~01', '/', '', 'context', 7, `/${'x'.repeat(500)}`, undefined];
+
+    expect(inputs.map((input) => codeEdit({ old: '', input })?.input)).toEqual([['context', 'expression'], ['a/b', '~1'], [''], null, null, null, null, null]);
+  });
+
+  it('tells what rules found in it, as far as that can be read', () => {
+    const findings = [{ rule: 'no_import', level: 'error', line: 2, message: 'No imports.' }, { level: 'fatal', line: -1, message: 'Odd.' }, { rule: 'silent' }, 'x', null];
+
+    expect(codeEdit({ old: '', findings })?.findings).toEqual([
+      { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
+      { rule: '', level: 'note', line: null, message: 'Odd.' },
+    ]);
+    expect([[], undefined, {}, ['x'], Array.from({ length: 500 }, () => ({ message: 'm' }))].map((list) => codeEdit({ old: '', findings: list })?.findings?.length)).toEqual([0, undefined, undefined, undefined, 100]);
+  });
+
+  it('is copied as a patch', () => {
+    expect(patchOf('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe('--- a/my-job-x\n+++ b/my-job-x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n');
+    expect(patchOf('', '', 'a')).toBe('--- a/code\n+++ b/code\n@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n');
   });
 
   it('is shown by the lines that differ', () => {
@@ -64,6 +86,21 @@ describe('a code edit', () => {
     ]);
     expect(diffLines('a', 'a')).toEqual([]);
     expect(diffLines('a'.repeat(500_000), '')).toBeUndefined();
+  });
+});
+
+describe('a notice', () => {
+  it('is read from what a workflow sends, and anything else is none', () => {
+    expect([{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(notice)).toEqual([
+      { level: 'warning', text: 'Old.' }, { level: 'info', text: 'Rehearsal.' }, { level: 'info', text: 'x' },
+    ]);
+    expect([null, 'x', [], {}, { text: 1 }, { text: ' ' }].map(notice)).toEqual([undefined, undefined, undefined, undefined, undefined, undefined]);
+  });
+
+  it('is told from other parts', () => {
+    const parts: ChatPart[] = [{ type: 'text', text: 'a' }, { type: 'data-notice', data: { text: 'x' } }, { type: 'data-notice', data: 'x' }, { type: 'data-note', data: { text: 'x' } }];
+
+    expect(groups(parts).map(isNotice)).toEqual([false, true, false, false]);
   });
 });
 

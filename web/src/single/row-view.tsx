@@ -2,6 +2,7 @@
 import { Copy, MoreHorizontal, Play, Trash2 } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import type { Column, Row, Run } from '@/api/types';
+import { BesideInputs } from '@/board/beside-inputs';
 import type { JsonSchema } from '@/forms/schema';
 import { SchemaForm } from '@/forms/schema-form';
 import { put } from '@/forms/values';
@@ -58,13 +59,15 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
               {column.workflow} {column.variant !== 'default' && column.variant}
               {base === column.id && <Badge>Base</Badge>}
             </p>
-            <OutputCell
-              run={runOf(row.id, column.id)}
-              base={comparing ? runOf(row.id, base) : undefined}
-              label={`row ${number}, column ${place + 1}`}
-              onRun={() => acts.run([[row.id, column.id]])}
-              onStop={acts.stop}
-            />
+            <BesideInputs row={row.id} workflow={column.workflow}>
+              <OutputCell
+                run={runOf(row.id, column.id)}
+                base={comparing ? runOf(row.id, base) : undefined}
+                label={`row ${number}, column ${place + 1}`}
+                onRun={() => acts.run([[row.id, column.id]])}
+                onStop={acts.stop}
+              />
+            </BesideInputs>
           </div>
         );
       })}

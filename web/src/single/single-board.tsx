@@ -8,6 +8,7 @@ import { useCommand } from '@/app/commands';
 import { AddColumn } from '@/board/add-column';
 import { useBoard } from '@/board/board-state';
 import { ColumnHead } from '@/board/column-head';
+import { beginning } from '@/board/row-inputs';
 import { formOf } from '@/forms/schema';
 import { Badge, Empty, Kbd, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -29,7 +30,7 @@ export function SingleBoard(): ReactNode {
   const [pasting, setPasting] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const addRow = (): void => {
-    acts.add([{}]);
+    acts.add([beginning(columns)]);
     setTimeout(() => void (box.current && enter(box.current)));
   };
   const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);

@@ -5,7 +5,14 @@ import { copyText } from '@/lib/clipboard';
 import { IconButton } from './button';
 import { tellError } from './toast';
 
-export function CopyButton({ text, label = 'Copy', className }: { text: string | (() => string); label?: string; className?: string }): ReactNode {
+interface Props {
+  text: string | (() => string);
+  label?: string;
+  icon?: ReactNode;
+  className?: string;
+}
+
+export function CopyButton({ text, label = 'Copy', icon, className }: Props): ReactNode {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return undefined;
@@ -17,7 +24,7 @@ export function CopyButton({ text, label = 'Copy', className }: { text: string |
   };
   return (
     <IconButton label={copied ? 'Copied' : label} size="small" onClick={copy} {...(className ? { className } : {})}>
-      {copied ? <Check className="text-good" /> : <Copy />}
+      {copied ? <Check className="text-good" /> : (icon ?? <Copy />)}
     </IconButton>
   );
 }

@@ -54,13 +54,22 @@ function Shell({ open, onClose, title, description, children, place }: Props & {
   );
 }
 
-export function Popover({ trigger, children, width = 'w-80', label }: { trigger: ReactNode; children: ReactNode; width?: string; label: string }): ReactNode {
+interface PopoverProps {
+  trigger: ReactNode;
+  children: ReactNode;
+  width?: string;
+  label: string;
+  align?: 'start' | 'center';
+}
+
+export function Popover({ trigger, children, width = 'w-80', label, align = 'center' }: PopoverProps): ReactNode {
   return (
     <RadixPopover.Root>
       <RadixPopover.Trigger asChild>{trigger}</RadixPopover.Trigger>
       <RadixPopover.Portal>
         <RadixPopover.Content
           aria-label={label}
+          align={align}
           sideOffset={6}
           collisionPadding={8}
           className={classes(

@@ -7,6 +7,7 @@ import { CopyButton } from '@/ui/copy-button';
 import { LongText } from '../long-text';
 import { exact } from '../safe';
 import type { Span } from './highlighter';
+import { lookOf } from './looks';
 import { useHighlight } from './use-highlight';
 
 interface Props {
@@ -37,22 +38,8 @@ export function CodeBlock({ text, language, closed = true }: Props): ReactNode {
 
 const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactNode {
   return spans.map(({ kinds, text }, index) => {
-    const look = kinds.map((kind) => LOOKS[kind]).findLast(Boolean);
+    const look = lookOf(kinds);
     // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
     return look ? <span key={index} className={look}>{exact(text)}</span> : exact(text);
   });
 });
-
-const KEYWORD = 'text-(--code-keyword)';
-const STRING = 'text-(--code-string)';
-const NUMBER = 'text-(--code-number)';
-const TITLE = 'text-(--code-title)';
-const LOOKS: Record<string, string> = {
-  'hljs-keyword': KEYWORD, 'hljs-type': KEYWORD, 'hljs-name': KEYWORD, 'hljs-selector-tag': KEYWORD, 'hljs-meta': KEYWORD, 'hljs-built_in': KEYWORD,
-  'hljs-string': STRING, 'hljs-regexp': STRING, 'hljs-char': STRING, 'hljs-quote': STRING, 'hljs-addition': STRING,
-  'hljs-number': NUMBER, 'hljs-literal': NUMBER, 'hljs-symbol': NUMBER, 'hljs-bullet': NUMBER, 'hljs-template-variable': NUMBER, 'hljs-deletion': NUMBER,
-  'hljs-comment': 'text-(--code-comment) italic',
-  'hljs-title': TITLE, 'hljs-section': TITLE, 'hljs-attr': TITLE, 'hljs-attribute': TITLE, 'hljs-property': TITLE, 'hljs-variable': TITLE,
-  'hljs-selector-class': TITLE, 'hljs-selector-id': TITLE, 'hljs-function': TITLE, 'hljs-link': TITLE,
-  'hljs-emphasis': 'italic', 'hljs-strong': 'font-semibold',
-};
