@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from palaver import demo
-from palaver.conform import GROUPS, Rule
+from palaver.conform import GROUPS, Protocol, Rule
 from palaver.core.dialects import READABLE
 from palaver.server.settings import Settings
 
@@ -45,7 +46,7 @@ def workflows() -> str:
 
 def rules() -> str:
     def where(rule: Rule) -> str:
-        return "all" if len(rule.must) == 4 else ", ".join(rule.must) or "-"
+        return "all" if rule.must == get_args(Protocol) else ", ".join(rule.must) or "-"
 
     def table(title: str) -> str:
         rows = [f"| {rule.id} | {rule.says} | {where(rule)} | {rule.breaks} |" for rule in GROUPS[title]]

@@ -271,4 +271,25 @@ def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace])
         run = conform(f"{url}/scripted", "--strict", "--json")
 
     assert [row for row in rows(run.out) if row[2] != "ok"] == []
-    assert (run.code, len(rows(run.out))) == (0, 12)
+    assert (run.code, len(rows(run.out))) == (0, 15)
+
+
+def test_a_service_is_graded_by_its_own_url_or_beside_its_workflow(conform: Callable[..., SimpleNamespace]) -> None:
+    with serving(scripted) as url:
+        own = conform(f"{url}/services/scripted", "--strict", "--json")
+        nobody = conform(f"{url}/services/nobody", "--json")
+        nameless = conform(url, "--protocol", "services")
+
+    assert (own.code, rows(own.out)) == (
+        0,
+        [
+            ("services", "stream", "ok", []),
+            ("services", "whole", "ok", []),
+            ("services", "bad request", "ok", []),
+        ],
+    )
+    places = [row["place"] for row in msgspec.json.decode(own.out)["checks"]]
+    assert places == [f"{url}/services/scripted/stream", *[f"{url}/services/scripted"] * 2]
+    assert (nobody.code, rows(nobody.out)) == (2, [("services", "stream", "not served", [])])
+    assert nameless.code == 2
+    assert "A service has a name" in nameless.err

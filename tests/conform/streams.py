@@ -11,10 +11,14 @@ Frame = dict[str, Any]
 DONE = b"data: [DONE]\n\n"
 
 
-def sse(frames: Sequence[Frame], protocol: Protocol = "responses", *, end: bytes = DONE) -> bytes:
+def sse(frames: Sequence[Frame], protocol: Protocol = "responses", *, end: bytes | None = None) -> bytes:
     """The frames as they stand on the wire."""
+    if end is None:
+        end = b"" if protocol == "services" else DONE
 
     def one(frame: Frame) -> bytes:
+        if protocol == "services":
+            return b"event: %b\ndata: %b\n\n" % (str(frame["event"]).encode(), msgspec.json.encode(frame["data"]))
         named = f"event: {frame['type']}\n" if protocol == "responses" and "type" in frame else ""
         return named.encode() + b"data: " + msgspec.json.encode(frame) + b"\n\n"
 
@@ -317,3 +321,52 @@ UI_FAILED = [
     part("finish", finishReason="error"),
 ]
 UI_CANCELLED = [*UI[:11], part("abort", reason="cancelled")]
+
+
+# Services: a frame has its event's name and its data.
+
+
+def event(name: str, data: Any = None, **fields: Any) -> Frame:
+    """An event, whose data is what is given, or fields and the name as their type."""
+    return {"event": name, "data": {"type": name, **fields} if data is None else data}
+
+
+def block(index: int, kind: str, *pieces: str) -> list[Frame]:
+    """A whole block."""
+    delta, name = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}.get(
+        kind, ("input_json_delta", "partial_json")
+    )
+    said = [event("content_block_delta", index=index, delta={"type": delta, name: piece}) for piece in pieces]
+    return [
+        event("content_block_start", index=index, content_block={"type": kind, name: ""}),
+        *said,
+        event("content_block_stop", index=index),
+    ]
+
+
+SERVICE_DOCUMENT: Frame = {
+    "response": "It is\n\nnoon.",
+    "history": [{"role": "user", "content": "When?"}, {"role": "assistant", "content": "It is\n\nnoon."}],
+    "usage": dict.fromkeys(
+        ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"], 0
+    ),
+    "meta": {},
+    "suggested_code": None,
+}
+SERVICE_ERROR: Frame = {"code": 503, "type": "OVERLOADED", "message": "Later.", "details": {"retry_after": 10}}
+SERVICE = [  # 0 start, 1 log, 2-4 thinking, 5-8 text, 9-11 call, 12 result, 13-15 text, 16, 17, 18-19 stop, 20 complete
+    event("message_start", message={"id": "run_1", "type": "message", "role": "assistant"}),
+    event("log", "Searching"),
+    *block(0, "thinking", "Searching"),
+    *block(1, "text", "It ", "is"),
+    *block(2, "tool_use", "{}"),
+    event("tool_result", call_id="c1", output=[3], is_error=False),
+    *block(3, "text", "noon."),
+    event("changes", {"code": "fn();"}),
+    event("data", {"name": "chart", "value": None}),
+    event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 5}),
+    event("message_stop"),
+    event("complete", SERVICE_DOCUMENT),
+]
+SERVICE_FAILED = [*SERVICE[:9], event("error", SERVICE_ERROR)]
+SERVICE_SPARSE = [event("log", "Busy"), event("data", {"name": "chart", "value": 1}), event("complete", [1])]

@@ -18,6 +18,7 @@ ITEMS: dict[Protocol, list[Frame]] = {
     "invocations": streams.ON_INVOCATIONS,
     "chat-completions": streams.CHAT_WITH_USAGE,
     "ui-stream": streams.UI_EVERYTHING,
+    "services": streams.SERVICE,
 }
 
 
@@ -89,7 +90,21 @@ def test_a_chunk_that_is_missed_or_said_twice_is_caught(at: int) -> None:
     assert not graded(*chunks[: at + 1], *chunks[at:]).ok
 
 
-@pytest.mark.parametrize("protocol", ["chat-completions", "ui-stream"])
+ANYWHERE = ("log", "tool_result", "changes", "data")
+"""Events of a service that may stand anywhere, any number of times."""
+
+
+@pytest.mark.parametrize("at", range(len(streams.SERVICE)))
+def test_an_event_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+    events, name = streams.SERVICE, streams.SERVICE[at]["event"]
+    delta: dict[str, Any] = events[at]["data"].get("delta", {}) if name == "content_block_delta" else {}
+    is_free = name in ANYWHERE or delta.get("type") in ("thinking_delta", "input_json_delta")
+
+    assert grade(sse([*events[:at], *events[at + 1 :]], "services"), "services").ok == is_free
+    assert grade(sse([*events[: at + 1], *events[at:]], "services"), "services").ok == is_free
+
+
+@pytest.mark.parametrize("protocol", ["chat-completions", "ui-stream", "services"])
 @given(data=st.data())
 def test_frames_in_any_order_are_graded(protocol: Protocol, data: st.DataObject) -> None:
     report = grade(sse(data.draw(st.permutations(ITEMS[protocol])), protocol), protocol)
@@ -131,10 +146,11 @@ def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObjec
     whole = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
     of: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
 
-    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], "invocations"), protocol, whole=whole)
+    form: Protocol = "services" if protocol == "services" else "invocations"
+    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, whole=whole)
 
     assert isinstance(str(report), str)
-    assert isinstance(grade_whole(whole, protocol, stream=sse(frames, "invocations"), whole_from=of), Report)
+    assert isinstance(grade_whole(whole, protocol, stream=sse(frames, form), whole_from=of), Report)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

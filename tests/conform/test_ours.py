@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.conform import Protocol, grade, grade_refusal, grade_whole
-from palaver.protocols import chat_completions, responses, ui_stream
+from palaver.protocols import chat_completions, responses, services, ui_stream
 from palaver.protocols.base import Request
+from palaver.protocols.service_answers import Reading
 from palaver.testing import client, scripted
 from tests.core.test_grammar_laws import stream_of
 from tests.core.values import hostile, sloppy, terminals
@@ -24,6 +25,7 @@ PATHS: Mapping[Protocol, str] = {
     "invocations": "/scripted/invocations",
     "chat-completions": "/scripted/v1/chat/completions",
     "ui-stream": "/scripted/api/chat",
+    "services": "/services/scripted",
 }
 Script = list[dict[str, Any]]
 
@@ -38,12 +40,15 @@ def asks(protocol: Protocol, script: Script) -> dict[str, Any]:
             return {"messages": [{"role": "user", "content": text}]}
         case "ui-stream":
             return {"messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
+        case "services":
+            return {"content": text}
 
 
 async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **more: Any) -> None:
     """Grade the script's stream, and its whole body where there is one."""
     body = asks(protocol, script) | more
-    streamed = await http.post(PATHS[protocol], json=body | {"stream": True})
+    path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
+    streamed = await http.post(path, json=body | {"stream": True})
     assert streamed.status_code == 200, streamed.text
     report = grade(streamed.content, protocol, headers=streamed.headers)
     assert report.faults == (), str(report)
@@ -157,7 +162,21 @@ ADAPTERS: Mapping[Protocol, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(values=sloppy | hostile, end=st.none() | terminals, is_chat=st.booleans(), sparse=st.booleans())
+def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_with_the_whole_body(
+    values: list[Any], end: Any, is_chat: bool, sparse: bool
+) -> None:
+    reading = Reading(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
+    events = stream_of(values, end)
+
+    stream = b"".join(map(services.frames(reading, status=lambda _: 418), events))
+    whole = services.whole(events, Reading(workflow="tutor", is_chat=is_chat), status=418).body
+    report = grade(stream, "services", whole=whole)
+
+    assert report.faults == (), str(report)
+
+
+@pytest.mark.parametrize("protocol", ADAPTERS)
 @given(values=sloppy | hostile, end=st.none() | terminals)
 def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_its_fold(
     protocol: Protocol, values: list[Any], end: Any

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
@@ -89,6 +90,49 @@ def test_a_socket_that_leaves_ends_its_run(server: Served, http: httpx.Client) -
     assert status == "cancelled"
 
 
+def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: Served, http: httpx.Client) -> None:
+    waits = {**PAYLOAD, "meta": {"session_id": "left"}, "script": [{"text": "Wait"}, {"sleep": 60}]}
+    with (
+        httpx.Client(base_url=server.url, trust_env=False, timeout=httpx.Timeout(30, read=0.5)) as leaving,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        leaving.post("/services/scripted", json=waits)
+    found: list[Any] = []
+    for _ in range(200):
+        listed = http.get("/api/runs", params={"workflow": "scripted"}).json()["data"]
+        found = [run for run in listed if run["session"] == "left"]
+        if found and found[0]["status"] != "running":
+            break
+        time.sleep(0.05)
+
+    assert [run["status"] for run in found] == ["cancelled"]
+
+
+def test_every_answer_names_the_version_the_sockets_too(server: Served, http: httpx.Client) -> None:
+    with opened(server, "/services/scripted") as line:
+        assert line.response is not None
+        told = line.response.headers["x-api-version"]
+
+    assert told == http.get("/livez").json()["version"]
+    assert http.head("/").headers["x-api-version"] == told
+
+
+def test_the_first_event_leaves_before_any_work(server: Served, http: httpx.Client) -> None:
+    body = {**PAYLOAD, "script": [{"block": 0.3}, {"text": "Done."}]}
+    seconds: list[float] = []
+    for _ in range(5):
+        since = time.perf_counter()
+        with http.stream("POST", "/services/scripted/stream", json=body) as answer:
+            pieces = answer.iter_bytes()
+            first = next(pieces)
+            seconds.append(time.perf_counter() - since)
+            rest = b"".join(pieces)
+        assert first.startswith(b"event: message_start\n")
+        assert b"Done." in rest
+
+    assert min(seconds) < 0.05
+
+
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
     """A server to which a key was given, and the key."""
@@ -113,3 +157,24 @@ def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: 
     assert told(f"/services/scripted?api_key={key}") == "answered"
     assert told(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
     assert not any("api_key" in line or key in line for line in server.lines)
+
+
+def test_a_socket_takes_the_payloads_that_a_body_may_have(server: Served, http: httpx.Client) -> None:
+    large = {**PAYLOAD, "content": "\u4e16" * 700_000, "script": [{"text": "Read."}]}  # As JSON it has 4.2 MB.
+    too_large = {**PAYLOAD, "more": ["x" * (4 * 1024 * 1024)] * 2}
+    with opened(server, "/services/scripted") as line:
+        answered, refused = called(line, large)[-1]["data"], called(line, too_large)[-1]["data"]
+
+    assert answered["response"] == "Read."
+    assert answered["history"][0]["content"] == large["content"]
+    assert (refused["code"], refused["type"]) == (413, "TOO_LARGE")
+    assert http.post("/services/scripted", json=too_large).json() == refused
+
+
+def test_what_no_body_may_have_closes_the_socket(server: Served) -> None:
+    too_large = {**PAYLOAD, "more": "x" * (8 * 1024 * 1024 + 2048)}
+    with opened(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
+        called(line, too_large)
+
+    # Whoever is still sending may be cut off before it can read why.
+    assert closed.value.rcvd is None or closed.value.rcvd.code == 1009

@@ -262,6 +262,53 @@ def test_everything_that_is_wrong_with_a_payload_is_listed(body: Any, wrong: lis
     }
 
 
+INPUTS = {
+    "properties": {
+        "messages": {"type": "array"},
+        "context": {"type": ["object", "null"], "properties": {"log": {"type": ["string", "null"]}, "input": {}}},
+        "flag": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "size": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "rows": {"type": "array"},
+        "nothing": {"type": "null"},
+        "far": {"anyOf": [{"$ref": "#/$defs/Far"}, 7, {"type": "null"}]},
+        "odd": {"type": "odd"},
+        "odder": {"type": [{}]},
+        "any": True,
+    },
+    "required": ["messages", "context", "size"],
+}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "wrong"),
+    [
+        ({"context": None, "size": 1, "flag": None, "ratio": 0.5, "rows": [], "nothing": None}, []),
+        ({}, [("context", "is required"), ("size", "is required")]),
+        ({"context": 7, "size": True}, [("context", "must be an object"), ("size", "must be a whole number")]),
+        ({"context": {"log": 7, "input": 7}, "size": 1}, [("context.log", "must be a string")]),
+        (
+            {"context": {}, "size": 1, "flag": "true", "ratio": True, "rows": {}, "nothing": 0},
+            [
+                ("flag", "must be true or false"),
+                ("ratio", "must be a number"),
+                ("rows", "must be a list"),
+                ("nothing", "must be null"),
+            ],
+        ),
+        ({"context": {}, "size": 1, "far": 7, "odd": 7, "odder": 7, "any": 7}, []),
+    ],
+)
+def test_inputs_of_a_refused_payload_are_looked_at_too(inputs: Any, wrong: Any) -> None:
+    described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
+    asked = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM)
+    with pytest.raises(Refused) as raised:
+        services.decode(asked, lambda _: described)
+
+    first = [("stream", "must be true or false"), ("content", "is required")]
+    assert raised.value.details["errors"] == [{"field": name, "message": why} for name, why in [*first, *wrong]]
+
+
 def test_what_is_wrong_with_any_other_workflows_payload_is_told_too() -> None:
     assert refused({"metrics_opt_in": 1}, "headline")["message"] == "metrics_opt_in must be true or false"
 
@@ -461,6 +508,10 @@ def test_the_code_of_a_failure_is_its_type(code: str, word: str) -> None:
     run = lawful(end=RunFailed(code=code, message="m"))
 
     assert body_of(run) == {"code": 200, "type": word, "message": "m"}
+
+
+def test_a_failure_without_a_word_is_given_some() -> None:
+    assert body_of(lawful(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
 
 
 def test_a_cancelled_run_says_so() -> None:
@@ -745,6 +796,8 @@ def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
         ("No end", "No end"),
         ("# Title\n\n## Sub\nAnswers questions\nabout jobs. And more.\n\nNext.", "Answers questions about jobs."),
         ("Version 1.2 is here! Yes.", "Version 1.2 is here!"),
+        ("Knows things, e.g. jobs. More.", "Knows things, e.g. jobs."),
+        ("Job Chat\n========\n\nHelps. Much.", "Helps."),
     ],
 )
 def test_a_summary_is_the_first_sentence(text: str, summary: str) -> None:

@@ -295,13 +295,12 @@ async def test_an_exception_of_a_workflow_is_told_without_its_words(name: str) -
 async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S8.2
-    from palaver.server import questions
-    from palaver.server.app import Server
+    from palaver.server import own, questions
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
-    monkeypatch.setattr(Server, "_own", broken)
+    monkeypatch.setattr(own, "answer", broken)
     monkeypatch.setattr(questions, "inspect", broken)
     async with client(early) as http:
         answer = await http.get("/version")

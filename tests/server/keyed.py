@@ -42,7 +42,7 @@ async def keyed(url: str = MEMORY, **options: Any) -> AsyncIterator[Keyed]:
     database = open_database(url)
     settings = Settings(**options)
     server = Server(Registry([echo, scripted]), settings, database=database)
-    await server._loaded()
+    await server.api()
     try:
         async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
             yield Keyed(server, database, http)

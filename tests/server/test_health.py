@@ -12,9 +12,9 @@ import pytest
 from palaver import Message, chat
 from palaver.errors import Overloaded
 from palaver.server import health
-from palaver.server.app import VERSION
 from palaver.server.in_process import _transport
 from palaver.server.mount import app
+from palaver.server.own import VERSION
 from tests.server.keyed import keyed
 
 

@@ -11,8 +11,9 @@ from palaver import Failure, Message, chat, workflow
 from palaver.core.parts import Data
 from palaver.discovery.registry import Registry
 from palaver.protocols.services import VERSION
-from palaver.server import service_socket
+from palaver.server import routes, service_socket
 from palaver.server.app import Server
+from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
 from palaver.testing import client, scripted
 from palaver.testing import echo as own_echo
@@ -218,6 +219,27 @@ async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> Non
     assert (await http.get(f"/api/runs/{run}")).json()["status"] == "cancelled"
 
 
+@pytest.mark.parametrize("route", ["", "/stream"])
+async def test_a_server_that_stops_says_so_to_whom_it_answers(server: Server, route: str) -> None:
+    body = {"content": "x", "wait": True}
+    told = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        asked = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
+        await until(lambda: server.engine.alive)
+        await server.engine.drain(0)
+        answer = await asked
+        later = await http.post(f"/services/tutor{route}", json=body)
+
+    if not route:
+        assert (answer.status_code, answer.json()) == (503, told)
+        assert (later.status_code, later.json()["type"]) == (503, "SHUTTING_DOWN")
+        return
+    names = [name for name, _ in read(answer.content)]
+    assert (answer.status_code, read(answer.content)[-1]) == (200, ("error", told))
+    assert names.count("content_block_start") == names.count("content_block_stop")
+    assert (later.status_code, read(later.content)[-1][1]["type"]) == (200, "SHUTTING_DOWN")
+
+
 # What there is
 
 
@@ -255,11 +277,84 @@ async def test_probes_are_answered(http: httpx.AsyncClient) -> None:
     alive = await http.get("/livez")
 
     assert (head.status_code, head.content, head.headers["x-api-version"]) == (200, b"", VERSION)
-    assert (root.status_code, root.content) == (200, b"")
+    assert (root.status_code, root.content, root.headers["x-api-version"]) == (200, b"", VERSION)
     assert (alive.status_code, alive.json(), alive.headers["x-api-version"]) == (200, {"version": VERSION}, VERSION)
     assert (await http.head("/services/nobody")).status_code == 404
     assert (await http.get("/services/tutor/more")).status_code == 404
     assert (await http.get("/services/tutor/stream")).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        ("GET", "/services/tutor/more", 404, "NOT_FOUND"),
+        ("POST", "/services/tutor/more", 404, "NOT_FOUND"),
+        ("DELETE", "/services/tutor/stream/x", 404, "NOT_FOUND"),
+        ("GET", "/services/nobody", 404, "NOT_FOUND"),
+        ("GET", "/services/tutor/stream", 405, "METHOD_NOT_ALLOWED"),
+        ("PUT", "/services", 405, "METHOD_NOT_ALLOWED"),
+    ],
+)
+async def test_what_is_not_there_is_told_as_services_tell_it(
+    http: httpx.AsyncClient, method: str, path: str, status: int, word: str
+) -> None:
+    answer = await http.request(method, path)
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, word)
+    assert answer.headers["x-api-version"] == VERSION
+
+
+async def test_what_breaks_in_the_server_is_told_as_services_tell_it(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(routes, "check_method", broken)
+    answer = await http.post("/services/tutor", json={"content": "x"})
+
+    message = f"Something broke ({answer.headers['x-request-id']})."
+    assert (answer.status_code, answer.json()) == (500, {"code": 500, "type": "INTERNAL_ERROR", "message": message})
+    assert answer.headers["x-api-version"] == VERSION
+
+
+async def test_the_openapi_document_lists_every_workflow_as_a_service(http: httpx.AsyncClient) -> None:
+    paths = (await http.get("/openapi.json")).json()["paths"]
+
+    def payload(path: str) -> Any:
+        return paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+
+    of_all = ["api_key", "stream", "metrics_opt_in", "meta"]
+    of_chats = ["content", "history", "messages", "parameters"]
+    assert [path for path in paths if path.startswith("/services/tutor")] == [
+        "/services/tutor",
+        "/services/tutor/stream",
+        "/services/tutor/README.md",
+    ]
+    assert list(paths["/services/tutor"]) == ["get", "post"]
+    assert list(payload("/services/tutor/stream")) == [*of_all, *of_chats, "subject", "wait"]
+    assert list(payload("/services/headline")) == [*of_all, "text", "session_id"]
+    assert list(paths["/services/tutor/stream"]["post"]["responses"]["200"]["content"]) == ["text/event-stream"]
+
+
+async def test_a_workflow_tells_by_its_health_what_the_status_says_of_it() -> None:
+    def health() -> dict[str, str]:
+        return {"anthropic": "not configured", "docs_index": "working", "database": "mine", "version": "mine"}
+
+    @chat(health=health)
+    async def job_chat(messages: list[Message]) -> str:
+        return "x"
+
+    async with client(job_chat) as http:
+        told = (await http.get("/status")).json()
+
+        assert told == {
+            "anthropic": "not configured",
+            "docs_index": "working",
+            "database": "working",
+            "version": VERSION,
+        }
+        assert (await http.post("/services/status", json={})).json() == told
 
 
 async def test_every_server_has_a_status(http: httpx.AsyncClient) -> None:
@@ -470,12 +565,38 @@ async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
     assert tab.closed == (1008, "nothing was started")
 
 
+async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
+    async with keyed(rate_per_minute=0) as house:
+        await house.give("invoke")
+        async with opened(house.server, path="/services/echo") as tab:
+            start(tab, a=1)
+            await until(lambda: tab.closed)
+
+    assert completed(tab)[0]["type"] == "UNAUTHORIZED"
+    assert tab.closed == (1008, "nothing was started")
+
+
+async def test_a_call_that_takes_longer_than_that_is_waited_for(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
+    async with opened(server, path="/services/scripted") as tab:
+        start(tab, content="x", script=[{"sleep": 0.3}, {"text": "Late."}])
+        await until(lambda: completed(tab))
+        start(tab, content="Again")
+        await until(lambda: len(completed(tab)) == 2)
+
+    assert [body["response"] for body in completed(tab)] == ["Late.", "Again"]
+
+
 async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
     async with opened(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
         await until(lambda: tab.refused)
 
     assert tab.refused is not None
     assert tab.refused[0] == 403
+    assert tab.refused[1]["type"] == "FOREIGN_ORIGIN"
 
 
 async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) -> None:

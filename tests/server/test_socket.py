@@ -45,7 +45,7 @@ async def torrent(messages: list[Message]) -> AsyncIterator[str]:
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     made = Server(Registry([echo, scripted, torrent]), Settings(stream_stall=60))
-    await made._loaded()
+    await made.api()
     yield made
     await made.engine.drain(0)
     await made.close()
@@ -183,7 +183,7 @@ async def test_a_slow_reader_costs_little_and_loses_nothing(server: Server) -> N
 
 async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
-    await server._loaded()
+    await server.api()
     async with opened(server) as tab:
         tab.reads.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
@@ -322,7 +322,7 @@ async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Serv
 
 async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
-    await server._loaded()
+    await server.api()
     connection = Connection()
     async with opened(server, connection=connection) as tab:
         tab.reads.clear()

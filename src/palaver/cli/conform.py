@@ -87,7 +87,7 @@ def command(
     ui_version: str,
     **options: Any,
 ) -> int:
-    """Grade the streams of the server at URL, or a recorded one: Responses, Chat Completions, AI SDK UI streams.
+    """Grade the streams of the server at URL, or a recorded one: Responses, Chat Completions, UI streams, services.
 
     URL is a base, with or without /v1, or an endpoint. Exit code 0: every rule is kept that clients need; 1: one is
     broken; 2: nothing could be graded.
@@ -95,6 +95,7 @@ def command(
     \b
     Examples:
       palaver conform http://localhost:8642/eliza
+      palaver conform http://localhost:8642/services/eliza --strict
       palaver conform https://example.org/v1 --model tutor --header 'authorization: Bearer …' --json
       curl -N …/v1/responses -d … | palaver conform --file - --protocol responses --strict
     """
@@ -133,6 +134,8 @@ async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, 
     try:
         check_url(url)
         found = places(url, protocol)
+        if not found.endpoints:
+            raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
         async with outbound(headers=headers, timeout=asked.seconds) as http:
             model = asked.model or await _only_model(http, found)
             checks: list[_Check] = []
@@ -157,14 +160,17 @@ async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: 
     checks: list[_Check] = []
     streamed: bytes | None = None
     for probe in probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
-        answer = await _ask(http, "POST", place, jsons.encode(probe.body), probe.headers, asked.seconds)
+        asked_at = place + probe.below
+        answer = await _ask(http, "POST", asked_at, jsons.encode(probe.body), probe.headers, asked.seconds)
         if not checks and answer.status in (*_NOT_SERVED, *_REFUSED):
             note, refused = f"{answer.status}: {_message(answer.body)}", answer.status in _REFUSED
-            return [_Check(protocol=protocol, check=probe.name, place=place, report=None, note=note, refused=refused)]
+            return [
+                _Check(protocol=protocol, check=probe.name, place=asked_at, report=None, note=note, refused=refused)
+            ]
         report = _graded(probe, answer, streamed, asked)
         if probe.kind == "stream" and streamed is None:
             streamed = answer.body
-        checks.append(_Check(protocol=protocol, check=probe.name, place=place, report=report))
+        checks.append(_Check(protocol=protocol, check=probe.name, place=asked_at, report=report))
     return checks
 
 

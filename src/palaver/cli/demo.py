@@ -2,6 +2,7 @@
 
 import os
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import click
 import msgspec
 
 from palaver.cli.serve import serve
+from palaver.discovery.targets import load_installed
+from palaver.errors import PalaverError
 from palaver.server.settings import read_settings
 from palaver.storage.locking import is_held
 from palaver.storage.places import MEMORY, default_path, lock_path
+from palaver.workflows.workflow import Workflow
 
 
 @click.command()
@@ -24,13 +28,18 @@ def command(no_browser: bool, **flags: Any) -> None:
     Example:
       palaver demo --port 9000 --no-browser
     """
-    from palaver import demo
-
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     if not settings.db:
         settings = msgspec.structs.replace(settings, db=_database())
-    workflows = [demo.eliza, demo.calculator, demo.headline, demo.echo]
-    serve(workflows, settings, sources=sources, or_next=True, started=None if no_browser else _open)
+    serve(_samples(), settings, sources=sources, or_next=True, started=None if no_browser else _open)
+
+
+def _samples() -> list[Workflow]:
+    """The sample workflows, and of the applications beside them those whose packages are installed."""
+    found = [load_installed(name) for name in ("eliza", "calculator", "headline", "echo")]
+    with suppress(PalaverError):
+        found.append(load_installed("job_chat"))
+    return found
 
 
 def _database() -> str:

@@ -1,4 +1,4 @@
-"""Is that stream lawful? Grades Responses, Chat Completions and UI streams, ours and strangers', against named rules.
+"""Is that stream lawful? Grades Responses, Chat Completions, UI streams and services, ours and strangers', by rules.
 
 `grade(stream, protocol)` is the door; `palaver conform` and our own tests go through it. Everything here is pure: bytes
 in, a report out. It knows nothing of our encoders, so that it can judge them.
@@ -6,7 +6,8 @@ in, a report out. It knows nothing of our encoders, so that it can judge them.
 
 from palaver.conform.findings import Broken, Report
 from palaver.conform.grade import grade, grade_refusal, grade_whole, unanswered
-from palaver.conform.rules import GROUPS, RULES, Protocol, Rule, Severity, severity
+from palaver.conform.rule import Protocol, Rule, Severity
+from palaver.conform.rules import GROUPS, RULES, severity
 
 __all__ = [
     "grade",

@@ -1,6 +1,6 @@
 """Answers that are no stream: the refusal of a bad request, E2 to E4."""
 
-from palaver.conform.findings import Findings, as_object, cut, object_in, shown, text_in
+from palaver.conform.findings import Findings, as_object, cut, number_in, object_in, shown, text_in
 from palaver.core import jsons
 
 
@@ -16,6 +16,10 @@ def check_refusal(findings: Findings, status: int, body: bytes) -> None:
             findings.broke("E3", None, f"the body is {_said(body)}")
         return
     told = as_object(value) or {}
+    if findings.protocol == "services":
+        if number_in(told, "code") != status or not text_in(told, "message") or not text_in(told, "type"):
+            findings.broke("E3", None, f"the body is {_said(body)}")
+        return
     error = object_in(told, "error") or {}
     if not text_in(error, "message"):
         findings.broke("E3", None, f"the body is {_said(body)}")

@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from palaver.conform.frames import Frame
-from palaver.conform.rules import RULES, Protocol, Severity, severity
+from palaver.conform.rule import Protocol, Severity
+from palaver.conform.rules import RULES, severity
 from palaver.core import jsons
 
 _MOST_OF_A_RULE = 20

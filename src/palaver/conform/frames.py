@@ -10,6 +10,7 @@ LARGEST = 16 * 1024 * 1024
 """Bytes of one frame's data that are looked at."""
 DEEPEST = 400
 DONE = b"[DONE]"
+NO_OBJECT = "it is JSON, but no object"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -115,13 +116,17 @@ def decoded(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return None, f"it cannot be read: {error}"
-    if not isinstance(value, dict):
-        return None, "it is JSON, but no object"
-    found = cast("dict[str, Any]", value)
-    return (None, f"it is nested deeper than {DEEPEST} levels") if _is_too_deep(found, data) else (found, None)
+    if _is_too_deep(value, data):
+        return None, f"it is nested deeper than {DEEPEST} levels"
+    return (cast("dict[str, Any]", value), None) if isinstance(value, dict) else (None, NO_OBJECT)
 
 
-def _is_too_deep(value: dict[str, Any], data: bytes) -> bool:
+def any_json(frame: Frame) -> Any:
+    """The JSON value of a frame, of whatever type; None where there is none."""
+    return msgspec.json.decode(frame.data) if frame.fault == NO_OBJECT else frame.value
+
+
+def _is_too_deep(value: Any, data: bytes) -> bool:
     """Would it be trouble to compare or to write it? Few brackets tell without a look."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return False

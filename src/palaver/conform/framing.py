@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from palaver.conform.findings import Findings, shown, text_in
-from palaver.conform.frames import Frame
-from palaver.conform.rules import Protocol
+from palaver.conform.frames import NO_OBJECT, Frame
+from palaver.conform.rule import Protocol
 
 _DONE: Mapping[Protocol, str] = {
     "responses": "I3b",
@@ -29,7 +29,7 @@ class Checker:
         if self._done:
             broke("F6", frame, "it stands after [DONE]")
         self._done = self._done or frame.is_done
-        if frame.fault:
+        if frame.fault and not (self._findings.protocol == "services" and frame.fault == NO_OBJECT):
             broke("F1", frame, frame.fault)
         if not frame.closed:
             broke("F2", frame, "the stream ends without the empty line that closes it")
@@ -41,11 +41,13 @@ class Checker:
         """The stream is over."""
         if not self._frames:
             self._findings.broke("F1", past, "there is no event in it")
-        elif not self._done:
+        elif not self._done and self._findings.protocol in _DONE:
             self._findings.broke(_DONE[self._findings.protocol], past, "there is no [DONE]")
 
     def _name(self, frame: Frame) -> None:
         broke = self._findings.broke
+        if self._findings.protocol == "services":
+            return  # There the name is the event's own: S1.
         if self._findings.protocol != "responses":
             if frame.event is not None:
                 broke("F4", frame, f"it has event: {shown(frame.event)}")

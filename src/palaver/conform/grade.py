@@ -7,16 +7,18 @@ assert report.faults == (), str(report)
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, assert_never
 
-from palaver.conform import answers, chat_completions, framing, responses, ui_stream
+import msgspec
+
+from palaver.conform import answers, chat_completions, framing, responses, services, ui_stream
 from palaver.conform.findings import Findings, Report, shown
-from palaver.conform.frames import decoded, past, read
-from palaver.conform.rules import Protocol
+from palaver.conform.frames import NO_OBJECT, decoded, past, read
+from palaver.conform.rule import Protocol
 from palaver.conform.ui_stream import Version
 
 WholeFrom = Literal["same-run", "another-run"]
 """Is the whole body of the run that was streamed, or of another one with the same prompt?"""
 
-_Checker = responses.Checker | chat_completions.Checker | ui_stream.Checker
+_Checker = responses.Checker | chat_completions.Checker | ui_stream.Checker | services.Checker
 
 
 def grade(
@@ -93,6 +95,8 @@ def _checker(findings: Findings, history: Collection[str], ui_version: Version) 
             return chat_completions.Checker(findings)
         case "ui-stream":
             return ui_stream.Checker(findings, version=ui_version, history=history)
+        case "services":
+            return services.Checker(findings)
         case _:
             assert_never(findings.protocol)
 
@@ -101,12 +105,18 @@ def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole
     body, same_run = whole, whole_from == "same-run"
     if isinstance(whole, bytes):
         body, fault = decoded(whole)
-        if fault is not None:
+        if fault == NO_OBJECT and findings.protocol == "services":
+            body = msgspec.json.decode(whole)
+        elif fault is not None:
             findings.broke("F3", None, f"the body is {shown(whole[:200].decode('utf-8', 'replace'))}: {fault}")
             return
     if findings.protocol == "chat-completions":
         answer = checker.answer if isinstance(checker, chat_completions.Checker) else None
         chat_completions.check_whole(findings, body, answer, same_run=same_run)
+    elif findings.protocol == "services":
+        services.check_whole(
+            findings, body, checker if isinstance(checker, services.Checker) else None, same_run=same_run
+        )
     elif findings.protocol != "ui-stream":  # That has no whole form.
         terminal = checker.terminal if isinstance(checker, responses.Checker) else None
         responses.check_whole(findings, body, terminal, same_run=same_run)

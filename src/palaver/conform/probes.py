@@ -1,12 +1,13 @@
 """The requests with which a server is graded: a prompt, streamed and whole, and a request that nobody can read."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from palaver.conform.rules import Protocol
+from palaver.conform.rule import Protocol
 from palaver.conform.ui_stream import Version
 
 PROMPT = "Say hello in one short sentence."
@@ -22,6 +23,7 @@ _ENDINGS: Mapping[str, Protocol] = {
     "/chat/completions": "chat-completions",
     "/api/chat": "ui-stream",
 }
+_SERVICE = re.compile(r"(?P<place>(?P<root>.*)/services/[^/]+)(/stream)?")
 
 
 class Places(Struct, frozen=True):
@@ -41,28 +43,36 @@ class Probe(Struct, frozen=True, kw_only=True):
     """For people."""
     body: dict[str, Any]
     headers: Mapping[str, str] = {}
+    below: str = ""
+    """What is added to the place: a service streams elsewhere."""
 
 
 def places(url: str, protocol: Protocol | None = None) -> Places:
     """The endpoints below a base URL, with or without `/v1`; a URL that is an endpoint is asked as it is."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
+    service = _SERVICE.fullmatch(path)
     ending = next((ending for ending in _ENDINGS if path.endswith(ending)), None)
     root = path.removesuffix(ending or "").removesuffix("/v1")
 
     def at(path: str) -> str:
         return parts._replace(path=path, query="", fragment="").geturl()
 
+    if service is not None and protocol in (None, "services"):
+        return Places({"services": at(service["place"])}, at(f"{service['root']}/v1/models"))
     usual: dict[Protocol, str] = {
         "responses": at(f"{root}/v1/responses"),
         "invocations": at(f"{root}/invocations"),
         "chat-completions": at(f"{root}/v1/chat/completions"),
         "ui-stream": at(f"{root}/api/chat"),
     }
+    above, _, name = root.rpartition("/")
+    if name:  # A service stands beside its workflow. The default one has no name here.
+        usual["services"] = at(f"{above}/services/{name}")
     if ending is not None:
         found: dict[Protocol, str] = {protocol or _ENDINGS[ending]: at(path)}
     else:
-        found = usual if protocol is None else {protocol: usual[protocol]}
+        found = {spoken: place for spoken, place in usual.items() if protocol in (None, spoken)}
     return Places(found, at(f"{root}/v1/models"))
 
 
@@ -72,9 +82,10 @@ def probes(
     """The requests for one protocol, in the order in which they are sent: the first one streams."""
 
     def probe(kind: Kind, name: str, **body: Any) -> Probe:
-        named = {"model": model} if model is not None and protocol != "ui-stream" else {}
+        named = {"model": model} if model is not None and protocol not in ("ui-stream", "services") else {}
         headers = {"x-palaver-ui-version": str(ui_version)} if protocol == "ui-stream" else {}
-        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers)
+        below = "/stream" if protocol == "services" and kind == "stream" else ""
+        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers, below=below)
 
     message = {"role": "user", "content": prompt}
     match protocol:
@@ -96,4 +107,10 @@ def probes(
             return [
                 probe("stream", "stream", id="palaver-conform", messages=[said], trigger="submit-message"),
                 probe("refusal", "bad request", id="palaver-conform", messages=42),
+            ]
+        case "services":
+            return [
+                probe("stream", "stream", content=prompt, history=[]),
+                probe("whole", "whole", content=prompt, history=[]),
+                probe("refusal", "bad request", content=42),
             ]

@@ -6,15 +6,12 @@ is only ours: shown, but no reason to fail a stranger.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import get_args
 
-from msgspec import Struct
+from palaver.conform.rule import Protocol, Rule, Severity
+from palaver.conform.service_rules import SERVICES
 
-Protocol = Literal["responses", "invocations", "chat-completions", "ui-stream"]
-"""What is spoken. `responses` and `invocations` are the two profiles of one protocol."""
-Severity = Literal["must", "should"]
-
-_ALL: tuple[Protocol, ...] = ("responses", "invocations", "chat-completions", "ui-stream")
+_ALL: tuple[Protocol, ...] = get_args(Protocol)
 _BOTH: tuple[Protocol, ...] = ("responses", "invocations")
 _OPEN: tuple[Protocol, ...] = ("responses",)
 _INVOCATIONS: tuple[Protocol, ...] = ("invocations",)
@@ -22,26 +19,19 @@ _CHAT: tuple[Protocol, ...] = ("chat-completions",)
 _UI: tuple[Protocol, ...] = ("ui-stream",)
 _OURS: tuple[Protocol, ...] = ()
 
-
-class Rule(Struct, frozen=True):
-    """One thing that a stream, a body or a refusal has to keep."""
-
-    id: str
-    says: str
-    must: tuple[Protocol, ...]
-    """Where a client breaks without it. Anywhere else it is a should."""
-    breaks: str
-    """Which clients break, or why it is only a should."""
-
-
 FRAMING = (
-    Rule("F1", "the data of every event is one JSON object in UTF-8, or `[DONE]`", _ALL, "every reader"),
+    Rule(
+        "F1",
+        "the data of every event is one JSON object in UTF-8 (on `services` any JSON), or `[DONE]`",
+        _ALL,
+        "every reader",
+    ),
     Rule("F2", "the last event is closed by an empty line", _ALL, "readers that keep to the standard drop it"),
     Rule("F3", "a frame has the fields that its type needs, of the right type", _ALL, "every typed reader"),
     Rule(
         "F4",
-        "`event:` repeats `type` on `responses` and stands nowhere else; no `id:`, `retry:` or other field, and no "
-        "comment inside an event",
+        "`event:` repeats `type` on `responses`, names the event on `services`, and stands nowhere else; no `id:`, "
+        "`retry:` or other field, and no comment inside an event",
         _OURS,
         "Open Responses validators alone ask for `event:`",
     ),
@@ -307,13 +297,13 @@ ANSWERS = (
     Rule("E1", "a plain prompt is answered with 200, in time", _ALL, "everyone"),
     Rule(
         "E2",
-        "a request that cannot be read (`input: 42`, no `messages`) is answered with 4xx",
+        "a request that cannot be read (`input: 42`, `content: 42`, no `messages`) is answered with 4xx",
         _ALL,
         "validators; SDKs retry 5xx",
     ),
     Rule(
         "E3",
-        'its body is `{"error": {"message": …}}`, on the UI stream a line of text',
+        'its body is `{"error": {"message": …}}`, on the UI stream a line of text, on `services` the error object',
         _ALL,
         'OpenAI SDKs say "no body", `useChat` shows the body word for word',
     ),
@@ -327,6 +317,7 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "Responses": RESPONSES,
     "Chat Completions": CHAT_COMPLETIONS,
     "UI message stream": UI_STREAM,
+    "Services": SERVICES,
     "Answers, all protocols": ANSWERS,
 }
 RULES: Mapping[str, Rule] = {rule.id: rule for group in GROUPS.values() for rule in group}

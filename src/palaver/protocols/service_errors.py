@@ -11,6 +11,7 @@ INTERNAL = "INTERNAL_ERROR"
 CANCELLED = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
 """What is said of a run that somebody stopped. The number is that of a client which closed its request."""
 
+_NO_WORDS = "It failed, and nobody said why."
 _INSIDE = ("workflow_failed", "internal")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
@@ -49,7 +50,7 @@ def of_end(end: RunFailed | RunCancelled, *, status: int) -> dict[str, Any]:
 
 
 def _document(status: int, word: str, message: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    document: dict[str, Any] = {"code": status, "type": word, "message": message}
+    document: dict[str, Any] = {"code": status, "type": word, "message": message or _NO_WORDS}
     return {**document, "details": dict(details)} if details else document
 
 

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from palaver.core.descriptions import Description
 
-_SENTENCE = re.compile(r"(.+?[.!?])(?:\s|$)", re.DOTALL)
+_SENTENCE = re.compile(r"(.+?[.!?])(?:\s+(?![a-z])|$)", re.DOTALL)  # "e.g. this" goes on.
+_HEADING = re.compile(r"^#.*$|^[^\n]+\n(?:=+|-+)[ \t]*$", re.MULTILINE)
 
 
 def entry(service: Description, readme: str, version: str) -> dict[str, Any]:
@@ -21,14 +22,10 @@ def entry(service: Description, readme: str, version: str) -> dict[str, Any]:
 
 def summary(text: str) -> str:
     """The first sentence of a text, of Markdown the first under its headings."""
-    paragraphs = (paragraph.strip() for paragraph in re.split(r"\n\s*\n", _without_headings(text)))
+    paragraphs = (paragraph.strip() for paragraph in re.split(r"\n\s*\n", _HEADING.sub("\n", text)))
     first = " ".join(next(filter(None, paragraphs), "").split())
     found = _SENTENCE.match(first)
     return found[1] if found else first
-
-
-def _without_headings(text: str) -> str:
-    return "\n".join("" if line.startswith("#") else line for line in text.splitlines())
 
 
 def readme(service: Description) -> str:

@@ -11,6 +11,7 @@ from palaver.core.messages import Message
 from palaver.errors import InvalidBody, InvalidJson, PalaverError
 from palaver.protocols.base import Request
 from palaver.protocols.service_errors import Misfit, refused
+from palaver.protocols.service_inputs import misfits
 
 OURS = "plv_"
 """What our own keys begin with. Any other is for the workflow."""
@@ -33,6 +34,8 @@ class Asked(NamedTuple):
     inputs: dict[str, Any]
     parameters: dict[str, Any]
     record: Record
+    is_sparse: bool
+    """Of a stream: only logs and the last event. Absent means that everything may be told as it happens."""
 
 
 def read(request: Request) -> dict[str, Any]:
@@ -88,32 +91,21 @@ def key_of_ours(body: bytes, bounds: jsons.Bounds) -> str | None:
     return text if text is not None and text.startswith(OURS) else None
 
 
-def asked(payload: _Object, workflow: Description, label: str) -> Asked:
+def asked(payload: _Object, workflow: Description, label: str, *, is_stream: bool) -> Asked:
     """What it asks; a RequestError that lists everything that is wrong with it."""
     wrong: list[Misfit] = []
+    streamed = _boolean(payload, "stream", wrong) if is_stream else None
     opted = _boolean(payload, "metrics_opt_in", wrong)
     record: Record = "metadata" if opted is False else "full"
     inputs = _inputs({**payload, "session_id": label}, workflow)
-    if not workflow.is_chat:
-        if wrong:
-            raise refused(wrong)
-        return Asked((), (), inputs, {}, record)
-    parameters: Any = payload.get("parameters")
+    parameters: Any = payload.get("parameters") if workflow.is_chat else None
     if parameters is not None and not isinstance(parameters, dict):
         wrong.append(Misfit("parameters", "must be an object"))
-    messages, history = _conversation(payload, wrong)
+    messages, history = _conversation(payload, wrong) if workflow.is_chat else ((), ())
     if wrong:
-        raise refused(wrong)
-    return Asked(messages, history, inputs, cast("dict[str, Any]", parameters or {}), record)
-
-
-def is_streamed(payload: _Object) -> bool:
-    """May everything be told as it happens? Absent means yes."""
-    wrong: list[Misfit] = []
-    wanted = _boolean(payload, "stream", wrong)
-    if wrong:
-        raise refused(wrong)
-    return wanted is not False
+        raise refused([*wrong, *misfits(inputs, workflow.schemas.inputs)])
+    is_sparse = is_stream and streamed is False
+    return Asked(messages, history, inputs, cast("dict[str, Any]", parameters or {}), record, is_sparse)
 
 
 def _boolean(payload: _Object, name: str, wrong: list[Misfit]) -> bool | None:

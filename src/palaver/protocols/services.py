@@ -48,9 +48,8 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
     key = service_payloads.key(payload)
     reading = Reading(workflow=workflow.name, is_chat=workflow.is_chat, stream=request.route == STREAM)
     try:
-        sparse = reading.stream and not service_payloads.is_streamed(payload)
         label = service_payloads.session(payload, request.fresh)
-        asked = service_payloads.asked(payload, workflow, label)
+        asked = service_payloads.asked(payload, workflow, label, is_stream=reading.stream)
     except RequestError as error:
         raise Refused(error, reading) from None
     call = Call(
@@ -67,7 +66,7 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
         workflow=workflow.name,
         is_chat=workflow.is_chat,
         stream=reading.stream,
-        sparse=sparse,
+        sparse=asked.is_sparse,
         history=asked.history,
     )
     return call, told

@@ -4,11 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from palaver.core import jsons
 from palaver.discovery.registry import Registry
 from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine, utc_now
@@ -19,9 +17,9 @@ from palaver.engine.processes import Presence, new_process_id
 from palaver.engine.recorder import Recorder
 from palaver.engine.records import Records, started
 from palaver.errors import MethodNotAllowed, PalaverError
-from palaver.protocols import agenta, ui_client, ui_stream
+from palaver.protocols import ui_client, ui_stream
 from palaver.protocols.base import Answer
-from palaver.server import guards, logs, pages, routes, scopes, service_socket, socket
+from palaver.server import guards, logs, own, pages, routes, scopes, service_socket, socket
 from palaver.server.callers import NOBODY, Callers
 from palaver.server.calling import Calling
 from palaver.server.changes import Changes
@@ -31,7 +29,8 @@ from palaver.server.forwarded import Proxies
 from palaver.server.health import Health
 from palaver.server.hearing import Hearing
 from palaver.server.joining import Joining, in_thread
-from palaver.server.metrics import CONTENT_TYPE, Metrics
+from palaver.server.metrics import Metrics
+from palaver.server.own import VERSION
 from palaver.server.pages import Pages
 from palaver.server.questions import Served
 from palaver.server.rates import Rates
@@ -49,7 +48,6 @@ from palaver.storage.processes import ProcessKind
 from palaver.workflows.threads import Threads
 
 log = logging.getLogger("palaver.server")
-VERSION = version("palaver")
 
 
 class Server:
@@ -182,7 +180,7 @@ class Server:
                 case "api":
                     await self._rest(exchange, place.path)
                 case "own" | "page":
-                    await exchange.answer(await self._own(exchange, found, place.path))
+                    await exchange.answer(await own.answer(self, exchange, found, place.path))
         except PalaverError as error:
             await exchange.answer(self.refusal(error, found))
         except Gone:
@@ -191,7 +189,7 @@ class Server:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
                 raise  # Headers are out: the server underneath closes the connection.
-            await exchange.answer(_problem(500, {"code": "internal", "message": f"Something broke ({exchange.id})."}))
+            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found))
         finally:
             self.note(exchange, found.name if found else "none")
 
@@ -201,7 +199,7 @@ class Server:
         else:
             await self.arrive()
             seen = self._proxies.seen(scope)
-            door = service_socket.door if service_socket.is_at(self, seen) else socket.door
+            door = service_socket.door if service_socket.is_at(self.settings, seen) else socket.door
             await door(self, seen, receive, send)
 
     @property
@@ -226,11 +224,10 @@ class Server:
             await exchange.answer(answer)
 
     async def _rest(self, exchange: Exchange, path: str) -> None:
-        await self._loaded()
-        scope = exchange.scope
+        api, scope = await self.api(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
         scope["path"] = path  # A proxy may have left its prefix on it.
-        await self._api(scope, exchange.receive, _noted(exchange))
+        await api(scope, exchange.receive, _noted(exchange))
 
     async def _resume(self, exchange: Exchange, found: Match) -> None:
         """The stream of a chat's run that is still going, from its start; 204 is how the AI SDK is told of none."""
@@ -258,41 +255,13 @@ class Server:
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
 
-    async def _own(self, exchange: Exchange, found: Match, path: str) -> Answer:
-        match found.name:
-            case "page" | "asset":
-                return await self.pages.answer(exchange, found, path)
-            case "health":
-                return _json(200, {"status": "ok"})
-            case "ready":
-                if self.engine.draining:
-                    return _json(503, {"status": "not ready", "waiting": ["shutdown"]})
-                waiting = self.waiting_for
-                return (
-                    _json(503, {"status": "not ready", "waiting": waiting})
-                    if waiting
-                    else _json(200, {"status": "ready"})
-                )
-            case "version" | "livez":
-                return and_headers(_json(200, {"version": VERSION}), ("x-api-version", VERSION))
-            case "status":
-                return await self.health.answer()
-            case "metrics":
-                return Answer(status=200, headers=(("content-type", CONTENT_TYPE),), body=self.metrics.text())
-            case _:
-                await self._loaded()
-                from palaver.server import openapi
-
-                descriptions = self.registry.descriptions()
-                return _json(200, openapi.document(descriptions, self.registry.default, self._api, VERSION))
-
     def refusal(self, error: PalaverError, found: Match | None) -> Answer:
         """An error outside of a run, in the shape of the route it was meant for."""
         status = status_of(error, found.endpoint.column if found else "a")
         if found is not None and found.endpoint.fails is not None:
             answer = found.endpoint.fails(error, None, status=status)
         else:
-            answer = _problem(status, {"code": error.code, "message": error.message})
+            answer = own.told(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):
             answer = and_headers(answer, ("allow", ", ".join(error.allowed)))
         return with_retry(answer, error)
@@ -374,17 +343,11 @@ class Server:
 
         self._api = await asyncio.to_thread(load)
 
-    async def _loaded(self) -> None:
+    async def api(self) -> Any:
+        """The REST API, once it is loaded."""
         if self._api is None:
             await asyncio.shield(self._load())
-
-
-def _json(status: int, document: Any) -> Answer:
-    return Answer(status=status, headers=(("content-type", agenta.JSON),), body=jsons.encode(document))
-
-
-def _problem(status: int, error: dict[str, Any]) -> Answer:
-    return _json(status, {"error": error})
+        return self._api
 
 
 def _noted(exchange: Exchange) -> Send:

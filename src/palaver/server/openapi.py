@@ -6,6 +6,7 @@ from typing import Any, cast
 from palaver.core.descriptions import Description
 
 _JSON: dict[str, Any] = {"application/json": {}}
+_STREAM: dict[str, Any] = {"text/event-stream": {}}
 _ERROR: dict[str, Any] = {"description": "An error: its code and a line that says what to do.", "content": _JSON}
 _ANSWERS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
 
@@ -30,6 +31,19 @@ _FAMILIES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "api/chat": ("the AI SDK's UI message stream", _body(id={"type": "string"}, messages=_MESSAGES)),
 }
 """What every workflow answers in the shapes of others; their own documents say the rest."""
+_OF_SERVICES: dict[str, Any] = {
+    "api_key": {"type": ["string", "null"]},
+    "stream": {"type": ["boolean", "null"]},
+    "metrics_opt_in": {"type": ["boolean", "null"]},
+    "meta": {},
+}
+_OF_CHAT_SERVICES: dict[str, Any] = {
+    "content": {"type": "string"},
+    "history": {"type": ["array", "null"], "items": {"type": "object"}},
+    "messages": _MESSAGES,
+    "parameters": {"type": ["object", "null"]},
+}
+"""What a payload has beside the workflow's inputs."""
 
 
 def document(descriptions: Iterable[Description], default: str | None, api: Any, version: str) -> dict[str, Any]:
@@ -43,6 +57,7 @@ def document(descriptions: Iterable[Description], default: str | None, api: Any,
         schemas |= bodies.definitions
         for prefix in [f"/{description.name}", *([""] if description.name == default else [])]:
             paths |= _operations(description, bodies, prefix)
+        paths |= _services(description, bodies.service)
     info = {"title": "Palaver", "version": version}
     return {**whole, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
@@ -63,6 +78,8 @@ class _Bodies:
             flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": needed}}
         self.run = {"type": "object", "properties": flat}
         self.invoke = {"type": "object", "properties": {**flat, "parameters": parameters, "data": data}}
+        own = _OF_CHAT_SERVICES if description.is_chat else {}
+        self.service = {"type": "object", "properties": {**_OF_SERVICES, **own, **properties}}
 
     def _moved(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         for name, definition in schema.get("$defs", {}).items():
@@ -105,4 +122,27 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
     } | {
         f"{prefix}/{path}": {"post": operation(path.replace("/", "_"), f"Call it: {name}", body, flags=False)}
         for path, (name, body) in _FAMILIES.items()
+    }
+
+
+def _services(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
+    """The service that every workflow is; always at the root."""
+    name = description.name
+
+    def operation(what: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
+        answers = {**_ANSWERS, "200": {"description": "The answer.", "content": content}}
+        told: dict[str, Any] = {"operationId": f"services_{name}{what}", "summary": summary, "responses": answers}
+        if body is not None:
+            told["requestBody"] = {"content": {"application/json": {"schema": body}}}
+        return told
+
+    return {
+        f"/services/{name}": {
+            "get": operation("_entry", "What this service is and what it takes", None, _JSON),
+            "post": operation("", "Call it as a service", payload, _JSON),
+        },
+        f"/services/{name}/stream": {"post": operation("_stream", "The same, told as it happens", payload, _STREAM)},
+        f"/services/{name}/README.md": {
+            "get": operation("_readme", "What its author says of it", None, {"text/markdown": {}})
+        },
     }

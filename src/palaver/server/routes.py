@@ -148,6 +148,7 @@ SERVICES: Mapping[str, Endpoint] = {
     services.STREAM: _SERVICE,
     "services/{w}/README.md": _SERVICE._replace(methods=_READ),
 }
+_NO_SERVICE = _SERVICE._replace(methods=(*_READ, "POST", "PUT", "PATCH", "DELETE"))
 
 OWN: Mapping[str, Endpoint] = {
     path: Endpoint("own", _READ)
@@ -179,10 +180,13 @@ def match(path: str) -> Match | None:
     return found or (Match(_API, None, "api") if first == "api" else None)
 
 
-def _of_service(rest: str) -> Match | None:
+def _of_service(rest: str) -> Match:
+    """A path below /services; also one at which nothing stands, for services have their own way to say so."""
     workflow, _, more = rest.partition("/")
     name = "/".join(["services", *(["{w}"] if workflow else []), *([more] if more else [])])
-    return Match(SERVICES[name], workflow or None, name) if name in SERVICES else None
+    if name not in SERVICES:
+        return Match(_NO_SERVICE, workflow, "services/{w}/other")
+    return Match(SERVICES[name], workflow or None, name)
 
 
 class Place(NamedTuple):

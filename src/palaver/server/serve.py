@@ -15,7 +15,7 @@ from palaver.server import callers
 from palaver.server.app import Server
 from palaver.server.http import connections
 from palaver.server.settings import Settings
-from palaver.server.websocket import WebSocket
+from palaver.server.websocket import sockets
 from palaver.storage import keys
 from palaver.storage.database import MEMORY, Database, open_database, path_of
 from palaver.storage.locking import Lock
@@ -82,7 +82,7 @@ def _config(server: Server) -> uvicorn.Config:
     return uvicorn.Config(
         server,
         http=connections(settings),
-        ws=WebSocket,
+        ws=sockets(settings),
         ws_max_size=settings.ws_max,
         ws_ping_interval=settings.ws_ping,
         ws_ping_timeout=settings.ws_ping,

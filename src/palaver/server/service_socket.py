@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from palaver.core import jsons
 from palaver.errors import PalaverError, ShuttingDown, StillRunning
 from palaver.protocols import service_errors, service_socket
+from palaver.protocols.services import VERSION
 from palaver.server import envelopes, guards, routes
 from palaver.server.envelopes import Asked
 from palaver.server.exchange import Exchange, Receive, Scope, Send
+from palaver.server.settings import KIB, Settings
 from palaver.server.socket import CONNECTION, refuse
 from palaver.server.status import status_of
 
@@ -30,12 +32,18 @@ _FIRST = 60.0
 _MISUSED, _RESTARTING = 1008, 1012
 _NOT_LET_IN = (401, 403, 429)
 _JSON = {"content-type": "application/json"}
+_ACCEPTED = [(b"x-api-version", VERSION.encode())]
 
 
-def is_at(server: "Server", scope: Scope) -> bool:
+def is_at(settings: Settings, scope: Scope) -> bool:
     """Is this the opening of such a socket?"""
-    found = routes.place(server.settings.root_path, scope["path"], scope.get("raw_path") or b"").found
+    found = routes.place(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
     return found is not None and found.name == "services/{w}"
+
+
+def largest(settings: Settings) -> int:
+    """Bytes of one message: of a start, whose payload may have what a body may."""
+    return max(settings.max_body + KIB, settings.ws_max)
 
 
 async def door(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,7 +54,7 @@ async def door(server: "Server", scope: Scope, receive: Receive, send: Send) -> 
         guards.check(exchange, server.settings)
         guards.check_origin(exchange, server.settings)  # Anybody's page can open one.
     except PalaverError as error:
-        await refuse(exchange, server.refusal(error, None))
+        await refuse(exchange, server.refusal(error, routes.match("/services")))
         server.note(exchange, "services socket")
         return
     exchange.status = 101
@@ -75,7 +83,7 @@ class ServiceSocket:
 
     async def serve(self) -> None:
         """Until it is closed, by either side; then nobody waits for its call, which ends as its route says."""
-        await self._send({"type": "websocket.accept"})
+        await self._send({"type": "websocket.accept", "headers": _ACCEPTED})
         if self._connection is not None:
             self._connection.leaving = self._leave
         try:
@@ -95,10 +103,14 @@ class ServiceSocket:
                 await asyncio.wait([self._task])
 
     async def _heard(self) -> MutableMapping[str, Any]:
-        if self._let_in or self._call is not None:
-            return await self._receive()
-        async with asyncio.timeout(_FIRST):
-            return await self._receive()
+        while not self._let_in:
+            try:
+                async with asyncio.timeout(_FIRST):
+                    return await self._receive()
+            except TimeoutError:
+                if self._call is None and not self._let_in:
+                    raise
+        return await self._receive()
 
     async def _take(self, text: str) -> None:
         heard = service_socket.read(text)

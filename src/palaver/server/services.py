@@ -9,7 +9,7 @@ from palaver.discovery.registry import Registry
 from palaver.errors import ConflictingFields, InvalidBody, PalaverError, Unauthorized
 from palaver.protocols import service_list, service_payloads, services
 from palaver.protocols.base import Answer
-from palaver.server import guards
+from palaver.server import guards, routes
 from palaver.server.callers import Caller, Callers
 from palaver.server.calling import Calling
 from palaver.server.credentials import presented
@@ -49,9 +49,8 @@ class Services:
 
     async def caller(self, exchange: Exchange, found: Match | None) -> Caller:
         """Who asks. Only here may a key stand in a body, which is then read within its limit, before anything runs."""
-        if found is None or found.endpoint.kind != "service" or exchange.method not in found.endpoint.methods:
-            return await self._callers.resolve(exchange)
-        if exchange.method != "POST":
+        is_call = found is not None and found.name in routes.SERVICES and exchange.method == "POST"
+        if found is None or not is_call or "POST" not in found.endpoint.methods:
             return await self._callers.resolve(exchange)
         shown = presented(exchange.headers, self._callers.cookie)
         caller = None if shown is None else await self._callers.resolve(exchange)
@@ -69,6 +68,8 @@ class Services:
 
     async def answer(self, exchange: Exchange, found: Match) -> None:
         """Answer a request."""
+        if found.name not in routes.SERVICES:
+            raise routes.nothing(exchange.path)
         if found.endpoint.adapter is not None and exchange.method == "POST":
             await self._call(exchange, found)
         elif found.workflow is None:

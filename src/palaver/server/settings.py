@@ -107,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_stall: float = 60
     """Seconds after which a reader that takes nothing is left."""
     ws_max: int = MIB
-    """Bytes of one message on a WebSocket; beyond: it is closed with 1009."""
+    """Bytes of one message on a WebSocket, of a service's `max_body`; beyond: it is closed with 1009."""
     ws_ping: float = 20
     """Seconds after which a WebSocket is pinged; after as many without an answer it is closed with 1011."""
     shutdown_seconds: float = 30

@@ -1,10 +1,15 @@
-"""Our WebSockets: uvicorn's, with a way to end one that takes nothing, and to let answers end when the server stops."""
+"""Our WebSockets: uvicorn's, with a way to end one that takes nothing, and to let answers end when the server stops.
+
+How large a message may be depends on what stands at the path: a service takes there what it takes in a body.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from palaver.server import service_socket
+from palaver.server.settings import Settings
 from palaver.server.socket import CONNECTION
 
 _BAD = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -14,6 +19,7 @@ _MOMENT = 2.0
 class WebSocket(WebSocketsSansIOProtocol):
     """One connection."""
 
+    settings = Settings()
     leaving: Callable[[], None] | None = None
     """Who is told that the server is to stop, and closes the socket when its answers have ended."""
 
@@ -30,6 +36,8 @@ class WebSocket(WebSocketsSansIOProtocol):
         if self.response.status_code == 101:
             scope: Any = self.scope
             scope["extensions"][CONNECTION] = self
+            if service_socket.is_at(self.settings, scope):
+                self.conn.max_message_size = service_socket.largest(self.settings)
 
     def keepalive_timeout(self) -> None:
         """It does not answer: what it has not taken in a moment, it will not take."""
@@ -46,3 +54,12 @@ class WebSocket(WebSocketsSansIOProtocol):
     def abort(self) -> None:
         """End the connection, whatever is under way."""
         self.transport.abort()
+
+
+def sockets(its: Settings) -> type[WebSocket]:
+    """The protocol class for uvicorn, with these settings."""
+
+    class Socket(WebSocket):
+        settings = its
+
+    return Socket

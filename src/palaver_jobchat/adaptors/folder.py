@@ -3,14 +3,17 @@
 A folder that is not there, or goes away, holds nothing; that is no error, the chat goes on without.
 """
 
+import stat
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Literal
 
 import msgspec
 
 from palaver_jobchat.adaptors import signatures
-from palaver_jobchat.adaptors.names import Adaptor, chosen, nearest
+from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.adaptors.signatures import Entry
 
 LARGEST = 20 * 1024 * 1024
@@ -55,23 +58,29 @@ def load(folder: Path, short: str, version: str) -> tuple[Entry, ...] | None:
     """The entries of one version; nothing where there is no such file, or it cannot be read."""
     for path in (folder / f"{short}@{version}.json", folder / short / version / "ast.json"):
         with suppress(OSError):
-            if path.stat().st_size <= LARGEST and (entries := signatures.decode(path.read_bytes())) is not None:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+                continue
+            if (entries := _parsed(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
                 return entries
     return None
 
 
-def look_up(folder: Path, adaptor: Adaptor) -> Docs:
-    """The docs of an adaptor: of the version asked for, or of the nearest below it, or none."""
-    missing = Docs(adaptor=adaptor, version=adaptor.version)
-    short = adaptor.short
-    if short is None or adaptor.asks == "other":
-        return missing
-    known = versions(folder, short)
-    version = chosen(adaptor, known)
-    if version and (entries := load(folder, short, version)) is not None:
-        return Docs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
-    asked = near = version or adaptor.version
-    while near and (near := nearest(near, known)):
-        if (entries := load(folder, short, near)) is not None:
-            return Docs(adaptor=adaptor, version=asked, state="nearest", docs_version=near, entries=entries)
-    return missing
+def keep(folder: Path, short: str, version: str, content: bytes) -> None:
+    """Put a description into the folder, whole or not at all, whoever else does the same or ends us meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
+        written = Path(part.name)
+        try:
+            part.write(content)
+            part.close()
+            written.replace(folder / f"{short}@{version}.json")
+        except OSError:
+            written.unlink(missing_ok=True)
+            raise
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
+    """The entries of a file in this very state: reading one takes some milliseconds, and most are asked for again."""
+    return signatures.decode(path.read_bytes())

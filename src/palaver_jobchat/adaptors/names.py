@@ -11,6 +11,7 @@ EXAMPLE = "@openfn/language-http@6.5.4"
 _OURS = "@openfn/language-"
 _LONGEST = 214  # As npm has it.
 _FORM = re.compile(r"(?P<scope>@[\w.~-]+/)?(?P<name>[A-Za-z0-9][\w.~-]*)(?:@(?P<version>[^\s@/\\]+))?", re.ASCII)
+_SHORT = re.compile(r"[A-Za-z0-9][\w.~-]*", re.ASCII)
 _EXACT = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 _RANGE = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
@@ -25,8 +26,12 @@ class Adaptor(msgspec.Struct, frozen=True):
 
     @property
     def short(self) -> str | None:
-        """What people call it: `http`. A package of somebody else's has no such name, and no docs that we know."""
-        return self.name.removeprefix(_OURS) if self.name.startswith(_OURS) else None
+        """What people call it: `http`. A package of somebody else's has no such name, and no docs that we know.
+
+        It is safe as a part of a path: it has no strokes, and does not begin with a dot.
+        """
+        short = self.name.removeprefix(_OURS)
+        return short if short != self.name and _SHORT.fullmatch(short) else None
 
     @property
     def asks(self) -> Literal["exact", "newest", "range", "other"]:

@@ -1,17 +1,14 @@
 """Adaptor docs in a folder."""
 
+import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from palaver_jobchat.adaptors import folder as folder_module
-from palaver_jobchat.adaptors.folder import Docs, load, look_up, versions
-from palaver_jobchat.adaptors.names import Adaptor, read
-
-
-def describe(name: str) -> bytes:
-    return msgspec.json.encode({"operations": [{"name": name, "params": []}]})
+from palaver_jobchat.adaptors.folder import keep, load, versions
+from palaver_jobchat.adaptors.signatures import Entry
+from tests.jobchat.adaptors.fake_registry import describe
 
 
 @pytest.fixture
@@ -26,47 +23,64 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(folder: Path, text: str) -> tuple[dict[str, str], list[str]]:
-    adaptor = read(text)
-    assert adaptor is not None
-    docs = look_up(folder, adaptor)
-    return docs.meta(), [entry.name for entry in docs.entries]
-
-
 def test_both_forms_are_found(folder: Path) -> None:
     assert versions(folder, "library") == ["1.0.0", "1.2.0", "1.4.0", "2.0.0"]
 
 
+def names(entries: tuple[Entry, ...] | None) -> list[str] | None:
+    return None if entries is None else [entry.name for entry in entries]
+
+
 @pytest.mark.parametrize(
-    ("asked", "meta", "names"),
-    [
-        ("library@1.2.0", {"version": "1.2.0", "docs": "exact"}, ["two"]),
-        ("library", {"version": "2.0.0", "docs": "exact"}, ["three"]),
-        ("library@latest", {"version": "2.0.0", "docs": "exact"}, ["three"]),
-        ("library@1.0", {"version": "1.0.0", "docs": "exact"}, ["one"]),
-        ("library@1.3.7", {"version": "1.3.7", "docs": "nearest", "docs_version": "1.2.0"}, ["two"]),
-        ("library@1.9.0", {"version": "1.9.0", "docs": "nearest", "docs_version": "1.2.0"}, ["two"]),
-        ("library@1", {"version": "1.4.0", "docs": "nearest", "docs_version": "1.2.0"}, ["two"]),
-        ("library@0.9.0", {"version": "0.9.0", "docs": "missing"}, []),
-        ("library@3", {"version": "3", "docs": "missing"}, []),
-        ("library@local", {"version": "local", "docs": "missing"}, []),
-        ("museum@1.0.0", {"version": "1.0.0", "docs": "missing"}, []),
-    ],
+    ("version", "known"), [("1.2.0", ["two"]), ("2.0.0", ["three"]), ("1.4.0", None), ("3.0.0", None)]
 )
-def test_looking_up(folder: Path, asked: str, meta: dict[str, str], names: list[str]) -> None:
-    name = "@openfn/language-" + asked.partition("@")[0]
-
-    assert found(folder, asked) == ({"name": name, **meta}, names)
-
-
-def test_somebody_elses_package_has_no_docs(folder: Path) -> None:
-    adaptor = Adaptor("@mine/library", "1.0.0")
-
-    assert look_up(folder, adaptor) == Docs(adaptor=adaptor, version="1.0.0")
+def test_a_version_is_loaded(folder: Path, version: str, known: list[str] | None) -> None:
+    assert names(load(folder, "library", version)) == known
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert found(tmp_path / "gone", "library") == ({"name": "@openfn/language-library", "docs": "missing"}, [])
+    assert versions(tmp_path / "gone", "library") == []
+    assert load(tmp_path / "gone", "library", "1.0.0") is None
+
+
+def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    decode = folder_module.signatures.decode
+    monkeypatch.setattr(folder_module.signatures, "decode", lambda content: read.append(content) or decode(content))
+
+    first, again = load(folder, "library", "1.0.0"), load(folder, "library", "1.0.0")
+    keep(folder, "library", "1.0.0", describe("new"))
+    changed = load(folder, "library", "1.0.0")
+    (folder / "library@1.0.0.json").unlink()
+
+    assert [names(first), names(again), names(changed)] == [["one"], ["one"], ["new"]]
+    assert len(read) == 2
+    assert load(folder, "library", "1.0.0") is None
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "library@1.0.0.json")
+    (tmp_path / "library@2.0.0.json").mkdir()
+
+    assert load(tmp_path, "library", "1.0.0") is None  # And does not wait for somebody to write into it.
+    assert load(tmp_path, "library", "2.0.0") is None
+
+
+def test_what_is_kept_is_found_again_and_nothing_else_is_left(tmp_path: Path) -> None:
+    keep(tmp_path / "new", "library", "1.0.0", describe("one"))
+    keep(tmp_path / "new", "library", "1.0.0", describe("two"))
+
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["library@1.0.0.json"]
+    assert names(load(tmp_path / "new", "library", "1.0.0")) == ["two"]
+
+
+def test_what_cannot_be_kept_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "library@1.0.0.json" / "in the way").mkdir(parents=True)
+
+    with pytest.raises(IsADirectoryError):
+        keep(tmp_path, "library", "1.0.0", describe("one"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["library@1.0.0.json"]
 
 
 def test_a_file_that_is_far_too_large_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

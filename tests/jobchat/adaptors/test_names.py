@@ -57,7 +57,7 @@ def test_what_is_no_name(text: str) -> None:
     assert read(text) is None
 
 
-@given(st.text(max_size=20))
+@given(st.text(max_size=20) | st.text("./-@a", max_size=9).map("@openfn/language-".__add__))
 def test_no_name_leads_out_of_a_folder(text: str) -> None:
     adaptor = read(text)
 

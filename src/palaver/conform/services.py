@@ -1,0 +1,186 @@
+"""Streams and documents of services: S1 to S12."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, shown, text_in
+from palaver.conform.frames import Frame, any_json
+
+_ASIDE = ("log", "data", "complete", "error")
+"""What a stream has that `message_start` does not begin."""
+_UNTYPED = (*_ASIDE, "changes")
+_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
+_END = ("message_delta", "message_stop")
+_NAMES = (*_UNTYPED, *_BLOCKS, *_END, "message_start", "tool_result")
+_DELTAS: Mapping[str, tuple[str, str]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_WORD = re.compile(r"[A-Z0-9_]+")
+
+
+class Checker:
+    """Follows one stream."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._broke = findings.broke
+        self._frames = 0
+        self._open: str | None = None
+        """The kind of the block that is open."""
+        self._index = -1
+        self._stopping = 0
+        """How many of the last three events have come."""
+        self._text = ""
+        self.started = False
+        self.ended = ""
+        """The name of the last event, once it has come."""
+        self.said: Any = None
+        """Its data."""
+
+    def feed(self, frame: Frame) -> None:
+        """Look at the next event."""
+        self._frames += 1
+        name, value = frame.event, any_json(frame)
+        if self.ended:
+            self._broke("S6", frame, f"it stands after {self.ended}")
+            return
+        if name not in _NAMES:
+            self._broke("S1", frame, f"its name is {shown(name)}")
+            return
+        fields = as_object(value) or {}
+        if name not in _UNTYPED and fields.get("type") != name:
+            self._broke("S2", frame, f"type is {shown(fields.get('type'))}, the event is {shown(name)}")
+        self._begin(frame, name, fields)
+        if self._stopping and name not in (*_END, "complete", "error"):
+            self._broke("S8", frame, f"{name} stands after message_delta")
+        match name:
+            case "content_block_start" | "content_block_delta" | "content_block_stop":
+                self._block(frame, name, fields)
+            case "message_delta" | "message_stop":
+                self._stop(frame, name, fields)
+            case "complete" | "error":
+                self._end(frame, name, value)
+            case _:
+                _check_fields(self._findings, frame, name, value)
+
+    def end(self, past: Frame) -> None:
+        """The stream is over."""
+        if not self.ended:
+            self._broke("S6", past, "the stream ends without complete or error")
+
+    def _begin(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+        if name == "message_start":
+            if self._frames > 1:
+                self._broke("S3", frame, "it is not the first event")
+            elif not text_in(object_in(fields, "message") or {}, "id"):
+                self._broke("S3", frame, f"the message is {shown(fields.get('message'))}")
+            self.started = True
+        elif not self.started and name not in _ASIDE:
+            self._broke("S3", frame, f"{name} stands in a stream without message_start")
+
+    def _block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+        index, starts = number_in(fields, "index"), name == "content_block_start"
+        if starts == (self._open is not None):
+            why = f"block {self._index} is open" if starts else "no block is open"
+            self._broke("S4", frame, why)
+        elif index != (self._index + 1 if starts else self._index):
+            self._broke("S5", frame, f"index is {shown(fields.get('index'))} after block {self._index}")
+        if starts:
+            self._index += 1
+            kind = text_in(object_in(fields, "content_block") or {}, "type")
+            self._open = kind or ""
+            if kind not in _DELTAS:
+                self._broke("F3", frame, f"the block is {shown(fields.get('content_block'))}")
+        elif name == "content_block_stop":
+            self._open = None
+        elif self._open is not None:
+            self._delta(frame, self._open, fields)
+
+    def _delta(self, frame: Frame, kind: str, fields: dict[str, Any]) -> None:
+        delta = object_in(fields, "delta") or {}
+        wanted, key = _DELTAS.get(kind, (delta.get("type"), ""))
+        piece = delta.get(key, "")
+        if delta.get("type") != wanted:
+            self._broke("S4", frame, f"{shown(delta.get('type'))} stands in a block of {shown(kind)}")
+        elif not isinstance(piece, str) or key not in (*delta, ""):
+            self._broke("F3", frame, f"the delta is {shown(delta)}")
+        elif kind == "text":
+            self._text += piece
+
+    def _stop(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+        if self._open is not None:
+            self._broke("S7", frame, f"block {self._index} is open")
+            self._open = None
+        if self._stopping != _END.index(name):
+            self._broke("S8", frame, f"{name} is out of its place")
+        self._stopping = _END.index(name) + 1
+        if name == "message_delta":
+            reason = text_in(object_in(fields, "delta") or {}, "stop_reason")
+            if reason is None or number_in(object_in(fields, "usage") or {}, "output_tokens") is None:
+                self._broke("F3", frame, "it has no stop_reason, or no count of output_tokens")
+
+    def _end(self, frame: Frame, name: str, value: Any) -> None:
+        self.ended, self.said = name, value
+        if self._open is not None:
+            self._broke("S7", frame, f"block {self._index} is open")
+        if name == "error":
+            if self._stopping:
+                self._broke("S8", frame, "it stands after message_delta")
+            _check_error(self._findings, frame, value)
+        elif self.started:
+            if self._stopping != len(_END):
+                self._broke("S8", frame, "message_delta and message_stop do not stand before it")
+            if _is_document(self._findings, frame, value) and _squeezed(self._text) != _squeezed(value["response"]):
+                self._broke("S11", frame, f"the deltas said {shown(self._text)}")
+
+
+def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> None:
+    fields = as_object(value) or {}
+    good = {
+        "log": isinstance(value, str),
+        "changes": text_in(fields, "code") is not None,
+        "data": text_in(fields, "name") is not None and "value" in fields,
+        "tool_result": text_in(fields, "call_id") is not None and fields.keys() >= {"output", "is_error"},
+    }
+    if not good.get(name, True):
+        findings.broke("F3", frame, f"the data of {name} is {shown(value)}")
+
+
+def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
+    told = as_object(value) or {}
+    word = text_in(told, "type") or ""
+    has_details = "details" not in told or object_in(told, "details") is not None
+    if number_in(told, "code") is None or not _WORD.fullmatch(word) or not text_in(told, "message") or not has_details:
+        findings.broke("S9", frame, f"the error is {shown(value)}")
+
+
+def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
+    told = as_object(value) or {}
+    response, usage = text_in(told, "response"), object_in(told, "usage") or {}
+    turns = list_in(told, "history") or [None]
+    counts = all(number_in(usage, name) is not None for name in _COUNTS)
+    ends = turns[-1] == {"role": "assistant", "content": response}
+    if response is None or not counts or not ends or object_in(told, "meta") is None:
+        findings.broke("S10", frame, f"the document is {shown(value)}")
+    return response is not None
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def check_whole(findings: Findings, body: Any, streamed: Checker | None, *, same_run: bool) -> None:
+    """A document that was not streamed; `streamed` has followed the stream, where there was one."""
+    if streamed is None or not streamed.ended:
+        return
+    if same_run:
+        if body != streamed.said:
+            findings.broke("S12", None, f"the body is {shown(body)}, {streamed.ended} said {shown(streamed.said)}")
+    elif streamed.started and streamed.ended == "complete" and _is_document(findings, None, body):
+        said: dict[str, Any] = as_object(streamed.said) or {}
+        if bool(body["response"]) != bool(said.get("response")):
+            findings.broke("S12", None, "one of body and stream says something, the other nothing")

@@ -1,0 +1,187 @@
+"""Where an adaptor's description is looked for: the operator's folder or address, then npm's registry.
+
+Every source is a folder and, for those far away, a way to fetch what the folder lacks; the sources are asked in order.
+If none has the version asked for, the nearest below it has to do. No failure reaches the chat: it then knows less.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+import platformdirs
+
+from palaver_jobchat.adaptors import folder, npm, signatures
+from palaver_jobchat.adaptors.fetching import Unusable, fetch_first
+from palaver_jobchat.adaptors.flights import Flights, landing, log
+from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.adaptors.names import Adaptor, chosen, nearest
+from palaver_jobchat.adaptors.registry import Registry
+from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.settings import Settings
+
+SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
+"""Descriptions of our own writing, for those who have set no folder."""
+
+Entries = tuple[Entry, ...]
+_MOST_FETCHED = 64
+
+
+class _Source(msgspec.Struct, frozen=True):
+    kind: Literal["folder", "samples", "url", "registry"]
+    folder: Path
+    fetch: Callable[[str, str], Awaitable[bytes]] | None = None
+
+
+class _Wish(msgspec.Struct, frozen=True):
+    """How one chat wants to be served."""
+
+    download: bool
+    told: Callable[[str], None]
+    deadline: float
+
+
+class Library:
+    """Finds the descriptions of adaptors, and keeps what it had to fetch."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        find_registry: Callable[[], str | None] = npm.users_registry,
+        now: Callable[[], float] = time.monotonic,
+        patience: float = 5.0,
+    ) -> None:
+        self._patience = patience
+        self._flights = Flights(now=now, longest=patience)
+        find = partial(npm.usable, settings.registry) if settings.registry else find_registry
+        self._registry = Registry(find, self._flights, now=now)
+        self._sources = self._ordered(settings)
+        self._fetched: dict[tuple[Path, str, str], Entries] = {}
+        """What was fetched last, for those who have no disk to keep it on."""
+
+    async def look_up(self, adaptor: Adaptor, *, download: bool, told: Callable[[str], None]) -> Docs:
+        """The docs of an adaptor: of the version asked for, or of the nearest below it, or none.
+
+        `told` gets a line for the user when something is fetched; without `download`, npm's registry is not asked.
+        """
+        missing = Docs(adaptor=adaptor, version=adaptor.version)
+        short = adaptor.short
+        if short is None or adaptor.asks == "other":
+            return missing
+        wish = _Wish(download, told, asyncio.get_running_loop().time() + self._patience)
+        version = await self._version(short, adaptor, wish)
+        if version is None:
+            return missing
+        if (entries := await self._exact(short, version, wish)) is not None:
+            return Docs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
+        if near := await self._nearest(short, version, wish):
+            return Docs(adaptor=adaptor, version=version, state="nearest", docs_version=near[0], entries=near[1])
+        return msgspec.structs.replace(missing, version=version)
+
+    def _ordered(self, settings: Settings) -> list[_Source]:
+        cache = Path(settings.cache).expanduser() if settings.cache else platformdirs.user_cache_path("palaver-jobchat")
+        first = settings.adaptors
+        if first.startswith(("http://", "https://")):
+            # What two addresses have under one name need not be the same.
+            kept = cache / f"url-{sha256(first.encode()).hexdigest()[:12]}"
+            own = _Source("url", kept, partial(_from_address, first.rstrip("/")))
+        elif first:
+            own = _Source("folder", Path(first).expanduser())
+        else:
+            own = _Source("samples", SAMPLES)
+        return [own, _Source("registry", cache / "npm", self._registry.description if settings.online else None)]
+
+    async def _version(self, short: str, adaptor: Adaptor, wish: _Wish) -> str | None:
+        """The version asked for, as a number. Whoever set a folder decides what is newest; then the registry does."""
+        if adaptor.asks == "exact":
+            return adaptor.version
+        for source in self._sources:
+            if source.kind == "folder" and (found := chosen(adaptor, await _versions([source], short))):
+                return found
+        if self._may_fetch(self._sources[-1], wish):
+            package = await self._registry.package(short, wish.deadline)
+            if package and adaptor.asks == "newest" and package.latest in package.releases:
+                return package.latest
+            if package and (found := chosen(adaptor, package.releases)):
+                return found
+        return chosen(adaptor, await _versions(self._sources, short))
+
+    async def _exact(self, short: str, version: str, wish: _Wish) -> Entries | None:
+        for source in self._sources:
+            entries = await self._kept(source, short, version)
+            if entries is None and self._may_fetch(source, wish):
+                entries = await self._fetch(source, short, version, wish)
+            if entries is not None:
+                return entries
+        return None
+
+    async def _nearest(self, short: str, version: str, wish: _Wish) -> tuple[str, Entries] | None:
+        local = await _versions(self._sources, short)
+        package = self._registry.known(short) if self._may_fetch(self._sources[-1], wish) else None
+        # If the registry has the version, fetching it has failed, and another one would fare no better.
+        offered = set(package.releases) if package and version not in package.releases else set[str]()
+        near: str | None = version
+        while near := nearest(near, {*local, *offered}):
+            if near in offered:
+                entries, offered = await self._exact(short, near, wish), set[str]()  # One attempt is enough.
+            else:
+                entries = await self._exact(short, near, msgspec.structs.replace(wish, download=False))
+            if entries is not None:
+                return near, entries
+        return None
+
+    def _may_fetch(self, source: _Source, wish: _Wish) -> bool:
+        return source.fetch is not None and (wish.download or source.kind == "url")
+
+    async def _kept(self, source: _Source, short: str, version: str) -> Entries | None:
+        if (entries := self._fetched.get((source.folder, short, version))) is not None:
+            return entries
+        return await asyncio.to_thread(folder.load, source.folder, short, version)
+
+    async def _fetch(self, source: _Source, short: str, version: str, wish: _Wish) -> Entries | None:
+        if source.kind == "registry" and not await self._registry.exists(wish.deadline):
+            return None
+        flight = self._flights.join(
+            f"Fetching {short}@{version} from the {source.kind}", partial(self._bring, source, short, version)
+        )
+        if flight is not None:
+            wish.told(f"Looking up {short}@{version}")
+        return await landing(flight, wish.deadline)
+
+    async def _bring(self, source: _Source, short: str, version: str) -> Entries:
+        assert source.fetch is not None
+        content = await source.fetch(short, version)
+        entries = await asyncio.to_thread(_checked_and_kept, source.folder, short, version, content)
+        self._fetched[source.folder, short, version] = entries
+        if len(self._fetched) > _MOST_FETCHED:
+            del self._fetched[next(iter(self._fetched))]
+        return entries
+
+
+async def _from_address(address: str, short: str, version: str) -> bytes:
+    """A description from under an address, where it lies as it would in a folder."""
+    version = quote(version)
+    return await fetch_first([f"{address}/{short}@{version}.json", f"{address}/{short}/{version}/ast.json"])
+
+
+def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> Entries:
+    entries = signatures.decode(content)
+    if entries is None:
+        raise Unusable("this is no description of an adaptor")
+    try:
+        folder.keep(place, short, version, content)
+    except OSError as error:
+        log.warning("%s@%s cannot be kept in the cache folder: %s.", short, version, error)
+    return entries
+
+
+async def _versions(sources: list[_Source], short: str) -> set[str]:
+    """All versions of an adaptor that lie in the sources' folders."""
+    found = await asyncio.to_thread(lambda: [folder.versions(source.folder, short) for source in sources])
+    return {version for versions in found for version in versions}

@@ -1,0 +1,229 @@
+"""`palaver call` with the payload of a service: in process, and on a server; and which payload is one."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.cli import call_service
+from palaver.protocols.services import VERSION
+from tests.cli.test_commands import palaver
+from tests.serving import served
+
+APP = '''
+from palaver import Data, Failure, Message, chat, workflow
+
+@chat
+async def mechanic(messages: list[Message], ctx, context: dict | None = None):
+    """Repairs code."""
+    ctx.log("Reading the job")
+    yield "I will "
+    yield "rename it."
+    if messages[-1].text == "fail":
+        raise Failure("overloaded", "Try again \\u202e.", details={"retry_after": 10})
+    old = (context or {}).get("expression", "")
+    yield Data(name="reply", value={"suggested_code": old.replace("foo", "bar")})
+
+@workflow
+def shout(text: str) -> str:
+    return text.upper()
+'''
+PAYLOAD = '{"content": "Rename foo", "history": [], "context": {"expression": "foo();"}}'
+DOCUMENT = {
+    "response": "I will rename it.",
+    "history": [
+        {"role": "user", "content": "Rename foo"},
+        {"role": "assistant", "content": "I will rename it."},
+    ],
+    "usage": {
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    },
+    "meta": {},
+    "suggested_code": "bar();",
+}
+FAILED = {"code": 503, "type": "OVERLOADED", "message": "Try again \u202e.", "details": {"retry_after": 10}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    (tmp_path / "payload.json").write_text(PAYLOAD, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_services_document_is_printed_or_written(folder: Path) -> None:
+    shown = palaver("call", "app.py:mechanic", "payload.json", "-O", cwd=folder)
+    written = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=PAYLOAD)
+
+    assert (shown.returncode, shown.stderr, msgspec.json.decode(shown.stdout)) == (0, "", DOCUMENT)
+    assert (written.returncode, written.stdout) == (0, "")
+    assert (folder / "reply.json").read_text(encoding="utf-8") == shown.stdout
+
+
+def test_a_stream_says_its_text_on_standard_error_and_its_document_at_the_end(folder: Path) -> None:
+    run = palaver("call", "app.py:mechanic", "payload.json", "--stream", cwd=folder)
+
+    assert (run.returncode, run.stderr) == (0, "I will rename it.\n")
+    assert msgspec.json.decode(run.stdout) == DOCUMENT
+
+
+def test_what_failed_is_the_error_object_in_one_line(folder: Path) -> None:
+    payload = '{"content": "fail"}'
+    plain = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=payload)
+    streamed = palaver("call", "app.py:mechanic", "-", "--stream", cwd=folder, stdin=payload)
+    refused = palaver("call", "app.py:mechanic", "-", "--stream", cwd=folder, stdin="{}")
+
+    assert (plain.returncode, streamed.returncode, refused.returncode) == (1, 1, 1)
+    assert (plain.stdout, streamed.stdout, refused.stdout) == ("", "", "")
+    assert msgspec.json.decode(plain.stderr) == FAILED
+    assert "\u202e" not in plain.stderr
+    text, error = streamed.stderr.splitlines()
+    assert (text, msgspec.json.decode(error)) == ("I will rename it.", FAILED)
+    assert msgspec.json.decode(refused.stderr)["message"] == "content is required"
+    assert not (folder / "reply.json").exists()
+
+
+def test_a_workflow_that_is_no_chat_takes_the_whole_object(folder: Path) -> None:
+    run = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"text": "hello"}')
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, '"HELLO"\n', "")
+
+
+def test_usage_is_told_as_for_any_command(folder: Path) -> None:
+    run = palaver("call", "app.py:mechanic", "payload.json", "-o", "x.json", "-O", cwd=folder)
+
+    assert run.returncode == 2
+    assert "say different things" in run.stderr
+
+
+def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None:
+    with served(folder, APP) as server:
+        named = palaver("call", "mechanic", "payload.json", "--url", f"{server.url}/", cwd=folder)
+        streamed = palaver("call", "mechanic", "payload.json", "--url", server.url, "--stream", cwd=folder)
+        of_workflow = palaver("call", f"{server.url}/mechanic", "payload.json", cwd=folder)
+        of_service = palaver("call", f"{server.url}/services/mechanic/", "payload.json", cwd=folder)
+        status = palaver("call", "status", "-", "--url", server.url, cwd=folder, stdin="{}")
+        nobody = palaver("call", "nobody", "payload.json", "--url", server.url, cwd=folder)
+
+    assert msgspec.json.decode(named.stdout) == DOCUMENT
+    assert (streamed.stdout, streamed.stderr) == (named.stdout, "I will rename it.\n")
+    assert of_workflow.stdout == of_service.stdout == named.stdout
+    assert msgspec.json.decode(status.stdout) == {"database": "working", "version": VERSION}
+    assert nobody.returncode == 1
+    assert msgspec.json.decode(nobody.stderr) == {
+        "code": 404,
+        "type": "NOT_FOUND",
+        "message": "There is no service named 'nobody'.",
+    }
+
+
+@contextmanager
+def answering(status: int, kind: str, body: bytes) -> Iterator[str]:
+    """Somebody else's server, which answers everything with that."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def event(name: str, **data: Any) -> bytes:
+    typed = {"type": name, **data} if name.startswith("content") else data
+    return b"event: %b\r\ndata: %b\r\n\r\n" % (name.encode(), msgspec.json.encode(typed))
+
+
+TEXT = event("content_block_start", content_block={"type": "text"})
+BLOCKS = b"".join(
+    [
+        b": hello\r\n\r\n",
+        TEXT,
+        event("content_block_delta", delta={"type": "text_delta", "text": "One"}),
+        event("content_block_delta", delta={"type": "thinking_delta", "thinking": "not told"}),
+        TEXT,
+        event("content_block_delta", delta={"type": "text_delta", "text": "two"}),
+        event("changes", code="x"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "out", "err"),
+    [
+        (200, BLOCKS + b"event: complete\r\ndata: [1]\r\n\r\n", 0, "[1]\n", "One\ntwo\n"),
+        (200, BLOCKS, 1, "", "One\ntwo\nerror: The stream broke off before its end.\n"),
+        (502, b"<html>", 1, "", "error: The server answered 502.\n"),
+        (500, b'{"code": 500, "message": "No."}', 1, "", '{"code":500,"message":"No."}\n'),
+    ],
+)
+def test_a_strangers_service_is_read_with_care(
+    tmp_path: Path, status: int, body: bytes, code: int, out: str, err: str
+) -> None:
+    with answering(status, "text/event-stream", body) as url:
+        run = palaver("call", "x", "-", "--stream", "--url", url, cwd=tmp_path, stdin='{"content": "Hi"}')
+
+    assert (run.returncode, run.stdout, run.stderr) == (code, out, err)
+
+
+def test_nobody_at_the_url_is_told_in_a_line(tmp_path: Path) -> None:
+    run = palaver("call", "http://127.0.0.1:1/services/x", "-", cwd=tmp_path, stdin="{}")
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("error: http://127.0.0.1:1/services/x could not be reached")
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "is_service"),
+    [
+        ("job_chat", {"content": "Hi"}, True),
+        ("job_chat", {}, True),
+        ("job_chat", {"parameters": {}}, True),
+        ("job_chat", [], True),
+        ("job_chat", {"inputs": {}}, False),
+        ("job_chat", {"data": {}}, False),
+        ("job_chat", {"messages": []}, False),
+        ("http://localhost:1/services/job_chat", {"inputs": {}}, True),
+        ("http://localhost:1/job_chat/invoke", {"content": "Hi"}, False),
+        ("http://localhost:1/job_chat", {"content": "Hi"}, True),
+        ("http://localhost:1/job_chat", {"messages": []}, False),
+    ],
+)
+def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any, is_service: bool) -> None:
+    assert call_service.is_meant(name, payload) is is_service
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://h:1/tutor", "http://h:1/services/tutor"),
+        ("http://h:1/services/tutor", "http://h:1/services/tutor"),
+        ("http://h:1/services/tutor/stream", "http://h:1/services/tutor"),
+        ("https://h/behind/a/proxy/tutor/", "https://h/behind/a/proxy/services/tutor"),
+        ("https://h/behind/services/tutor?x=1", "https://h/behind/services/tutor"),
+    ],
+)
+def test_a_service_stands_beside_its_workflow(url: str, place: str) -> None:
+    assert call_service.place(url) == place

@@ -1,0 +1,160 @@
+"""Streams of services: those that keep every rule, and for every rule at least one that breaks it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.conform import grade, grade_refusal, grade_whole
+from palaver.conform.probes import places
+from palaver.conform.service_rules import SERVICES
+from tests.conform import streams
+from tests.conform.streams import Frame, block, broken, event, sse
+
+GOOD, FAILED, SPARSE = streams.SERVICE, streams.SERVICE_FAILED, streams.SERVICE_SPARSE
+DOCUMENT, ERROR = streams.SERVICE_DOCUMENT, streams.SERVICE_ERROR
+START, END = GOOD[:1], GOOD[-3:]
+SILENT = event("complete", {**DOCUMENT, "response": "", "history": [{"role": "assistant", "content": ""}]})
+
+
+@pytest.mark.parametrize("frames", [GOOD, FAILED, SPARSE, FAILED[-1:]])
+def test_a_stream_of_the_contract_keeps_every_rule(frames: list[Frame]) -> None:
+    report = grade(sse(frames, "services"), "services", whole=frames[-1]["data"])
+
+    assert (report.broken, report.frames) == ((), len(frames))
+
+
+def test_comments_between_events_are_lawful() -> None:
+    stream = sse(GOOD, "services").replace(b"\n\n", b"\n\n: keep-alive\n\n")
+
+    assert grade(stream, "services", headers={"content-type": "text/event-stream"}).broken == ()
+
+
+def put(at: int, *frames: Frame) -> list[Frame]:
+    """The good stream with these in place of one frame."""
+    return [*GOOD[:at], *frames, *GOOD[at + 1 :]]
+
+
+def before(at: int, *frames: Frame) -> list[Frame]:
+    return [*GOOD[:at], *frames, *GOOD[at:]]
+
+
+def typed(at: int, **fields: Any) -> list[Frame]:
+    """The good stream with other fields in the data of one frame."""
+    return put(at, {**GOOD[at], "data": {**GOOD[at]["data"], **fields}})
+
+
+BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
+    "S1 an unknown event": (before(1, event("ping")), [("S1", 1)]),
+    "S2 another type": (typed(19, type="message_end"), [("S2", 19)]),
+    "S2 no type": (put(12, event("tool_result", {"call_id": "c", "output": 1, "is_error": False})), [("S2", 12)]),
+    "S3 not first": ([*GOOD[1:2], *START, *GOOD[2:]], [("S3", 1)]),
+    "S3 twice": (before(1, *START), [("S3", 1)]),
+    "S3 no id": (typed(0, message={}), [("S3", 0)]),
+    "S3 changes without it": ([event("changes", {"code": "x"}), *SPARSE], [("S3", 0)]),
+    "S4 two at once": ([*START, *block(0, "text", "It is noon.")[:2], *block(1, "thinking"), *END], [("S4", 3)]),
+    "S4 a delta of no block": ([*START, block(0, "thinking", "x")[1], *END[:2], SILENT], [("S4", 1)]),
+    "S4 a stop of no block": ([*START, block(0, "thinking")[-1], *END[:2], SILENT], [("S4", 1)]),
+    "S4 a delta of another kind": (put(3, block(0, "text", "x")[1]), [("S4", 3)]),
+    "S5 from one": ([*START, *block(1, "text", "It is noon."), *END], [("S5", 1), ("S5", 2), ("S5", 3)]),
+    "S5 another delta": (typed(3, index=1), [("S5", 3)]),
+    "S5 another stop": (typed(4, index=None), [("S5", 4)]),
+    "S6 cut": (GOOD[:-1], [("S6", 20)]),
+    "S6 both ends": ([*GOOD, FAILED[-1]], [("S6", 21)]),
+    "S6 more after the end": ([*FAILED, event("log", "x")], [("S6", 10)]),
+    "S7 open at message_delta": ([*START, *block(0, "text", "It is noon.")[:-1], *END], [("S7", 3)]),
+    "S7 open at the error": ([*FAILED[:-2], FAILED[-1]], [("S7", 8)]),
+    "S8 no message_stop": ([*GOOD[:19], GOOD[20]], [("S8", 19)]),
+    "S8 the wrong way round": ([*GOOD[:18], GOOD[19], GOOD[18], GOOD[20]], [("S8", 18), ("S8", 19), ("S8", 20)]),
+    "S8 a log between": (before(19, event("log", "x")), [("S8", 19)]),
+    "S8 an error after message_delta": ([*GOOD[:19], FAILED[-1]], [("S8", 19)]),
+    "S9 no number": ([*FAILED[:-1], event("error", {**ERROR, "code": "503"})], [("S9", 9)]),
+    "S9 no capitals": ([*FAILED[:-1], event("error", {**ERROR, "type": "overloaded"})], [("S9", 9)]),
+    "S9 details that are none": ([*FAILED[:-1], event("error", {**ERROR, "details": []})], [("S9", 9)]),
+    "S9 no object": ([*FAILED[:-1], event("error", ["x"])], [("S9", 9)]),
+    "S10 no response": (put(20, event("complete", {})), [("S10", 20)]),
+    "S10 another last turn": (put(20, event("complete", {**DOCUMENT, "history": []})), [("S10", 20)]),
+    "S10 three counts": (put(20, event("complete", {**DOCUMENT, "usage": {"input_tokens": 1}})), [("S10", 20)]),
+    "S10 no meta": (put(20, event("complete", {**DOCUMENT, "meta": None})), [("S10", 20)]),
+    "S11 another text": (put(14, block(3, "text", "midnight.")[1]), [("S11", 20)]),
+    "F3 a log that is no text": (put(1, event("log", {"text": "x"})), [("F3", 1)]),
+    "F3 changes without code": (put(16, event("changes", {"code": None})), [("F3", 16)]),
+    "F3 data without name": (put(17, event("data", {"value": 1})), [("F3", 17)]),
+    "F3 a result of no call": (put(12, event("tool_result", output=1, is_error=False)), [("F3", 12)]),
+    "F3 a block of no kind": ([*START, *block(0, "odd", "x"), *END[:2], SILENT], [("F3", 1)]),
+    "F3 a piece that is no text": (typed(6, delta={"type": "text_delta", "text": 7}), [("F3", 6), ("S11", 20)]),
+    "F3 no reason": (typed(18, delta={}), [("F3", 18)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("frames", "told"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(frames: list[Frame], told: list[tuple[str, int]]) -> None:
+    assert broken(grade(sse(frames, "services"), "services")) == told
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        (b"", [("F1", 0), ("S6", 0)]),
+        (b'data: {"type": "message_start"}\n\n', [("S1", 0), ("S6", 1)]),
+        (sse(GOOD, "services", end=b"data: [DONE]\n\n"), [("S6", 21)]),
+        (b"event: log\ndata: oops\n\n" + sse(SPARSE, "services"), [("F1", 0), ("F3", 0)]),
+        (sse(SPARSE, "services")[:-1], [("F2", 2)]),
+        (b"id: 7\n" + sse(SPARSE, "services"), [("F4", 0)]),
+    ],
+)
+def test_broken_framing_is_told(stream: bytes, told: list[tuple[str, int]]) -> None:
+    assert broken(grade(stream, "services")) == told
+
+
+def test_a_body_that_is_not_what_was_streamed_is_told() -> None:
+    other = {**DOCUMENT, "response": "At one.", "history": [{"role": "assistant", "content": "At one."}]}
+    stream = sse(GOOD, "services")
+
+    def told(whole: Any, of: Any = "same-run", streamed: bytes | None = stream) -> list[str]:
+        return [one.rule for one in grade_whole(whole, "services", stream=streamed, whole_from=of).broken]
+
+    assert (told(DOCUMENT), told(other), told(other, "another-run")) == ([], ["S12"], [])
+    assert told(SILENT["data"], "another-run") == ["S12"]
+    assert told({}, "another-run") == ["S10"]
+    assert told(msgspec.json.encode(DOCUMENT)) == []
+    assert told(b"<html>") == ["F3"]
+    assert told(b"[1]", streamed=sse(SPARSE, "services")) == []
+    assert told(ERROR, streamed=sse(FAILED, "services")) == []
+    assert told(b"7", streamed=None) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (400, {"code": 400, "type": "BAD_REQUEST", "message": "content must be a string"}, []),
+        (200, {}, ["E2"]),
+        (400, {"code": 500, "type": "BAD_REQUEST", "message": "No."}, ["E3"]),
+        (400, {"error": {"message": "No."}}, ["E3"]),
+    ],
+)
+def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, told: list[str]) -> None:
+    report = grade_refusal(status, msgspec.json.encode(body), "services")
+
+    assert [one.rule for one in report.broken] == told
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://h/eliza", "http://h/services/eliza"),
+        ("http://h/behind/eliza/v1", "http://h/behind/services/eliza"),
+        ("http://h/services/eliza", "http://h/services/eliza"),
+        ("http://h/behind/services/eliza/stream/", "http://h/behind/services/eliza"),
+        ("http://h/v1", None),
+    ],
+)
+def test_a_service_is_asked_beside_its_workflow(url: str, place: str | None) -> None:
+    assert places(url).endpoints.get("services") == place
+    assert places(url, "services").endpoints == ({} if place is None else {"services": place})
+
+
+def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
+    told = {rule for _, broke in BROKEN.values() for rule, _ in broke}
+
+    assert {rule.id for rule in SERVICES} - told == {"S12"}

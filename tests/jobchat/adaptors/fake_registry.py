@@ -1,0 +1,130 @@
+"""A registry of packages, or a folder of descriptions, behind a real HTTP server on this machine."""
+
+import asyncio
+import base64
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from hashlib import sha512
+from typing import Any
+
+import msgspec
+
+
+def describe(*names: str) -> bytes:
+    """A description of an adaptor with these functions."""
+    return msgspec.json.encode({"operations": [{"name": name, "params": []} for name in names]})
+
+
+def tar(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
+    """A tarball with these files."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                archive.addfile(member)
+            else:
+                info = tarfile.TarInfo(member[0])
+                info.size = len(member[1])
+                archive.addfile(info, io.BytesIO(member[1]))
+    return made.getvalue()
+
+
+def package(*names: str) -> bytes:
+    """The tarball of an adaptor with these functions."""
+    return tar(("package/package.json", b"{}"), ("package/ast.json", describe(*names)), ("package/index.js", b"1"))
+
+
+def integrity(tarball: bytes) -> str:
+    return "sha512-" + base64.b64encode(sha512(tarball).digest()).decode()
+
+
+class Answer(msgspec.Struct):
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = {}
+    hangs: bool = False
+    """Sends all but the last byte, and then nothing more."""
+
+
+class FakeRegistry:
+    """Answers by path, and counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[str] = []
+        self.url = ""
+        self.held: asyncio.Event | None = None
+        """While it is not set, nobody is answered."""
+
+    def publish(self, name: str, tarballs: dict[str, bytes], **changes: Any) -> None:
+        """Offer these versions; the changes are to what is said about each tarball."""
+        versions = {}
+        for version, tarball in tarballs.items():
+            path = f"/@openfn/language-{name}/-/language-{name}-{version}.tgz"
+            self.answers[path] = Answer(tarball)
+            versions[version] = {
+                "dist": {"tarball": self.url + path, "integrity": integrity(tarball), **changes},
+                "name": name,
+            }
+        described = {"name": name, "dist-tags": {"latest": list(tarballs)[-1]}, "versions": versions}
+        self.answers[f"/@openfn%2Flanguage-{name}"] = Answer(msgspec.json.encode(described))
+
+    @property
+    def tarballs(self) -> list[str]:
+        """The tarballs that were asked for."""
+        return [path.rsplit("/", 1)[-1] for path in self.asked if path.endswith(".tgz")]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split(b" ", 2)[1].decode()
+            self.asked.append(path)
+            if self.held:
+                await self.held.wait()
+            answer = self.answers.get(path, Answer(b"no such thing", 404))
+            headers = {"Content-Length": str(len(answer.body)), "Connection": "close", **answer.headers}
+            lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            writer.write(answer.body[:-1] if answer.hangs else answer.body)
+            await writer.drain()
+            if answer.hangs:
+                await reader.read()  # Until the other side goes.
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[FakeRegistry]:
+    """A registry that is there for as long as it is needed."""
+    registry = FakeRegistry()
+    tasks = set[asyncio.Task[None]]()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.ensure_future(registry._serve(reader, writer)))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    registry.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield registry
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def until(what: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(10):
+        while not what():  # noqa: ASYNC110 - what many things do, without an event for it
+            await asyncio.sleep(0.005)
+
+
+def gzipped(content: bytes) -> bytes:
+    return gzip.compress(content)

@@ -1,0 +1,135 @@
+"""Downloads that go wrong, or elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver_jobchat.adaptors import fetching
+from tests.jobchat.adaptors.desk import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
+from tests.jobchat.adaptors.fake_registry import Answer, FakeRegistry, serving, until
+
+
+def spoil(registry: FakeRegistry, how: str) -> None:
+    """Make the download fail in one of many ways."""
+    tarball = registry.answers[TARBALL]
+    match how:
+        case "another tarball":
+            tarball.body = TWO
+        case "slow":
+            tarball.hangs = True
+        case "slow versions":
+            registry.answers[PACKAGE].hangs = True
+        case "too large":
+            tarball.body = bytes(fetching.LARGEST + 1)
+        case "no tarball":
+            del registry.answers[TARBALL]
+        case "failing":
+            tarball.status = 500
+        case "not in the registry":
+            del registry.answers[PACKAGE]
+        case "no versions":
+            registry.answers[PACKAGE].body = b"[]"
+        case "no integrity":
+            registry.publish("library", {"1.0.0": ONE}, integrity="")
+        case "no description":
+            registry.publish("library", {"1.0.0": b"no tarball"})
+        case "cut off":
+            tarball.headers = {"Content-Length": str(len(ONE) + 5)}
+        case "led away":
+            registry.answers[TARBALL] = Answer(status=302, headers={"Location": "http://localhost/x.tgz"})
+        case "led to a file":
+            registry.answers[TARBALL] = Answer(status=302, headers={"Location": "file:///x.tgz"})
+        case "led in a circle":
+            registry.answers[TARBALL] = Answer(status=302, headers={"Location": TARBALL})
+        case _:
+            raise ValueError(how)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("another tarball", "the tarball is not the one that the registry announced"),
+        ("too large", "127.0.0.1 sends more than 20,971,520 bytes"),
+        ("no tarball", "127.0.0.1 answered 404"),
+        ("failing", "127.0.0.1 answered 500"),
+        ("not in the registry", "127.0.0.1 answered 404"),
+        ("no versions", "the registry's answer cannot be read"),
+        ("no integrity", "the tarball is not the one that the registry announced"),
+        ("no description", "the tarball cannot be read"),
+        ("cut off", "peer closed connection"),
+        ("led away", "127.0.0.1 redirects to http://localhost"),
+        ("led to a file", "127.0.0.1 redirects to file://"),
+        ("led in a circle", "127.0.0.1 redirects too often"),
+    ],
+)
+async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minute(
+    tmp_path: Path, registry: FakeRegistry, how: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.publish("library", {"1.0.0": ONE})
+    spoil(registry, how)
+    desk = Desk(tmp_path, registry.url)
+
+    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    asked = len(registry.asked)
+    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    assert len(registry.asked) == asked
+    assert desk.told == ["Looking up library@1.0.0"]
+    assert reason in caplog.messages[0]
+    assert not (tmp_path / "cache").exists()
+
+    registry.publish("library", {"1.0.0": ONE})
+    desk.time = 3601.0  # What the registry said is believed for an hour.
+    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+
+
+@pytest.mark.parametrize("how", ["slow", "slow versions"])
+async def test_nobody_waits_long_for_a_slow_registry(
+    tmp_path: Path, registry: FakeRegistry, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.publish("library", {"1.0.0": ONE})
+    spoil(registry, how)
+    desk = Desk(tmp_path, registry.url, patience=0.3)
+
+    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    await until(lambda: bool(caplog.messages))
+    asked = len(registry.asked)
+    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    assert len(registry.asked) == asked
+    assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
+
+
+async def test_what_failed_is_tried_again_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.publish("library", {"1.0.0": ONE})
+    registry.answers[TARBALL].status = 503
+    desk = Desk(tmp_path, registry.url)
+    await desk.ask("library@1.0.0")
+    registry.answers[TARBALL].status = 200
+    desk.time = 59.0
+
+    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    desk.time = 60.0
+    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+
+
+async def test_a_registry_that_is_not_there(tmp_path: Path) -> None:
+    async with serving() as registry:
+        url = registry.url
+
+    assert await Desk(tmp_path, url).ask("library@1.0.0") == (MISSING, [])
+    assert await Desk(tmp_path, url).ask("library@1") == ({"version": "1", "docs": "missing"}, [])
+
+
+async def test_a_tarball_may_lie_elsewhere_on_the_same_host(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.publish("library", {"1.0.0": ONE})
+    registry.answers["/elsewhere"] = registry.answers[TARBALL]
+    registry.answers[TARBALL] = Answer(status=302, headers={"Location": "../../../elsewhere"})
+
+    assert await Desk(tmp_path, registry.url).ask("library@1.0.0") == (EXACT, ["one"])
+
+
+async def test_a_mirror_that_repeats_the_address_of_another_is_asked_itself(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    registry.publish("library", {"1.0.0": ONE}, tarball=f"https://npm.invalid{TARBALL}")
+
+    assert await Desk(tmp_path, registry.url).ask("library@1.0.0") == (EXACT, ["one"])

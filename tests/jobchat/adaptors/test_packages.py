@@ -1,0 +1,147 @@
+"""What a registry says about a package, and what is read from a tarball."""
+
+import io
+import tarfile
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.adaptors import packages
+from palaver_jobchat.adaptors.fetching import Unusable
+from palaver_jobchat.adaptors.packages import Package, Release, addresses, description, read
+from tests.jobchat.adaptors.fake_registry import describe, gzipped, integrity, package, tar
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def refusal(tarball: bytes, announced: str | None = None) -> str:
+    with pytest.raises(Unusable) as refused:
+        description(tarball, integrity(tarball) if announced is None else announced)
+    return str(refused.value)
+
+
+def test_a_package_is_read() -> None:
+    content = (
+        b'{"name": "x", "dist-tags": {"latest": "1.1.0", "next": "2.0.0"}, "time": 5, "versions": {"1.0.0": {"dist": '
+        b'{"shasum": "ab", "tarball": "https://x/1.tgz"}}, "1.1.0": {"dist": {"tarball": "t", "integrity": "i"}}, '
+        b'"2.0.0": {}}}'
+    )
+
+    assert read(content) == Package(
+        {"1.0.0": Release("https://x/1.tgz"), "1.1.0": Release("t", "i"), "2.0.0": Release()}, "1.1.0"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"versions": {"1.0.0": 5}}', b"[" * 9999])
+def test_what_is_no_package(content: bytes) -> None:
+    with pytest.raises(Unusable):
+        read(content)
+
+
+@pytest.mark.parametrize(
+    ("tarball", "tried"),
+    [
+        ("https://npm.example/x/-/x.tgz", ["https://npm.example/x/-/x.tgz"]),
+        (
+            "https://other.example/x/-/x.tgz?a=1",
+            ["https://npm.example/x/-/x.tgz?a=1", "https://other.example/x/-/x.tgz?a=1"],
+        ),
+        ("http://other.example/x.tgz", ["https://npm.example/x.tgz"]),
+        ("http://npm.example/x.tgz", ["https://npm.example/x.tgz"]),
+        ("file:///x.tgz", ["https://npm.example/x.tgz"]),
+    ],
+)
+def test_where_a_tarball_may_lie(tarball: str, tried: list[str]) -> None:
+    assert addresses("https://npm.example", Release(tarball)) == tried
+
+
+def test_a_mirror_under_a_path_is_asked_under_its_path() -> None:
+    assert addresses("http://mirror.example/npm", Release("http://npm.example/x.tgz")) == [
+        "http://mirror.example/npm/x.tgz"
+    ]
+
+
+def test_the_description_is_the_one_file_that_is_read() -> None:
+    tarball = package("lend")
+
+    assert description(tarball, integrity(tarball)) == describe("lend")
+
+
+def test_one_sum_of_several_is_enough_if_it_is_a_strong_one() -> None:
+    tarball = package("lend")
+
+    assert description(tarball, f"sha1-abc= sha512-no! sha512-AAAA {integrity(tarball)}?x") == describe("lend")
+
+
+@pytest.mark.parametrize("announced", ["", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "sha512-", "sha512-AAAA", "sha512"])
+def test_a_tarball_that_was_not_announced(announced: str) -> None:
+    assert refusal(package("lend"), announced) == "the tarball is not the one that the registry announced"
+
+
+@pytest.mark.parametrize(
+    "tarball",
+    [
+        tar(("package/index.js", b"1")),
+        tar(("ast.json", describe("lend"))),
+        tar(("package/../package/ast.json", describe("lend"))),
+        tar(("secret", describe("lend")), link("package/ast.json", "../secret")),
+        tar(("secret", describe("lend")), link("package/ast.json", "secret", tarfile.LNKTYPE)),
+        tar(link("package/ast.json", "", tarfile.DIRTYPE)),
+        tar(link("package/ast.json", "", tarfile.FIFOTYPE)),
+    ],
+)
+def test_a_tarball_without_such_a_file(tarball: bytes) -> None:
+    assert refusal(tarball) == "the tarball has no package/ast.json"
+
+
+@pytest.mark.parametrize(
+    "tarball", [b"", b"no gzip", package("lend")[:60], gzipped(b"no tar" * 200), package("lend")[:-100] + bytes(100)]
+)
+def test_a_tarball_that_is_broken(tarball: bytes) -> None:
+    assert refusal(tarball).startswith("the tarball ")
+
+
+def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "_LARGEST_INSIDE", 1_000_000)
+    tarball = tar(("package/zeros", bytes(3_000_000)), ("package/ast.json", describe("lend")))
+
+    assert len(tarball) < 10_000
+    assert refusal(tarball) == "the tarball holds more than 1,000,000 bytes"
+
+
+def test_a_tarball_of_far_too_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "_MOST_MEMBERS", 20)
+
+    assert refusal(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball holds more than 20 files"
+
+
+def test_a_description_that_says_it_is_huge() -> None:
+    info = tarfile.TarInfo("package/ast.json")
+    info.size = 10**12
+
+    assert refusal(gzipped(info.tobuf())) == "package/ast.json has more than 20,971,520 bytes"
+
+
+def test_long_names_of_long_names_of_long_names() -> None:
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
+
+    assert refusal(gzipped((info.tobuf() + b"x".ljust(512, b"\0")) * 5000)).startswith("the tarball cannot be read")
+
+
+@given(st.binary(max_size=2000), st.integers(0, 1500), st.binary(min_size=1, max_size=9))
+def test_no_tarball_is_too_strange(rest: bytes, place: int, noise: bytes) -> None:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("package/index.js"))
+        archive.addfile(tarfile.TarInfo("package/ast.json"))
+    content = plain.getvalue()
+    for tarball in (rest, gzipped(rest), gzipped(content[:place] + noise + content[place + len(noise) :])):
+        with suppress(Unusable):
+            assert isinstance(description(tarball, integrity(tarball)), bytes)
