@@ -20,6 +20,7 @@ from benchmarks.parts import (
     idle,
     imports,
     invocations,
+    jobchat,
     micro,
     recording,
     startup,
@@ -38,6 +39,7 @@ PARTS: dict[str, ModuleType] = {
     "conversations": conversations,
     "idle": idle,
     "blocking": blocking,
+    "jobchat": jobchat,
 }
 
 

@@ -1,6 +1,7 @@
 """What a client sends: read with care, all faults told at once, and nothing cut short.
 
-The wire's own keys (`api_key`, `session_id`) are the server's business; here is the question and what belongs to it.
+The wire's own keys (`api_key`, `stream`, `metrics_opt_in`) are the server's business; here is the question and what
+belongs to it.
 """
 
 import re
@@ -14,7 +15,7 @@ from palaver_jobchat.adaptors import names
 from palaver_jobchat.adaptors.names import Adaptor
 
 _PAGE_MARK = re.compile(r"^\[pg:[^\]]*\] ?")
-FLAGS = ("use_new_prompt", "suggest_code", "stream", "download_adaptor_docs", "refresh_rag", "metrics_opt_in")
+FLAGS = ("use_new_prompt", "suggest_code", "download_adaptor_docs", "refresh_rag", "rehearsal")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +81,8 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     """Plain: code stands in the answer's text. Edits: the model changes the job by its tool."""
     download_adaptor_docs: bool = True
     refresh_rag: bool = False
-    metrics_opt_in: bool | None = None
+    rehearsal: bool = False
+    """Whether a script answers, and no model is asked."""
 
     @property
     def question(self) -> str:
@@ -178,7 +180,7 @@ def read(body: object, limits: Limits = LIMITS) -> Payload:
         mode=_mode(flags["use_new_prompt"], flags["suggest_code"], faults),
         download_adaptor_docs=flags["download_adaptor_docs"] is not False,
         refresh_rag=flags["refresh_rag"] is True,
-        metrics_opt_in=flags["metrics_opt_in"],
+        rehearsal=flags["rehearsal"] is True,
     )
     if faults.errors:
         first = faults.errors[0]

@@ -45,7 +45,8 @@ def test_all_that_may_be_sent() -> None:
         "stream": False,
         "download_adaptor_docs": False,
         "refresh_rag": True,
-        "metrics_opt_in": False,
+        "rehearsal": True,
+        "metrics_opt_in": "the wire's own",
         "api_key": 5,
         "anything": [],
     }
@@ -66,13 +67,13 @@ def test_all_that_may_be_sent() -> None:
         mode="edits",
         download_adaptor_docs=False,
         refresh_rag=True,
-        metrics_opt_in=False,
+        rehearsal=True,
     )
 
 
 def test_null_is_the_same_as_absent() -> None:
     nothing: dict[str, Any] = dict.fromkeys(
-        ["history", "context", "meta", "use_new_prompt", "suggest_code", "stream", "refresh_rag"]
+        ["history", "context", "meta", "use_new_prompt", "suggest_code", "rehearsal", "refresh_rag"]
     )
     empty: dict[str, Any] = dict.fromkeys(["expression", "adaptor", "page_name", "input", "output", "log"])
 
@@ -123,7 +124,7 @@ def test_one_fault(sent: dict[str, Any], field: str, message: str) -> None:
 
 
 def test_all_faults_at_once() -> None:
-    failure = refusal({"history": [{}, 1], "context": {"log": 1}, "stream": 0})
+    failure = refusal({"history": [{}, 1], "context": {"log": 1}, "rehearsal": 0})
 
     assert failure.message == "content must be a string that is not blank"
     assert [error["field"] for error in failure.details["errors"]] == [
@@ -132,7 +133,7 @@ def test_all_faults_at_once() -> None:
         "history[0].content",
         "history[1]",
         "context.log",
-        "stream",
+        "rehearsal",
     ]
 
 

@@ -1,33 +1,48 @@
-"""The index of a folder of Markdown: one SQLite file with the pieces and their words.
+"""The index of a folder of Markdown: one SQLite file with the pieces, their words and, if wanted, their vectors.
 
-Indexing again reads every file and replaces only the pieces of those that changed; one transaction, so that a search
-meanwhile sees the old index or the new.
+Indexing again reads every file and replaces only the pieces of those that changed. A search meanwhile sees the old
+index or the new.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
-from hashlib import sha256
 from pathlib import Path
+from typing import Literal
+from uuid import uuid4
 
 import msgspec
 
 from palaver import PalaverError
 from palaver_jobchat.docs.chunks import split
+from palaver_jobchat.docs.embedding import PROBE, Embedding, is_same
+from palaver_jobchat.docs.reading import Document, Problem, documents
+from palaver_jobchat.docs.writing import rewriting
 
-SHAPE = 1
+SHAPE = 2
 """Of the tables below. An index of another shape is made anew."""
+WAIT = 60.0
+"""Seconds for another indexing of the same file to end."""
 
+Progress = Callable[[Literal["files", "vectors"], int, int], None]
+"""Is told what is being made, how many are done, and of how many."""
+
+TOKENS = "tokenize=\"porter unicode61 tokenchars '_$'\""
+"""How words are read: in all their forms, and an identifier as one."""
+
+_BATCH = 256
 _OURS = 0x706A6378  # "pjcx": by this a file is known as an index, and never mistaken for somebody's data.
-_TABLES = """
+_TABLES = f"""
+    CREATE TABLE about (
+        stamp TEXT NOT NULL, chunks INTEGER NOT NULL, model TEXT, dimension INTEGER, probe BLOB
+    );
     CREATE TABLE files (path TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE chunks (
         id INTEGER PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, section TEXT NOT NULL, text TEXT NOT NULL
     );
     CREATE INDEX chunks_of_file ON chunks (path);
-    CREATE VIRTUAL TABLE words USING fts5 (
-        title, section, text, content='chunks', content_rowid='id', tokenize="porter unicode61 tokenchars '_$'"
-    );
+    CREATE VIRTUAL TABLE words USING fts5 (title, section, text, content='chunks', content_rowid='id', {TOKENS});
+    CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 """
 
 
@@ -40,42 +55,70 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     chunks: int = 0
     """All that are in the index now."""
+    vectors: int = 0
+    """Those made just now; the others stood there already."""
+    problems: tuple[Problem, ...] = ()
+    """Files that were left out, or not read as they should be."""
 
 
-def index(folder: Path, file: Path) -> Report:
-    """Bring the index in `file` up to date with the folder's Markdown."""
+def index(
+    folder: Path,
+    file: Path,
+    *,
+    embeddings: Embedding | None = None,
+    progress: Progress = lambda _what, _done, _of: None,
+    wait: float = WAIT,
+) -> Report:
+    """Bring the index in `file` up to date with the folder's Markdown.
+
+    It has the vectors of all pieces or, without `embeddings`, of none.
+    """
     if not folder.is_dir():
         raise PalaverError(f"There is no folder {folder} to index.")
     try:
-        return _update(folder, file)
+        with rewriting(file, wait=wait) as part, closing(sqlite3.connect(part, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = OFF")  # Of a copy: if this fails, it is thrown away.
+            database.execute("BEGIN")
+            report = _update(database, folder, embeddings, progress)
+            database.execute("COMMIT")
     except sqlite3.DatabaseError as error:
         raise PalaverError(f"{file} cannot be used as an index ({error}). Delete it, or name another file.") from error
+    except OSError as error:
+        raise PalaverError(f"The index {file} cannot be written: {error}.") from error
+    return report
 
 
-def _update(folder: Path, file: Path) -> Report:
-    with closing(sqlite3.connect(file, isolation_level=None)) as database:
-        database.execute("BEGIN IMMEDIATE")
-        _prepare(database)
-        known: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
-        seen: dict[str, str] = {}
-        for path, content in _documents(folder):
-            seen[path] = sha256(content).hexdigest()
-            if known.get(path) != seen[path]:
-                _remove(database, path)
-                _add(database, path, content, seen[path])
-        for path in known.keys() - seen.keys():
-            _remove(database, path)
-        (chunks,) = database.execute("SELECT count(*) FROM chunks").fetchone()
-        database.execute("COMMIT")
-        kept = sum(known.get(path) == digest for path, digest in seen.items())
-        added = len(seen.keys() - known.keys())
-        return Report(
-            added=added,
-            changed=len(seen) - added - kept,
-            removed=len(known.keys() - seen.keys()),
-            kept=kept,
-            chunks=chunks,
-        )
+def _update(database: sqlite3.Connection, folder: Path, embeddings: Embedding | None, progress: Progress) -> Report:
+    _prepare(database)
+    known: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
+    seen: dict[str, str] = {}
+    problems: list[Problem] = []
+    for found in documents(folder, progress=lambda done, of: progress("files", done, of)):
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        seen[found.path] = found.digest
+        if known.get(found.path) != found.digest:
+            _remove(database, found.path)
+            _add(database, found)
+    for path in known.keys() - seen.keys():
+        _remove(database, path)
+    kept = sum(known.get(path) == digest for path, digest in seen.items())
+    added, removed = len(seen.keys() - known.keys()), len(known.keys() - seen.keys())
+    if len(seen) > kept or removed:
+        database.execute("INSERT INTO words (words) VALUES ('optimize')")  # Searches are a fifth faster then.
+    vectors = _embed(database, embeddings, progress)
+    (chunks,) = database.execute("SELECT count(*) FROM chunks").fetchone()
+    database.execute("UPDATE about SET stamp = ?, chunks = ?", (uuid4().hex, chunks))
+    return Report(
+        added=added,
+        changed=len(seen) - added - kept,
+        removed=removed,
+        kept=kept,
+        chunks=chunks,
+        vectors=vectors,
+        problems=tuple(problems),
+    )
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -85,26 +128,20 @@ def _prepare(database: sqlite3.Connection) -> None:
         return
     if owner != _OURS and database.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise sqlite3.DatabaseError("it is a database of something else")
-    for table in ("words", "chunks", "files"):
+    for table in ("words", "chunks", "files", "vectors", "about"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
     for statement in _TABLES.split(";"):
         database.execute(statement)
+    database.execute("INSERT INTO about (stamp, chunks) VALUES ('', 0)")
     database.execute(f"PRAGMA application_id = {_OURS}")
     database.execute(f"PRAGMA user_version = {SHAPE}")
 
 
-def _documents(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(folder.glob("**/*.md")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") or part == "node_modules" for part in inside.parts):
-            yield inside.as_posix(), path.read_bytes()
-
-
-def _add(database: sqlite3.Connection, path: str, content: bytes, digest: str) -> None:
-    database.execute("INSERT INTO files VALUES (?, ?)", (path, digest))
-    for chunk in split(content.decode(errors="replace"), name=Path(path).stem):
+def _add(database: sqlite3.Connection, document: Document) -> None:
+    database.execute("INSERT INTO files VALUES (?, ?)", (document.path, document.digest))
+    for chunk in split(document.text, name=Path(document.path).stem):
         texts = (chunk.title, chunk.section, chunk.text)
-        added = database.execute("INSERT INTO chunks VALUES (NULL, ?, ?, ?, ?)", (path, *texts))
+        added = database.execute("INSERT INTO chunks VALUES (NULL, ?, ?, ?, ?)", (document.path, *texts))
         database.execute(
             "INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", (added.lastrowid, *texts)
         )
@@ -114,5 +151,31 @@ def _remove(database: sqlite3.Connection, path: str) -> None:
     # Words stand in no table of their own: to forget them, FTS5 must be told what they were.
     forget = "INSERT INTO words (words, rowid, title, section, text) SELECT 'delete', id, title, section, text"
     database.execute(f"{forget} FROM chunks WHERE path = ?", (path,))
+    database.execute("DELETE FROM vectors WHERE chunk IN (SELECT id FROM chunks WHERE path = ?)", (path,))
     database.execute("DELETE FROM chunks WHERE path = ?", (path,))
     database.execute("DELETE FROM files WHERE path = ?", (path,))
+
+
+def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress: Progress) -> int:
+    """Give every piece a vector of this model; those that another model made mean nothing beside them."""
+    if embeddings is None:
+        database.execute("DELETE FROM vectors")
+        database.execute("UPDATE about SET model = NULL, dimension = NULL, probe = NULL")
+        return 0
+    probe = embeddings.vectors([PROBE])[0]
+    (before,) = database.execute("SELECT probe FROM about").fetchone()
+    if not is_same(probe, before):
+        database.execute("DELETE FROM vectors")
+        about = (embeddings.name, len(probe), probe.tobytes())
+        database.execute("UPDATE about SET model = ?, dimension = ?, probe = ?", about)
+    missing = database.execute(
+        "SELECT id, title, section, text FROM chunks WHERE id NOT IN (SELECT chunk FROM vectors) ORDER BY id"
+    ).fetchall()
+    for start in range(0, len(missing), _BATCH):
+        progress("vectors", start, len(missing))
+        batch = missing[start : start + _BATCH]
+        vectors = embeddings.vectors(["\n".join(texts) for _, *texts in batch])
+        rows = ((number, vector.tobytes()) for (number, *_), vector in zip(batch, vectors, strict=True))
+        database.executemany("INSERT INTO vectors VALUES (?, ?)", rows)
+    progress("vectors", len(missing), len(missing))
+    return len(missing)

@@ -1,16 +1,18 @@
 """Searching an index for what a question is about.
 
-No model is asked whether docs are needed: a search is cheap, and a question that nothing answers finds nothing.
+By its words (BM25) and, with a model, also by its meaning; the two rankings become one. No language model is asked
+whether docs are needed: a search is cheap, and a question that nothing answers finds nothing.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from palaver_jobchat.docs.index import TOKENS
 from palaver_jobchat.words import content_terms
 
 BUDGET = 12_000
@@ -19,17 +21,19 @@ MOST = 5
 LOWEST = 0.35
 """The score, beside the best one's 1.0, below which a result is noise."""
 
+Near = Callable[[sqlite3.Connection, str, int], Sequence[int]]
+"""The pieces of an index that lie nearest to a question, at most so many: docs/nearest.py."""
+
 _CANDIDATES = 30
+_AT_ONCE = 10
+_DAMPING = 60  # Reciprocal rank's k, as almost everyone has it.
 _SHORT = 40
 _MOST_TERMS = 20
+_MOST_ROWS = 6_000  # That are scored for one question: a few milliseconds.
 _WITHOUT = ("openfn", "job", "jobs")
-# The best are found by their words alone; only their texts are read then.
 _RANKED = """
-    WITH best AS (
-        SELECT rowid AS id, rank AS score FROM words
-        WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)' ORDER BY rank LIMIT ?
-    )
-    SELECT id, title, section, path, text, -score FROM best JOIN chunks USING (id) ORDER BY score, id
+    SELECT rowid, -rank FROM words
+    WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)' ORDER BY rank LIMIT ?
 """
 
 
@@ -76,23 +80,27 @@ def query(question: str, *, adaptor: str | None = None, before: str | None = Non
     return Query(text, tuple(terms), adaptor)
 
 
-def search(file: Path, query: Query, *, budget: int = BUDGET) -> Searched:
+def search(file: Path, query: Query, *, budget: int = BUDGET, near: Near | None = None) -> Searched:
     """The pieces that answer best, the best first. Raises sqlite3.Error where there is no index that can be read."""
     if not query.terms:
         return Searched()
-    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=1)) as database:
-        terms = (*query.terms, *([query.adaptor] if query.adaptor else ()))
-        rows = database.execute(_RANKED, (" OR ".join(map(_quoted, terms)), _CANDIDATES)).fetchall()
-        held = _held(database, query.terms, [row[0] for row in rows])
-    needed = min(2, len(query.terms))
-    rows = [row for row in rows if held[row[0]] >= needed]
-    best = max((row[5] for row in rows), default=0.0)
-    found = [
-        Found(text, title, section, path, round(score / best, 4) if best > 0 else 1.0)
-        for _, title, section, path, text, score in rows
-        if score >= LOWEST * best
-    ]
-    return Searched(query.text, tuple(within(found[:MOST], budget)))
+    # Immutable: an index is replaced, never changed in place (docs/writing.py), so nothing needs to be locked.
+    opened = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    with closing(opened) as database:
+        scores = _ranked(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
+        if near is not None and (nearest := near(database, query.text, _CANDIDATES)):
+            scores = merged(list(scores), nearest)
+        kept = _kept(database, scores, query.terms)
+    return Searched(query.text, tuple(within(kept, budget)))
+
+
+def merged(*rankings: Sequence[int]) -> dict[int, float]:
+    """Several rankings as one, by reciprocal rank: what stands high in more than one of them comes first."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, number in enumerate(ranking, start=1):
+            scores[number] = scores.get(number, 0.0) + 1 / (_DAMPING + rank)
+    return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
 
 
 def within(found: Iterable[Found], budget: int) -> list[Found]:
@@ -106,12 +114,72 @@ def within(found: Iterable[Found], budget: int) -> list[Found]:
     return kept
 
 
-def _held(database: sqlite3.Connection, terms: Sequence[str], ids: Sequence[int]) -> dict[int, int]:
+def _ranked(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
+    """The pieces that hold any of the terms, the best first, with their scores."""
+    telling = _telling(database, terms)
+    if not telling:
+        return {}
+    found = database.execute(_RANKED, (" OR ".join(map(_quoted, telling)), _CANDIDATES))
+    return dict(sorted(found.fetchall(), key=lambda one: (-one[1], one[0])))
+
+
+def _telling(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
+    """The rarest of the terms that there are, which decide.
+
+    A word that half of all pieces have adds nothing to a score, but each of them would be scored for it; and a long
+    question has more rare words than are needed to find its answer.
+    """
+    (chunks,) = database.execute("SELECT chunks FROM about").fetchone()
+    count = "SELECT count(*) FROM words WHERE words MATCH ?"
+    numbers = {term: database.execute(count, (_quoted(term),)).fetchone()[0] for term in terms}
+    known = sorted((term for term in terms if numbers[term]), key=lambda term: numbers[term])
+    # All that a question says may be what everything here is about.
+    rare = [term for term in known if numbers[term] <= chunks / 2] or known
+    telling: list[str] = []
+    rows = 0
+    for term in rare:
+        rows += numbers[term]
+        if rows > _MOST_ROWS and len(telling) >= 2:
+            break
+        telling.append(term)
+    return telling
+
+
+def _pieces(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Found]:
+    one = "SELECT text, title, section, path FROM chunks WHERE id = ?"
+    return {number: Found(*database.execute(one, (number,)).fetchone()) for number in numbers}
+
+
+def _kept(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[Found]:
+    """Those that are to the point, the best first: they hold the question's words, and are not far below the best.
+
+    That also holds for what is near in meaning alone: among pages about one subject everything is near to everything.
+    """
+    kept: list[tuple[Found, float]] = []
+    ranking = list(scores)
+    # Most often the first few will do, and looking for the words in all of them takes its time.
+    for start in range(0, len(ranking), _AT_ONCE):
+        pieces = _pieces(database, ranking[start : start + _AT_ONCE])
+        held = _held(pieces, terms)
+        kept += [(piece, scores[one]) for one, piece in pieces.items() if held[one] >= min(2, len(terms))]
+        if len(kept) >= MOST:
+            break
+    best = kept[0][1] if kept else 0.0
+    shares = [(piece, score / best if best > 0 else 1.0) for piece, score in kept[:MOST]]
+    return [msgspec.structs.replace(piece, score=round(share, 4)) for piece, share in shares if share >= LOWEST]
+
+
+def _held(pieces: Mapping[int, Found], terms: Sequence[str]) -> dict[int, int]:
     """How many of the terms each of these pieces holds, as the index itself reads words."""
-    held = dict.fromkeys(ids, 0)
-    for term in terms:
-        for (number,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quoted(term),)):
-            if number in held:
+    held = dict.fromkeys(pieces, 0)
+    # A small index of these alone: the large one would give every piece that has a common word.
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENS})")
+        rows = ((number, one.title, one.section, one.text) for number, one in pieces.items())
+        database.execute("BEGIN")
+        database.executemany("INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", rows)
+        for term in terms:
+            for (number,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quoted(term),)):
                 held[number] += 1
     return held
 

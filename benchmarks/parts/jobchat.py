@@ -1,0 +1,245 @@
+"""Job Chat: what it adds to its model's own time, many chats at once, and one interpreter per request beside it.
+
+The model is `palaver-jobchat fake-model`, a process of its own that speaks Anthropic's protocol to the real client.
+"""
+
+import asyncio
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import msgspec
+
+from benchmarks import machine, servers
+from benchmarks.figures import Figure, at_most
+from benchmarks.servers import Server
+from benchmarks.stand import CannotMeasure, Stand
+
+_CHATS = 200
+_DELTAS = 100
+_JOB = "".join(f"get('/patients/{number}', {{ query: {{ page: {number} }} }});\n" for number in range(100))
+_PAYLOAD: dict[str, Any] = {
+    "content": "How do I go on when one of these requests fails?",
+    "context": {"expression": _JOB, "adaptor": "http@6.5.4"},
+    "suggest_code": True,
+}
+_AT_ONCE: dict[str, Any] = {"text": "It is like this. ", "usage": {"input_tokens": 10}}
+_PACED: dict[str, Any] = {"text": "word " * _DELTAS, "chunks": _DELTAS, "delay": 0.02}
+_DIRECT: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 1024,
+    "stream": True,
+    "messages": [{"role": "user", "content": _JOB}],
+}
+_ALONE = f"""
+import anthropic
+client = anthropic.Anthropic(api_key="k")
+with client.messages.stream(model="m", max_tokens=1024, messages=[{{"role": "user", "content": {_JOB!r}}}]) as stream:
+    assert stream.get_final_text()
+"""
+
+
+def measure(stand: Stand) -> Iterator[Figure]:
+    index = _index(stand, pieces=stand.choose(full=5_000, quick=300))
+    asked = stand.choose(full=100, quick=10)
+    with _served(stand, [_AT_ONCE] * (4 * asked + 60), index) as (server, port):
+        yield from asyncio.run(_alone(server, port, asked))
+        interpreter, memory = _interpreters(stand, port, times=stand.choose(full=7, quick=2))
+    chats = stand.choose(full=_CHATS, quick=20)
+    with _served(stand, [_PACED] * (2 * chats + 1), index) as (server, port):
+        yield from asyncio.run(_together(server, port, chats))
+    yield Figure(
+        name="beside it: one interpreter per request",
+        value=interpreter,
+        unit="ms",
+        how=f"median time of a new Python that imports anthropic and asks the same model; {memory:,.0f} KB each",
+    )
+
+
+async def _alone(server: Server, model: int, times: int) -> list[Figure]:
+    for _ in range(20):
+        await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
+    first = [(await _post(server.port, "/services/job_chat/stream", _PAYLOAD)).first for _ in range(times)]
+    whole = [(await _post(server.port, "/services/job_chat", _PAYLOAD)).last for _ in range(times)]
+    direct = [(await _post(model, "/v1/messages", _DIRECT)).last for _ in range(times)]
+    return [
+        Figure(
+            name="Job Chat: request to first event",
+            value=_p95(first),
+            unit="ms",
+            goal=at_most(50),
+            how=f"p95 of {times} streams, one after the other; median {median(first):.1f} ms",
+        ),
+        Figure(
+            name="Job Chat: added to the model's time",
+            value=_p95(whole) - median(direct),
+            unit="ms",
+            goal=at_most(20),
+            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, adaptor and documentation looked up, "
+            f"less the model's own {median(direct):.1f} ms; median {median(whole) - median(direct):.1f} ms",
+        ),
+    ]
+
+
+async def _together(server: Server, model: int, chats: int) -> list[Figure]:
+    await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
+    before = machine.memory(server.pid).resident
+    direct = await asyncio.gather(*(_post(model, "/v1/messages", _DIRECT) for _ in range(chats)))
+    since = time.perf_counter()
+    running = [asyncio.create_task(_post(server.port, "/services/job_chat/stream", _PAYLOAD)) for _ in range(chats)]
+    await asyncio.sleep(1.5)
+    held = machine.memory(server.pid).resident
+    answers = await asyncio.gather(*running)
+    took = time.perf_counter() - since
+    if not all(
+        answer.body.count(b'"text_delta"') == _DELTAS and b"event: complete\n" in answer.body for answer in answers
+    ):
+        raise CannotMeasure("a delta was lost")
+    alone = median([answer.last for answer in direct])
+    behind = _p95([answer.last for answer in answers]) - alone
+    return [
+        Figure(
+            name=f"Job Chat: {chats} chats at once",
+            value=took,
+            unit="s",
+            goal=at_most(4),
+            how=f"all of them, {_DELTAS} deltas each, 20 ms apart (the model alone: {alone / 1e3:.2f} s)",
+        ),
+        Figure(
+            name="Job Chat: the last delta behind the model's",
+            value=behind,
+            unit="ms",
+            how="p95 of these chats, less the median of as many streams straight from the model: what came before the "
+            "first delta is in it",
+        ),
+        Figure(
+            name="Job Chat: memory of a chat",
+            value=(held - before) / chats,
+            unit="KB",
+            goal=at_most(200),
+            how=f"resident memory with {chats} chats under way, less that before",
+        ),
+    ]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One answer: milliseconds to its first event and to its end."""
+
+    first: float
+    last: float
+    body: bytes
+
+
+async def _post(port: int, path: str, payload: dict[str, Any]) -> Answer:
+    body = msgspec.json.encode(payload)
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nx-api-key: k\r\n"
+    head += f"anthropic-version: 2023-06-01\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    since = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+    writer.write(head.encode() + body)
+    answered = await reader.readuntil(b"\r\n\r\n")
+    is_chunked = b"transfer-encoding: chunked" in answered.lower()
+    said, first = bytearray(), 0.0
+    while piece := await reader.read(65536):
+        first = first or time.perf_counter() - since
+        said += piece
+        if is_chunked and said.endswith(b"\r\n0\r\n\r\n"):
+            break
+    last = time.perf_counter() - since
+    writer.close()
+    if b" 200 " not in answered.partition(b"\r\n")[0] or b"event: error" in said:
+        raise CannotMeasure(f"{path} answered {answered[:60]!r} {said[:200]!r}")
+    return Answer(first * 1e3, last * 1e3, bytes(said))
+
+
+def _interpreters(stand: Stand, model: int, times: int) -> tuple[float, float]:
+    """Milliseconds of one, and the KB that it holds at most."""
+    milliseconds: list[float] = []
+    environment = {**stand.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}"}
+    for _ in range(times):
+        since = time.perf_counter()
+        subprocess.run([sys.executable, "-c", _ALONE], env=environment, check=True, stdin=subprocess.DEVNULL)
+        milliseconds.append((time.perf_counter() - since) * 1e3)
+    return median(milliseconds[1:]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+
+@contextmanager
+def _served(stand: Stand, script: list[dict[str, Any]], index: Path) -> Iterator[tuple[Server, int]]:
+    """Job Chat with a model that plays this script, and the model's port. What is inside loads the other core."""
+    with _model(stand, script) as port, _serving(stand, port, index) as server, machine.pinned(machine.LOAD_CORE):
+        yield server, port
+
+
+@contextmanager
+def _model(stand: Stand, script: list[dict[str, Any]]) -> Iterator[int]:
+    """The port of a model that plays this script."""
+    file = stand.folder / "script.json"
+    file.write_bytes(msgspec.json.encode(script))
+    with machine.pinned(machine.LOAD_CORE):
+        process = subprocess.Popen(
+            [*_command("palaver-jobchat"), "fake-model", str(file)],
+            env=stand.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline().decode().strip()
+        if not said:
+            raise CannotMeasure("the fake model did not start")
+        yield int(said.rpartition(":")[2])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def _serving(stand: Stand, model: int, index: Path) -> Iterator[Server]:
+    port = machine.free_port()
+    command = [*_command("palaver"), "serve", "palaver_jobchat:app", "--port", str(port)]
+    command += ["--db", str(stand.folder / f"{port}.db")]
+    environment = {
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}",
+        "ANTHROPIC_API_KEY": "sk-ant-benchmark",
+        "PALAVER_JOBCHAT_ONLINE": "0",
+        "PALAVER_JOBCHAT_INDEX": str(index),
+        "PALAVER_JOBCHAT_CACHE": str(stand.folder / "cache"),
+    }
+    with servers.running(stand, "job chat", command, port, **environment) as server:
+        yield server
+
+
+def _index(stand: Stand, pieces: int) -> Path:
+    """An index of so many pieces, of words that questions have."""
+    words = (
+        "request fails state operation cursor error catch list patient upload retry log data query token page".split()
+    )
+    folder, file = stand.folder / "docs", stand.folder / "docs.db"
+    folder.mkdir()
+    for number in range(pieces // 10):
+        sections = (
+            f"## Section {section}\n\n" + " ".join(words[(number * section + at * 7) % len(words)] for at in range(90))
+            for section in range(10)
+        )
+        (folder / f"page{number}.md").write_text(f"# Page {number}\n\n" + "\n\n".join(sections))
+    subprocess.run(
+        [*_command("palaver-jobchat"), "index", str(folder), "-o", str(file)],
+        env=stand.environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return file
+
+
+def _command(name: str) -> list[str]:
+    return [str(Path(sys.executable).with_name(name))]
+
+
+def _p95(values: list[float]) -> float:
+    return quantiles(values, n=20)[-1]

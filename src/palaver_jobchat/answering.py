@@ -1,0 +1,232 @@
+"""Answering: one question, from what is known about it to the last word (contract: job-chat, 2 to 7).
+
+First what is needed to answer: the adaptor's docs beside the documentation. Then the model, whose words are passed on
+as they come. Then its edits: applied, read, given one chance to be corrected. What is told at the end is ending.py.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from palaver import Context, Failure, Usage
+from palaver_jobchat import edits, ending, javascript, rules
+from palaver_jobchat.adaptors.choosing import Choice, choose
+from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.correction import correction
+from palaver_jobchat.docs import rag, search
+from palaver_jobchat.docs.search import Query, Searched
+from palaver_jobchat.edits import Result
+from palaver_jobchat.ending import Changed, Ending
+from palaver_jobchat.hearing import Hearing, Spending
+from palaver_jobchat.models.base import Asking, Model
+from palaver_jobchat.payload import Earlier, Payload
+from palaver_jobchat.prompt import Prompt, prompt
+from palaver_jobchat.settings import Settings
+
+Tell = Callable[[str], None]
+
+
+class LookUp(Protocol):
+    """Who knows adaptors."""
+
+    async def look_up(self, adaptor: Adaptor, *, download: bool, told: Tell) -> Docs:
+        """What is known about one; `told` is what it is doing, if that takes a while."""
+        ...
+
+
+class Knowledge(msgspec.Struct, frozen=True):
+    """What is known about a question before a model is asked."""
+
+    docs: Docs | None
+    choice: Choice | None
+    rag: rag.Rag
+
+
+class Assistant:
+    """Answers questions. Keeps nothing of them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        model: Model,
+        adaptors: LookUp,
+        find: Callable[[Query], Awaitable[Searched | None]] | None,
+    ) -> None:
+        self._settings = settings
+        self._model = model
+        self._adaptors = adaptors
+        self._find = find
+
+    async def answer(
+        self, payload: Payload, ctx: Context, *, key: str | None = None, script: list[Any] | None = None
+    ) -> AsyncGenerator[object]:
+        """What the run says, in order."""
+        job = payload.context.expression or ""
+        ctx.log("Reading the job" if job.strip() else "Preparing")
+        known = await self._look(payload, ctx.log)
+        asking = Asking(
+            prompt=prompt(payload, docs=known.docs, choice=known.choice, found=known.rag.found),
+            key=key,
+            fields=payload.sizes,
+            script=script,
+        )
+        spending = Spending()
+        heard = Hearing(spending)
+        ctx.log("Thinking")
+        try:
+            async with aclosing(self._model.ask(asking)) as happenings:
+                async for happening in happenings:
+                    before = heard.wants_edit
+                    for said in heard.feed(happening):
+                        yield said
+                    if heard.wants_edit and not before:
+                        ctx.log("Writing code")
+        except Failure as failure:
+            raise _told(failure, spending, heard.text) from failure
+        ending.refuse_nothing(heard, spending)
+        changed = None
+        if payload.mode == "edits" and (changed := await asyncio.to_thread(_changed, job, heard)) is not None:
+            spending.close()
+            correcting = Correcting(self._model, asking, heard, spending)
+            async with aclosing(correcting.run(changed, ctx.log)) as spent:
+                async for usage in spent:
+                    yield usage
+            changed = correcting.changed or changed
+            changed = msgspec.structs.replace(changed, findings=await self._findings(changed.result, known.docs))
+        end = Ending(payload=payload, heard=heard, model=self._model.name, docs=known.docs, rag=known.rag)
+        for said in end.say(changed):
+            yield said
+        ctx.finish(end.finish)
+
+    async def _look(self, payload: Payload, told: Tell) -> Knowledge:
+        """The adaptor's docs and the documentation, beside each other."""
+        adaptor = payload.context.adaptor
+        query = search.query(
+            payload.question, adaptor=adaptor.short if adaptor is not None else None, before=payload.before
+        )
+        async with asyncio.TaskGroup() as group:
+            found = group.create_task(_none() if self._find is None else _as_coroutine(self._find(query)))
+            docs = None
+            if adaptor is not None:
+                download = payload.download_adaptor_docs
+                docs = await self._adaptors.look_up(adaptor, download=download, told=told)
+            if self._find is not None:
+                told("Searching the docs")
+            searched = await found
+        choice = None
+        if docs is not None and docs.entries:
+            choice = choose(
+                docs.entries,
+                code=payload.context.expression or "",
+                question=payload.question,
+                log=payload.context.log or "",
+                budget=self._settings.adaptor_budget,
+            )
+        used = rag.used(
+            payload.results,
+            searched,
+            now=_about(payload, docs),
+            earlier=payload.earlier,
+            refresh=payload.refresh_rag,
+            budget=self._settings.docs_budget,
+        )
+        return Knowledge(docs, choice, used)
+
+    async def _findings(self, result: Result, docs: Docs | None) -> Sequence[rules.Finding]:
+        if result.suggested is None:
+            return ()
+        return await asyncio.to_thread(rules.check, result.suggested, docs)
+
+
+class Correcting:
+    """The one chance that edits get which failed, or which broke a job that could be read."""
+
+    def __init__(self, model: Model, asking: Asking, heard: Hearing, spending: Spending) -> None:
+        self.changed: Changed | None = None
+        """What became of it; none where nothing had to be corrected."""
+        self._model = model
+        self._asking = asking
+        self._heard = heard
+        self._spending = spending
+
+    async def run(self, changed: Changed, told: Tell) -> AsyncGenerator[Usage]:
+        """Ask once more, if there is a reason to; what that costs is told as it comes."""
+        assert self._heard.stopped is not None
+        if self._heard.stopped.reason == "length" or not await asyncio.to_thread(_is_wrong, changed):
+            return
+        told("Correcting an edit")
+        again = Hearing(self._spending)
+        asking = msgspec.structs.replace(self._asking, prompt=self._prompt(changed), must_edit=True)
+        error = None
+        try:
+            async with aclosing(self._model.ask(asking)) as happenings:
+                async for happening in happenings:
+                    for said in again.feed(happening):
+                        if isinstance(said, Usage):  # Its text is not shown: the user has read the answer.
+                            yield said
+        except Failure as failure:
+            error = failure.code.upper()
+        if again.stopped is not None and again.stopped.reason == "length":
+            error = "OUTPUT_TRUNCATED"
+        if error is None:
+            self.changed = await asyncio.to_thread(_corrected, changed.result, again.edits)
+        else:
+            self.changed = msgspec.structs.replace(changed, correction_error=error)
+
+    def _prompt(self, changed: Changed) -> Prompt:
+        return correction(self._asking.prompt, self._heard.blocks, changed.result, changed.syntax)
+
+
+def _is_wrong(changed: Changed) -> bool:
+    """Did an edit fail, or does a job that could be read no longer?"""
+    return bool(changed.result.failed) or (not changed.syntax.ok and javascript.parse(changed.result.job).ok)
+
+
+def _changed(job: str, heard: Hearing) -> Changed | None:
+    """The job after what the model asked for; nothing where it asked for no change."""
+    assert heard.stopped is not None
+    if heard.stopped.reason == "length":
+        return Changed(edits.cut_off(job), javascript.parse(job), None) if heard.wants_edit else None
+    wanted = heard.edits if heard.stopped.reason != "content-filter" else []
+    return _applied(edits.apply_edits(job, wanted)) if wanted else None
+
+
+def _applied(result: Result, correction_error: str | None = None) -> Changed:
+    return Changed(result, javascript.parse(result.code), correction_error)
+
+
+def _corrected(result: Result, wanted: list[object]) -> Changed:
+    if not wanted:
+        return _applied(result)
+    if result.failed:
+        return _applied(edits.correct(result, wanted))
+    return _applied(edits.correct_syntax(result, wanted, lambda code: javascript.parse(code).ok))
+
+
+def _about(payload: Payload, docs: Docs | None) -> Earlier:
+    """What this turn is about, as its own `meta.job_chat` will tell it."""
+    return Earlier(
+        page=payload.context.page,
+        adaptor=docs.adaptor.name if docs is not None else None,
+        version=docs.version if docs is not None else None,
+    )
+
+
+def _told(failure: Failure, spending: Spending, text: str) -> Failure:
+    """The failure with what had been said and spent before it."""
+    details: dict[str, Any] = {**failure.details, "usage": spending.told()}
+    if text.strip():
+        details["partial_response"] = text.strip()
+    return Failure(failure.code, failure.message, status=failure.status, details=details)
+
+
+async def _none() -> Searched | None:
+    return None
+
+
+async def _as_coroutine(found: Awaitable[Searched | None]) -> Searched | None:
+    return await found

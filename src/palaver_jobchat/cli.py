@@ -1,0 +1,108 @@
+"""palaver-jobchat: the command line of Job Chat. Each command parses, calls and prints."""
+
+import asyncio
+import os
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import click
+
+from palaver import PalaverError
+from palaver_jobchat.settings import read_settings
+
+
+@click.group()
+def commands() -> None:
+    """Job Chat, the assistant that helps to write OpenFn jobs.
+
+    \b
+    Serve it:
+      palaver serve palaver_jobchat:app
+    """
+
+
+@commands.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("payload")
+@click.pass_context
+def call(ctx: click.Context, payload: str) -> None:
+    """Answer the JSON in PAYLOAD (a file, or - for standard input) in this process, without a server.
+
+    Options are those of `palaver call`: -o FILE, --stream.
+
+    \b
+    Example:
+      palaver-jobchat call payload.json --stream
+    """
+    (palaver,) = entry_points(group="console_scripts", name="palaver")
+    sys.argv = ["palaver", "call", "palaver_jobchat:app", payload, *ctx.args]
+    palaver.load()()
+
+
+@commands.command()
+@click.argument("folder", metavar="PATH", type=click.Path(file_okay=False, exists=True, path_type=Path))
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The index (docs.db).")
+def index(folder: Path, output: Path | None) -> None:
+    """Index a folder of Markdown, or bring its index up to date.
+
+    \b
+    Example:
+      palaver-jobchat index ./docs -o docs.db
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from palaver_jobchat.docs.command import index_folder
+
+    settings = read_settings(os.environ, Path.cwd())
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks = {what: bars.add_task(what, visible=False) for what in ("files", "vectors")}
+        lines = index_folder(
+            folder,
+            output,
+            settings,
+            progress=lambda what, done, of: bars.update(tasks[what], completed=done, total=of, visible=True),
+        )
+    click.echo("\n".join(lines))
+
+
+@commands.command()
+@click.argument("name")
+@click.option("--full", is_flag=True, help="All that is known, not the signatures alone.")
+def adaptor(name: str, full: bool) -> None:  # noqa: FBT001 (click)
+    """Print what the model would be told about an adaptor.
+
+    \b
+    Example:
+      palaver-jobchat adaptor http@6.5.4
+    """
+    from palaver_jobchat.adaptors.library import Library
+    from palaver_jobchat.adaptors.showing import show
+
+    library = Library(read_settings(os.environ, Path.cwd()))
+    click.echo(asyncio.run(show(library, name, full=full)), nl=False)
+
+
+@commands.command("fake-model")
+@click.argument("script", type=click.Path(dir_okay=False, exists=True, path_type=Path))
+@click.option("--port", type=int, default=0, help="Port to listen on (a free one).")
+def fake_model(script: Path, port: int) -> None:
+    """Serve Anthropic's Messages protocol on this machine, playing the steps in SCRIPT.
+
+    \b
+    Example:
+      palaver-jobchat fake-model script.json --port 8700
+    """
+    from palaver_jobchat.testing import read_script, serve
+
+    serve(read_script(script), port=port, ready=lambda url: click.echo(f"ANTHROPIC_BASE_URL={url}"))
+
+
+def main() -> Any:
+    """The command; errors that we know are one line."""
+    try:
+        return commands(prog_name="palaver-jobchat")
+    except PalaverError as error:
+        click.echo(f"Error: {error.message}", err=True)
+        sys.exit(1)

@@ -1,0 +1,117 @@
+"""The end of an answer: what has to be said after the model's words, and the fields that clients read."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from palaver import Data, Failure
+from palaver_jobchat import telling
+from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.docs.rag import Rag
+from palaver_jobchat.edits import Result
+from palaver_jobchat.hearing import Hearing, Spending
+from palaver_jobchat.payload import Payload
+from palaver_jobchat.rules import Finding
+from palaver_jobchat.syntax import Syntax
+
+CUT_OFF = "Note: this answer was cut off at its length limit."
+DONE = "I've updated the job code."
+NOT_DONE = "I could not make this change to the job code."
+NO_CHANGE = "This changes nothing in the job code."
+PLACE = "/context/expression"
+"""Where in the inputs the code stands that an edit changes."""
+
+Finish = Literal["stop", "length", "content-filter"]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A job after the edits that were asked for."""
+
+    result: Result
+    syntax: Syntax
+    correction_error: str | None
+    """The type of the error that the correction ended with."""
+    findings: Sequence[Finding] = ()
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with it."""
+        return telling.warning(self.result, self.syntax, self.correction_error)
+
+
+def refuse_nothing(heard: Hearing, spending: Spending) -> None:
+    """An answer that says nothing is a failure."""
+    assert heard.stopped is not None
+    if heard.text.strip():
+        return
+    details = {"stop_reason": heard.stopped.raw or heard.stopped.reason, "usage": spending.told()}
+    if heard.stopped.reason == "length":
+        message = "The model's answer was cut off before it said anything: ask for less, or raise MAX_TOKENS."
+        raise Failure("output_truncated", message, status=502, details=details)
+    if heard.stopped.reason == "content-filter" or not heard.edits:
+        raise Failure(
+            "empty_output", "The model answered nothing: ask again, or differently.", status=502, details=details
+        )
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of one answer."""
+
+    payload: Payload
+    heard: Hearing
+    model: str
+    docs: Docs | None
+    rag: Rag
+
+    @property
+    def finish(self) -> Finish:
+        """How it ended. A call of our tool is no reason to stop: the run did what it asked for."""
+        assert self.heard.stopped is not None
+        reason = self.heard.stopped.reason
+        return "stop" if reason == "tool-calls" else reason
+
+    def say(self, changed: Changed | None) -> Iterator[str | Data]:
+        """The last words, the change, and the fields of the reply."""
+        yield from self._words(changed)
+        if changed is not None:
+            value = telling.code_edit(changed.result, changed.syntax, self.payload.context.page)
+            findings = [msgspec.to_builtins(finding) for finding in changed.findings]
+            yield Data(name="code-edit", value={**value, "input": PLACE, "findings": findings})
+        yield Data(name="reply", value=self._reply(changed))
+
+    def _words(self, changed: Changed | None) -> Iterator[str]:
+        text = self.heard.text
+        if not text.strip():
+            assert changed is not None
+            applied = [outcome for outcome in changed.result.outcomes if outcome.state == "applied"]
+            failed = changed.result.failed
+            text = DONE if applied and changed.result.suggested is not None else NOT_DONE if failed else NO_CHANGE
+            yield text
+        if self.finish == "length":
+            yield f"{_between(text)}{CUT_OFF}"
+        elif changed is not None and changed.warning:
+            yield f"{_between(text)}Note: {changed.warning}"
+
+    def _reply(self, changed: Changed | None) -> dict[str, Any]:
+        reply: dict[str, Any] = {"meta": {"rag": self.rag.meta(), "job_chat": self._meta()}}
+        if self.payload.mode == "edits":
+            reply["suggested_code"] = None if changed is None else changed.result.suggested
+        if changed is not None:
+            reply["application_status"] = telling.application_status(changed.result, changed.syntax, changed.warning)
+            reply["diff"] = telling.diff(changed.result, changed.warning)
+        return reply
+
+    def _meta(self) -> dict[str, Any]:
+        page = self.payload.context.page
+        return {
+            "model": self.model,
+            "finish": self.finish,
+            **({} if page is None else {"page": page}),
+            "adaptor": {"docs": "none"} if self.docs is None else self.docs.meta(),
+        }
+
+
+def _between(text: str) -> str:
+    """What makes the next words a paragraph of their own."""
+    return "" if text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"

@@ -1,0 +1,103 @@
+"""A model that plays a script, with neither a key nor a wire: for test sets that run offline.
+
+Its steps are those of the fake server (testing/steps.py), and what it says of them is what the real provider's file
+says of that server's answers.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+
+from palaver import Failure, PalaverError, Usage
+from palaver_jobchat.models.anthropic_events import REASONS
+from palaver_jobchat.models.base import Asking, Happening, Said, Spent, Stopped
+from palaver_jobchat.models.calls import Writing
+from palaver_jobchat.models.failures import Sent, Trouble, failure, inside, lost
+from palaver_jobchat.testing import steps
+from palaver_jobchat.testing.steps import Block, Step, Tokens, read_script
+
+NAME = "scripted"
+
+
+class Scripted:
+    """Plays `asking.script`: its first step, or for a correction its second."""
+
+    name = NAME
+    is_configured = True
+
+    def __init__(self, *, timeout: float = 120.0) -> None:
+        self._timeout = timeout
+
+    async def aclose(self) -> None:
+        """It has no connections."""
+
+    async def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
+        """The answer that the script holds."""
+        sent = Sent(
+            model=NAME, key="", whose="server", fields=asking.fields, timeout=self._timeout, setting="model_script"
+        )
+        step = _step(asking)
+        if step.error is not None:
+            raise failure(_trouble(step.error), sent)
+        if step.said or not step.breaks or step.then_error is not None:
+            for happening in _said(step):
+                if isinstance(happening, Said) and step.delay:
+                    await asyncio.sleep(step.delay)
+                yield happening
+        if step.then_error is not None:
+            raise failure(inside(step.then_error.kind, step.then_error.message), sent)
+        if step.hang:
+            await asyncio.sleep(self._timeout)
+            raise failure(Trouble(kind="timeout"), sent)
+        if step.drop:
+            raise lost()
+        yield Spent(_usage(step.usage, output=step.usage.output_tokens))
+        yield Stopped(REASONS.get(step.ending, "stop"), step.ending)
+
+
+def _step(asking: Asking) -> Step:
+    """The step for this request. Only a correction is made to edit, and it is the second request of its answer."""
+    if asking.script is None:
+        raise Failure("bad_request", "This server's model plays scripts: send one as model_script.", status=400)
+    try:
+        script = read_script(asking.script)
+    except PalaverError as error:
+        raise Failure("bad_request", error.message, status=400) from error
+    place = 1 if asking.must_edit else 0
+    if place >= len(script):
+        raise Failure("provider_error", "The model's script has no more steps. Add one to model_script.", status=502)
+    return script[place]
+
+
+def _said(step: Step) -> Iterator[Happening]:
+    yield Spent(_usage(step.usage, output=min(1, step.usage.output_tokens)))
+    for index, block in enumerate(step.said):
+        is_open = step.breaks and index == len(step.said) - 1
+        yield from _block(block, step.chunks, f"toolu_{index}", is_open=is_open)
+
+
+def _block(block: Block, chunks: int, call_id: str, *, is_open: bool) -> Iterator[Happening]:
+    """A block; one that is open has no end. Reasoning is nobody's but the model's."""
+    if block.text is not None:
+        yield from (Said(piece) for piece in steps.pieces(block.text, chunks))
+    call = block.called
+    if call is not None:
+        writing = Writing(call.id or call_id, call.name)
+        writing.add(call.json)
+        yield writing.began
+        if not is_open:
+            yield writing.ended
+
+
+def _usage(tokens: Tokens, *, output: int) -> Usage:
+    read, made = tokens.cache_read_input_tokens, tokens.cache_creation_input_tokens
+    return Usage(
+        input_tokens=tokens.input_tokens + read + made,
+        output_tokens=output,
+        cached_input_tokens=read,
+        cache_creation_input_tokens=made,
+    )
+
+
+def _trouble(told: steps.Trouble) -> Trouble:
+    status = 529 if told.kind == "overloaded_error" else told.status
+    return Trouble(kind="status", status=status, message=told.message, headers=told.headers)

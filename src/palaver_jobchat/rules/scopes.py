@@ -1,0 +1,145 @@
+"""Which names a program declares, and where they hold."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from palaver_jobchat.javascript import FUNCTIONS, Node
+
+Kind = Literal["lexical", "var", "function", "parameter", "own"]
+"""`lexical` allows no second of the name beside it; `own` is the name by which a function expression calls itself."""
+
+_BLOCKS = frozenset(
+    {
+        *FUNCTIONS,
+        "program",
+        "statement_block",
+        "switch_body",
+        "for_statement",
+        "for_in_statement",
+        "catch_clause",
+        "class_static_block",
+    }
+)
+_HOLD_VARS = frozenset({*FUNCTIONS, "program", "class_static_block"})
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """One place where a name is declared."""
+
+    name: str
+    kind: Kind
+    line: int
+
+
+class Scopes:
+    """All declarations of a program."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+        self.declared: dict[Node, dict[str, list[Declaration]]] = {}
+        for node in root.walk():
+            self._declare(node)
+
+    def binding(self, name: Node) -> Node | None:
+        """The scope that gives a name its meaning; nothing if the program does not declare it."""
+        text = name.text
+        for node in name.ancestors():
+            if text in self.declared.get(node, ()):
+                return node
+        return None
+
+    def free(self, name: str) -> Iterator[Node]:
+        """Every use of a name that the program does not declare."""
+        for node in self._root.walk():
+            if (
+                node.kind in ("identifier", "shorthand_property_identifier")
+                and node.end - node.start == len(name.encode())
+                and node.text == name
+                and self.binding(node) is None
+            ):
+                yield node
+
+    def _declare(self, node: Node) -> None:
+        match node.kind:
+            case "lexical_declaration" | "variable_declaration":
+                kind: Kind = "lexical" if node.kind == "lexical_declaration" else "var"
+                for declarator in node.children:
+                    self._add(node, kind, declarator.child("name"))
+            case "for_in_statement" if (word := node.child("kind")) is not None:
+                self._add(word, "var" if word.kind == "var" else "lexical", node.child("left"))
+            case "class_declaration":
+                self._add(node, "lexical", node.child("name"))
+            case "function_declaration" | "generator_function_declaration":
+                # A job is a module, where only within functions a second function may take the name of the first.
+                within = self._scope(node).kind in FUNCTIONS
+                self._add(node, "function" if within else "lexical", node.child("name"))
+                self._parameters(node)
+            case "function_expression" | "generator_function" | "arrow_function" | "method_definition":
+                name = node.child("name")
+                if name is not None and node.kind != "method_definition":
+                    self._put(node, Declaration(name.text, "own", name.line))
+                self._parameters(node)
+            case "catch_clause":
+                for name in names(node.child("parameter")):
+                    self._put(node, Declaration(name.text, "parameter", name.line))
+            case "import_clause":
+                for child in node.walk():
+                    if child.kind == "identifier" and child.field != "name":
+                        self._add(node, "lexical", child)
+                    elif child.kind == "import_specifier" and child.child("alias") is None:
+                        self._add(node, "lexical", child.child("name"))
+            case _:
+                pass
+
+    def _parameters(self, function: Node) -> None:
+        for field in ("parameters", "parameter"):
+            for name in names(function.child(field)):
+                self._put(function, Declaration(name.text, "parameter", name.line))
+
+    def _add(self, at: Node, kind: Kind, pattern: Node | None) -> None:
+        for name in names(pattern):
+            declaration = Declaration(name.text, kind, name.line)
+            scope = self._scope(at)
+            # A `var` belongs to the whole function, and must not meet its name in any block on the way there. One
+            # more of the name says nothing new.
+            while kind == "var" and scope.kind not in _HOLD_VARS and not self._has_var(scope, declaration.name):
+                self._put(scope, declaration)
+                scope = self._scope(scope)
+            self._put(scope, declaration)
+
+    def _has_var(self, scope: Node, name: str) -> bool:
+        return any(one.kind == "var" for one in self.declared.get(scope, {}).get(name, ())[:1])
+
+    def _put(self, scope: Node, declaration: Declaration) -> None:
+        self.declared.setdefault(scope, {}).setdefault(declaration.name, []).append(declaration)
+
+    def _scope(self, node: Node) -> Node:
+        """Where a declaration at this place holds; the body of a function is one with its parameters."""
+        for outer in node.ancestors():
+            if outer.kind in _BLOCKS:
+                parent = outer.parent
+                shared = outer.kind == "statement_block" and parent is not None and outer.field == "body"
+                if shared and parent is not None and parent.kind in (*FUNCTIONS, "catch_clause"):
+                    return parent
+                return outer
+        return self._root
+
+
+def names(pattern: Node | None) -> Iterator[Node]:
+    """The names that a pattern declares: `{ a, b: [c], ...d }` has a, c and d."""
+    waiting = [pattern] if pattern is not None else []
+    while waiting:
+        node = waiting.pop()
+        match node.kind:
+            case "identifier" | "shorthand_property_identifier_pattern":
+                yield node
+            case "pair_pattern":
+                waiting += [child for child in node.children if child.field == "value"]
+            case "assignment_pattern" | "object_assignment_pattern":
+                waiting += [child for child in node.children if child.field == "left"]
+            case "object_pattern" | "array_pattern" | "rest_pattern" | "formal_parameters":
+                waiting += reversed(node.children)
+            case _:
+                pass

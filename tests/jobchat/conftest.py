@@ -1,0 +1,35 @@
+"""Job Chat with a fake of Anthropic's server behind it, which the real client library talks to."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaver_jobchat import models
+from palaver_jobchat.service import build
+from palaver_jobchat.settings import Settings
+from palaver_jobchat.testing import FakeAnthropic
+from tests.jobchat.scenarios import Chatting
+
+KEY = "sk-ant-the-servers-own-key"
+
+
+@pytest.fixture
+async def chatting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Chatting]:
+    """A function from a script and settings to the workflow and the fake that it asks."""
+    async with AsyncExitStack() as opened:
+
+        def made(script: Any, *, key: str | None = KEY, **settings: Any) -> tuple[Any, FakeAnthropic]:
+            fake = opened.enter_context(FakeAnthropic(script))
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
+            monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+            if key is not None:
+                monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+            given = Settings(**{"online": False, "retries": 0, "cache": str(tmp_path / "cache"), **settings})
+            model = models.model(given)
+            opened.push_async_callback(model.aclose)
+            return build(given, model), fake
+
+        yield made

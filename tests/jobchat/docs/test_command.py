@@ -1,0 +1,55 @@
+"""What `palaver-jobchat index` prints."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver import PalaverError
+from palaver_jobchat.docs.command import index_folder
+from palaver_jobchat.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    return Path("docs")
+
+
+def test_a_first_indexing_says_where_it_is_and_how_to_use_it(folder: Path) -> None:
+    (folder / "a.md").write_text("A page.")
+    (folder / "b.md").write_bytes(b"Caf\xe9.")
+
+    assert index_folder(folder, None, Settings()) == [
+        "docs: 2 files, 2 pieces (2 added, 0 changed, 0 removed, 0 as before).",
+        "  b.md is not UTF-8: what could not be read stands as \ufffd.",
+        "Index: docs.db. To search it, set PALAVER_JOBCHAT_INDEX=docs.db",
+    ]
+    assert Path("docs.db").is_file()
+
+
+def test_the_file_in_use_is_brought_up_to_date(folder: Path) -> None:
+    (folder / "a.md").write_text("A page.")
+    settings = Settings(index="mine.db", embeddings="tests.jobchat.docs.models:by_length")
+    told: list[str] = []
+
+    index_folder(folder, None, settings)
+    (folder / "a.md").write_text("Another page.")
+
+    assert index_folder(folder, Path("mine.db"), settings, progress=lambda what, _done, _of: told.append(what)) == [
+        "docs: 1 file, 1 piece (0 added, 1 changed, 0 removed, 0 as before, 1 vectors made).",
+        "Index: mine.db.",
+    ]
+    assert told == ["files", "files", "vectors", "vectors"]
+
+
+def test_an_empty_folder_is_said(folder: Path) -> None:
+    assert index_folder(folder, Path("x.db"), Settings())[:2] == [
+        "docs: 0 files, 0 pieces (0 added, 0 changed, 0 removed, 0 as before).",
+        "There is no Markdown in this folder: nothing will be found.",
+    ]
+
+
+def test_what_cannot_be_done_is_an_error() -> None:
+    with pytest.raises(PalaverError, match="There is no folder gone to index"):
+        index_folder(Path("gone"), None, Settings())

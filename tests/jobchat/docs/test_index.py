@@ -1,0 +1,216 @@
+"""Indexing what is not as it should be, and two at once."""
+
+import codecs
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from palaver import PalaverError
+from palaver_jobchat.docs import reading
+from palaver_jobchat.docs.index import Report, index
+from palaver_jobchat.docs.reading import Problem
+from palaver_jobchat.docs.search import query, search
+
+PAPER = "# Paper\n\nPaper comes from wood and rags.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "paper.md").write_text(PAPER)
+    return tmp_path / "docs"
+
+
+def paths(file: Path) -> list[str]:
+    with closing(sqlite3.connect(file)) as database:
+        return [path for (path,) in database.execute("SELECT path FROM files ORDER BY path")]
+
+
+def found(file: Path, question: str) -> list[str]:
+    return [one.path for one in search(file, query(question)).found]
+
+
+def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGEST_FILE", 1000)
+    (folder / "huge.md").write_text("x" * 1001)
+    (folder / "latin.md").write_bytes("# Café\n\nUn café noir.\n".encode("latin-1"))
+    (folder / "wide.md").write_bytes(codecs.BOM_UTF16_LE + "# Wide\n\nTwo bytes each.\n".encode("utf-16-le"))
+    (folder / "round.md").symlink_to("round.md")
+    os.mkfifo(folder / "pipe.md")
+    (folder / "folder.md").mkdir()
+
+    assert index(folder, tmp_path / "x.db") == Report(
+        added=3,
+        chunks=3,
+        problems=(
+            Problem("huge.md", "left out: larger than 1,000 bytes"),
+            Problem("latin.md", "is not UTF-8: what could not be read stands as \ufffd"),
+            Problem("round.md", f"left out: cannot be read ({_round(folder)})"),
+        ),
+    )
+    assert paths(tmp_path / "x.db") == ["latin.md", "paper.md", "wide.md"]
+    assert found(tmp_path / "x.db", "two bytes") == ["wide.md"]
+
+
+def _round(folder: Path) -> str:
+    try:
+        (folder / "round.md").resolve(strict=True)
+    except OSError as error:  # Python 3.13 and later.
+        return f"{error.strerror}"
+    except RuntimeError as error:
+        return f"{error}"
+    raise AssertionError
+
+
+def test_a_file_or_folder_without_permission_is_reported(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever runs the tests may be allowed everything, so the system's answer is played.
+    is_file, scandir = Path.is_file, os.scandir
+    (folder / "closed.md").write_text("x")
+    (folder / "secret").mkdir()
+
+    def refuse_file(self: Path) -> bool:
+        if self.name == "closed.md":
+            raise PermissionError(13, "Permission denied", str(self))
+        return is_file(self)
+
+    def refuse_folder(path: str) -> object:
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse_file)
+    monkeypatch.setattr(os, "scandir", refuse_folder)
+
+    assert index(folder, tmp_path / "x.db").problems == (
+        Problem("secret", "cannot be read: Permission denied"),
+        Problem("closed.md", "left out: cannot be read (Permission denied)"),
+    )
+
+
+def test_links_are_followed_only_inside(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.md").write_text("A secret page of somebody.")
+    (folder / "out.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (folder / "away").symlink_to(tmp_path / "outside")
+    (folder / "in.md").symlink_to("paper.md")
+    (folder / "gone.md").symlink_to("nothing.md")
+
+    report = index(folder, tmp_path / "x.db")
+
+    assert report.problems == (Problem("out.md", "left out: it is a link out of the folder"),)
+    assert paths(tmp_path / "x.db") == ["in.md", "paper.md"]
+
+
+def test_a_name_that_is_no_text_is_left_out(folder: Path, tmp_path: Path) -> None:
+    try:
+        (folder / os.fsdecode(b"na\xefve.md")).write_text("A page.")
+    except OSError:
+        pytest.skip("this file system takes text only")
+
+    report = index(folder, tmp_path / "x.db")
+
+    assert report.problems == (Problem("na\ufffdve.md", "left out: its name is not UTF-8"),)
+
+
+def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) -> None:
+    (folder / "rags.md").write_text("# Rags\n\nOld rags become paper.\n")
+    index(folder, tmp_path / "x.db")
+
+    def vanish(_what: str, done: int, _of: int) -> None:
+        if done == 1:
+            (folder / "rags.md").unlink(missing_ok=True)
+
+    assert index(folder, tmp_path / "x.db", progress=vanish) == Report(removed=1, kept=1, chunks=1)
+    assert paths(tmp_path / "x.db") == ["paper.md"]
+
+
+def test_a_folder_that_cannot_be_read_empties_no_index(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(folder, tmp_path / "x.db")
+
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(PalaverError, match=f"The folder {folder} cannot be read: Permission denied"):
+        index(folder, tmp_path / "x.db")
+    assert paths(tmp_path / "x.db") == ["paper.md"]
+
+
+def test_progress_is_told_from_the_first_file_to_the_last(folder: Path, tmp_path: Path) -> None:
+    (folder / "rags.md").write_text("Old rags become paper.")
+    told: list[tuple[str, int, int]] = []
+
+    index(folder, tmp_path / "x.db", progress=lambda what, done, of: told.append((what, done, of)))
+
+    assert told == [("files", 0, 2), ("files", 1, 2), ("files", 2, 2)]
+
+
+def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    index(folder, file)
+    (folder / "paper.md").write_text("# Paper\n\nNow it comes from bamboo and straw.\n")
+    inside, may_end = threading.Event(), threading.Event()
+    reports: list[Report] = []
+
+    def hold(_what: str, done: int, of: int) -> None:
+        if done == of:
+            inside.set()
+            assert may_end.wait(30)
+
+    first = threading.Thread(target=lambda: reports.append(index(folder, file, progress=hold)))
+    first.start()
+    assert inside.wait(30)
+    assert found(file, "wood and rags") == ["paper.md"]
+    with pytest.raises(PalaverError, match="being written by another process"):
+        index(folder, file, wait=0.05)
+    second = threading.Thread(target=lambda: reports.append(index(folder, file, wait=30)))
+    second.start()
+    may_end.set()
+    first.join(30)
+    second.join(30)
+
+    assert reports == [Report(changed=1, chunks=1), Report(kept=1, chunks=1)]
+    assert found(file, "bamboo and straw") == ["paper.md"]
+
+
+def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    index(folder, file)
+    before = file.read_bytes()
+    (folder / "paper.md").write_text("Another page.")
+
+    def fail(_what: str, _done: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index(folder, file, progress=fail)
+
+    assert file.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".x.db.lock", "docs", "x.db"]
+
+
+def test_a_place_that_cannot_be_written_is_said(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(PalaverError, match="cannot be written"):
+        index(folder, tmp_path / "file" / "x.db")
+    with pytest.raises(PalaverError, match="cannot be written"):
+        index(folder, tmp_path / "docs")
+
+
+def test_a_lock_that_is_none_is_no_reason_to_wait(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / ".x.db.lock").mkdir()
+
+    with pytest.raises(PalaverError, match="unable to open"):
+        index(folder, tmp_path / "x.db")

@@ -1,0 +1,79 @@
+"""The pages that come with Job Chat: questions find the page that one would open."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver_jobchat.docs.embedding import Embedding
+from palaver_jobchat.docs.sample import PAGES, sample_index
+from palaver_jobchat.docs.search import query, search
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_index(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.mark.parametrize(
+    ("question", "adaptor", "page"),
+    [
+        ("Why is state undefined between my operations at the top level?", None, "operations-and-state"),
+        ("Why can't I assign to the lazy state operator?", None, "lazy-state"),
+        ("How do I loop over a list of items and send each one?", None, "fn-and-each"),
+        ("Should I return a promise from a callback?", None, "callbacks-and-promises"),
+        ("How can I fetch only new records since the last run?", None, "cursors"),
+        ("One bad record fails the whole batch. How do I go on with the rest?", "salesforce", "errors"),
+        ("Where do I put the password and the api token?", "http", "credentials"),
+        ("How do I print a value to the run log?", None, "logging"),
+        ("remove duplicates from an array by id", None, "arrays-and-jsonpath"),
+        ("How do I send a POST request with headers and a body?", "http", "http-requests"),
+        ("Which format has a period in a data value set?", "dhis2", "dhis2-basics"),
+        ("Remove large keys from the final state before the step ends", None, "cleaning-final-state"),
+        ("retry when the server answers 429 too many requests", "http", "retry-and-idempotence"),
+        ("Cannot read properties of undefined (reading 'name')", "dhis2", "debugging-from-logs"),
+    ],
+)
+def test_a_question_finds_its_page(file: Path, question: str, adaptor: str | None, page: str) -> None:
+    assert search(file, query(question, adaptor=adaptor)).found[0].path == f"{page}.md"
+
+
+@pytest.mark.parametrize("question", ["What is the capital of France?", "a recipe for apple cake", "thank you!"])
+def test_what_they_are_not_about_finds_nothing(file: Path, question: str) -> None:
+    assert search(file, query(question)).found == ()
+
+
+def test_each_page_is_short_and_has_a_title() -> None:
+    pages = sorted(PAGES.glob("*.md"))
+
+    assert len(pages) == 14
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith("# ")
+        assert 600 <= len(text) <= 2500, page.name
+
+
+def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
+    file = sample_index(tmp_path / "deep" / "cache")
+    made = file.stat()
+
+    assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == made.st_mtime_ns
+    file.write_bytes(b"what a cache becomes")
+    assert sample_index(tmp_path / "deep" / "cache") == file
+    assert search(file, query("cursor since the last run")).found
+    file.write_bytes(b"")
+    assert search(sample_index(tmp_path / "deep" / "cache"), query("cursor since the last run")).found
+
+
+def test_a_model_given_later_adds_its_vectors(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        made.append(len(texts))
+        return [[1.0, 2.0]] * len(texts)
+
+    file = sample_index(tmp_path)
+    assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
+    assert made[0] == 1
+    assert made[1] > 14
+    assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
+    assert made[2:] == [1]

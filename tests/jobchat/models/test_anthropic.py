@@ -1,0 +1,237 @@
+"""Anthropic's models, through the real SDK, against the fake server."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from palaver import Usage
+from palaver_jobchat.models.anthropic import Anthropic
+from palaver_jobchat.models.anthropic_events import Lines, Reading
+from palaver_jobchat.models.base import Asking, CallBegan, CallEnded, Said, Spent, Stopped
+from palaver_jobchat.testing import FakeAnthropic
+from palaver_jobchat.wording import EDIT_JOB
+from tests.jobchat.models.asking import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
+
+
+def model(fake: FakeAnthropic, **options: Any) -> Anthropic:
+    return Anthropic(**{"api_key": KEY, "base_url": fake.url, "patience": ONCE, **options})
+
+
+async def test_text_is_handed_on_piece_by_piece() -> None:
+    usage = {"input_tokens": 3, "output_tokens": 7, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100}
+    with FakeAnthropic([{"text": "Hello", "chunks": 3, "usage": usage}]) as fake:
+        assert await heard(model(fake)) == [
+            Spent(spent(123, 1, 20, 100)),
+            Said("H"),
+            Said("el"),
+            Said("lo"),
+            Spent(spent(123, 7, 20, 100)),
+            Stopped("stop", "end_turn"),
+        ]
+
+
+async def test_calls_are_whole_or_nothing() -> None:
+    edits = {"edits": [{"action": "rewrite", "new_code": "fn(s => s);"}]}
+    blocks = [
+        {"thinking": "Hm, how do I do that?"},
+        {"text": "I'll do that."},
+        {"tool": {"id": "one", "name": "edit_job", "input": edits}},
+        {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edits": [{"action": "rew'}},
+        {"raw_tool": {"id": "three", "name": "edit_job"}},
+    ]
+    with FakeAnthropic([{"blocks": blocks, "chunks": 4}]) as fake:
+        happenings = await heard(model(fake))
+
+    assert [happening for happening in happenings if not isinstance(happening, Said | Spent)] == [
+        CallBegan("one", "edit_job"),
+        CallEnded("one", "edit_job", edits),
+        CallBegan("two", "edit_job"),
+        CallEnded("two", "edit_job", None),
+        CallBegan("three", "edit_job"),
+        CallEnded("three", "edit_job", {}),
+        Stopped("tool-calls", "tool_use"),
+    ]
+    assert "".join(happening.text for happening in happenings if isinstance(happening, Said)) == "I'll do that."
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("pause_turn", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "content-filter"),
+        ("tool_use", "tool-calls"),
+        ("something_new", "stop"),
+    ],
+)
+async def test_a_reason_to_stop_has_our_word_and_the_providers(raw: str, reason: Any) -> None:
+    with FakeAnthropic([{"text": "Cut", "stop": raw}]) as fake:
+        assert (await heard(model(fake)))[-1] == Stopped(reason, raw)
+
+
+async def test_the_request_is_the_prompt_and_no_more() -> None:
+    with FakeAnthropic([{"text": "a"}] * 3) as fake:
+        await heard(model(fake))
+        await heard(model(fake, thinking="adaptive", model="claude-other", max_tokens=100), PLAIN)
+        await heard(model(fake, thinking="adaptive"), must_edit=True)
+
+    usual = {"messages": PROMPT.messages, "system": PROMPT.system, "stream": True}
+    sonnet = {"model": "claude-sonnet-5-5", "max_tokens": 16384, **usual, "tools": [EDIT_JOB]}
+    assert [request.body for request in fake.requests] == [
+        {**sonnet, "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}},
+        {**usual, "model": "claude-other", "max_tokens": 100, "thinking": {"type": "adaptive"}},
+        {**sonnet, "tool_choice": {"type": "tool", "name": "edit_job"}, "thinking": {"type": "disabled"}},
+    ]
+
+
+async def test_a_callers_key_is_sent_instead_of_the_servers_and_only_for_its_own_request() -> None:
+    with FakeAnthropic([{"text": "a"}] * 4) as fake:
+        ours = model(fake)
+        for key in (None, "sk-ant-callers", "  ", " sk-ant-another "):
+            await heard(ours, key=key)
+
+    assert [request.key for request in fake.requests] == [KEY, "sk-ant-callers", KEY, "sk-ant-another"]
+
+
+async def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeAnthropic([{"text": "a"}]) as fake:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", " sk-ant-from-the-environment ")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
+        ours = Anthropic()
+        await heard(ours)
+
+    assert (ours.name, ours.is_configured) == ("claude-sonnet-5-5", True)
+    assert fake.requests[0].key == "sk-ant-from-the-environment"
+
+
+async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "somebody-elses")
+    with FakeAnthropic([]) as fake:
+        ours = Anthropic(base_url=fake.url)
+
+        assert await failed(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
+        assert (ours.is_configured, fake.requests) == (False, [])
+
+
+@pytest.mark.parametrize("key", ["sk-ant-ключ", "sk-ant-a\r\nx-evil: 1"])
+async def test_a_key_that_fits_in_no_header_is_a_wrong_key(key: str) -> None:
+    message = "The model's provider did not accept the key of the request. Check api_key."
+    with FakeAnthropic([]) as fake:
+        assert await failed(model(fake), key=key) == ("auth_error", message, 401, {"key": "request"})
+        assert fake.requests == []
+
+
+async def test_closing_an_answer_closes_the_connection() -> None:
+    with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
+        answer = model(fake).ask(Asking(prompt=PROMPT))
+        assert [await anext(answer), await anext(answer)] == [Spent(spent(10, 1)), Said("Half")]
+
+        await answer.aclose()
+
+        assert await within(1, lambda: fake.hung_up == 1)
+
+
+@pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
+async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, Any]) -> None:
+    with FakeAnthropic([step]) as fake:
+        waiting = asyncio.create_task(heard(model(fake)))
+        assert await within(5, lambda: len(fake.requests) == 1)
+        await asyncio.sleep(0.05)
+
+        waiting.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await within(1, lambda: fake.hung_up == 1)
+
+
+async def test_the_first_word_does_not_wait_for_the_second() -> None:
+    with FakeAnthropic([{"text": "Hello", "chunks": 2, "delay": 0.2}]) as fake:
+        async with aclosing(model(fake).ask(Asking(prompt=PROMPT))) as answer:
+            seen = [(type(one).__name__, asyncio.get_running_loop().time()) async for one in answer]
+
+    times = dict(reversed(seen))
+    assert times["Stopped"] - times["Said"] > 0.15
+
+
+async def test_a_connection_is_used_again() -> None:
+    with FakeAnthropic([{"text": "a"}] * 3) as fake:
+        ours = model(fake)
+        for key in (None, "sk-ant-callers", None):
+            await heard(ours, key=key)
+        assert fake.connections == 1
+
+
+async def test_fifty_ask_at_once() -> None:
+    with FakeAnthropic(lambda request: {"text": request.key * 3, "chunks": 20, "delay": 0.005}) as fake:
+        ours = model(fake)
+        answers = await asyncio.gather(*(heard(ours, key=f"key-{number}") for number in range(50)))
+
+    said = ["".join(one.text for one in answer if isinstance(one, Said)) for answer in answers]
+    assert said == [f"key-{number}" * 3 for number in range(50)]
+    assert {answer[-1] for answer in answers} == {Stopped("stop", "end_turn")}
+
+
+def test_every_event_loop_has_connections_of_its_own() -> None:
+    with FakeAnthropic([{"text": "a"}] * 2) as fake:
+        ours = model(fake)
+        said = [asyncio.run(heard(ours))[1] for _ in range(2)]
+
+    assert said == [Said("a"), Said("a")]
+
+
+async def test_connections_can_be_closed_and_opened_again() -> None:
+    with FakeAnthropic([{"text": "a"}] * 2) as fake:
+        ours = model(fake)
+        await ours.aclose()
+        await heard(ours)
+        await ours.aclose()
+        assert await within(1, lambda: fake.open_connections == 0)
+        await heard(ours)
+        assert fake.connections == 2
+
+
+async def test_thinking_is_counted_and_not_heard() -> None:
+    usage = b'{"output_tokens":9,"output_tokens_details":{"thinking_tokens":8}}'
+    events = [
+        b'data: {"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1}}}',
+        b'event: news\r\ndata: {"type":"a_kind_of_tomorrow","delta":{"type":"colour"}}\r',
+        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm"}}',
+        b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":%b}' % usage,
+        b'data: {"type":"message_stop"}',
+    ]
+    lines, reading = Lines(), Reading()
+    whole = b"\n\n".join(events) + b"\n\n"
+
+    happenings = [
+        happening
+        for place in range(len(whole))
+        for event in lines.feed(whole[place : place + 1])
+        for happening in reading.feed(event)
+    ]
+
+    cached = {"cached_input_tokens": 0, "cache_creation_input_tokens": 0}
+    assert happenings == [
+        Spent(Usage(4, 1, **cached)),
+        Spent(Usage(4, 9, **cached, reasoning_tokens=8)),
+        Stopped("stop", "end_turn"),
+    ]
+
+
+async def test_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    refused = {"error": {"status": 401, "message": f"invalid x-api-key {KEY}"}}
+    with FakeAnthropic([{"text": "a"}, refused]) as fake:
+        ours = model(fake)
+        await heard(ours, key="sk-ant-callers-own")
+        await failed(ours)
+
+    assert "sk-ant-" not in caplog.text
+    assert "sk-ant-" not in repr(Asking(prompt=PROMPT, key=KEY))

@@ -1,0 +1,396 @@
+"""Any OpenAI-compatible endpoint, through the real SDK: against a small server of our own, and Palaver itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver import PalaverError, Usage
+from palaver_jobchat.models.base import Asking, CallBegan, CallEnded, Said, Spent, Stopped
+from palaver_jobchat.models.openai import OpenAI
+from palaver_jobchat.models.retrying import Patience
+from palaver_jobchat.prompt import Prompt
+from palaver_jobchat.testing.connections import Connection, Exchange
+from palaver_jobchat.wording import EDIT_JOB
+from tests.jobchat.models.asking import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
+from tests.serving import served
+
+LOST = "There was no connection to the model's provider, or it broke off. Try again."
+FUNCTION = {"name": "edit_job", "description": EDIT_JOB["description"], "parameters": EDIT_JOB["input_schema"]}
+USAGE = {
+    "prompt_tokens": 30,
+    "completion_tokens": 9,
+    "total_tokens": 39,
+    "prompt_tokens_details": {"cached_tokens": 20},
+    "completion_tokens_details": {"reasoning_tokens": 4},
+}
+SPENT = Spent(Usage(30, 9, cached_input_tokens=20, cache_creation_input_tokens=0, reasoning_tokens=4))
+
+
+def chunk(finish: str | None = None, usage: dict[str, Any] | None = None, **delta: Any) -> dict[str, Any]:
+    choices = [] if usage is not None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
+    return base if usage is None else {**base, "usage": usage}
+
+
+def call(index: int, arguments: str, **fields: Any) -> dict[str, Any]:
+    name = {"name": fields.pop("name")} if "name" in fields else {}
+    return chunk(tool_calls=[{"index": index, **fields, "function": {**name, "arguments": arguments}}])
+
+
+class Endpoint:
+    """Streams chunks, or does what its script says with an exchange."""
+
+    def __init__(self, *script: list[Any] | Callable[[Exchange], Any]) -> None:
+        self.exchanges: list[Exchange] = []
+        self.url = ""
+        self._script = iter(script)
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [msgspec.json.decode(exchange.body) for exchange in self.exchanges]
+
+    @property
+    def keys(self) -> list[str]:
+        return [exchange.headers["authorization"].removeprefix("Bearer ") for exchange in self.exchanges]
+
+    async def answer(self, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+        step = next(self._script)
+        if callable(step):
+            step(exchange)
+            return
+        exchange.begin({})
+        for one in step:
+            if one is Ellipsis:
+                await asyncio.Event().wait()
+            exchange.write(b"data: %b\n\n" % (b"[DONE]" if one is None else msgspec.json.encode(one)))
+        exchange.end()
+
+
+@asynccontextmanager
+async def listening(*script: Any) -> AsyncIterator[Endpoint]:
+    endpoint, open_ones = Endpoint(*script), set[Connection]()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(endpoint.answer, open_ones), "127.0.0.1", 0)
+    endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield endpoint
+    finally:
+        server.close()
+        for connection in list(open_ones):
+            await connection.closed()
+        await server.wait_closed()
+
+
+def model(endpoint: Endpoint, **options: Any) -> OpenAI:
+    return OpenAI(**{"model": "m", "api_key": "server-key", "base_url": endpoint.url, "patience": ONCE, **options})
+
+
+HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
+
+
+async def test_text_is_handed_on_piece_by_piece() -> None:
+    async with listening([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
+        assert await heard(model(endpoint)) == [Said("Hel"), Said("lo"), SPENT, Stopped("stop", "stop")]
+
+
+async def test_calls_are_put_together_and_never_completed() -> None:
+    mixed = [
+        chunk(role="assistant", content=None, reasoning_content="Hm."),
+        call(0, "", id="one", name="edit_job"),
+        call(0, '{"edi'),
+        call(1, '{"edits": [', id="two", name="edit_job"),
+        call(0, 'ts": []}'),
+        chunk("tool_calls"),
+        chunk(usage={"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}),
+        None,
+    ]
+    async with listening(mixed) as endpoint:
+        assert await heard(model(endpoint)) == [
+            CallBegan("one", "edit_job"),
+            CallBegan("two", "edit_job"),
+            Spent(Usage(3, 2, cached_input_tokens=0, cache_creation_input_tokens=0)),
+            CallEnded("one", "edit_job", {"edits": []}),
+            CallEnded("two", "edit_job", None),
+            Stopped("tool-calls", "tool_calls"),
+        ]
+
+
+async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
+    bare = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
+    async with listening([bare, chunk("stop"), None]) as endpoint:
+        assert await heard(model(endpoint)) == [
+            CallBegan("call_0", "edit_job"),
+            CallEnded("call_0", "edit_job", {}),
+            Stopped("tool-calls", "stop"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "stopped"),
+    [
+        ([chunk(content="a"), chunk("length")], Stopped("length", "length")),
+        ([chunk("content_filter")], Stopped("content-filter", "content_filter")),
+        ([chunk("function_call")], Stopped("tool-calls", "function_call")),
+        ([chunk(refusal="No."), chunk("stop")], Stopped("content-filter", "stop")),
+        ([{**chunk("stop"), "choices": [{"index": 0, "delta": None, "finish_reason": "eos"}]}], Stopped("stop", "eos")),
+    ],
+)
+async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: Stopped) -> None:
+    async with listening([*chunks, None]) as endpoint:
+        assert (await heard(model(endpoint)))[-1] == stopped
+
+
+async def test_the_prompt_is_translated() -> None:
+    use = {"type": "tool_use", "id": "one", "name": "edit_job", "input": {"edits": []}}
+    result = {"type": "tool_result", "tool_use_id": "one", "content": "Not applied.", "is_error": True}
+    listed = {"type": "tool_result", "tool_use_id": "one", "content": [{"type": "text", "text": "Done."}]}
+    prompt = Prompt(
+        system=[{"type": "text", "text": "You help.", **CACHED}, {"type": "text", "text": "Docs."}],
+        messages=[
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I'll do it."}, use]},
+            {
+                "role": "user",
+                "content": [result, listed, {"type": "text", "text": "The job."}, *PROMPT.messages[0]["content"]],
+            },
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+        ],
+        tools=PROMPT.tools,
+    )
+    async with listening(HELLO, HELLO, HELLO) as endpoint:
+        await heard(model(endpoint, max_tokens=50), prompt)
+        await heard(model(endpoint), PROMPT, must_edit=True)
+        await heard(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
+
+    called = {"id": "one", "type": "function", "function": {"name": "edit_job", "arguments": '{"edits":[]}'}}
+    usual = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    tools = [{"type": "function", "function": FUNCTION}]
+    asked = {"role": "user", "content": "Rename it."}
+    assert endpoint.bodies == [
+        {
+            **usual,
+            "max_tokens": 50,
+            "messages": [
+                {"role": "system", "content": "You help.\n\nDocs."},
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "I'll do it.", "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": "one", "content": "Not applied."},
+                {"role": "tool", "tool_call_id": "one", "content": "Done."},
+                {"role": "user", "content": "The job.\n\nRename it."},
+                {"role": "assistant", "content": None, "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": "one", "content": "Not applied."},
+            ],
+            "tools": tools,
+            "tool_choice": "auto",
+        },
+        {
+            **usual,
+            "max_tokens": 16384,
+            "messages": [{"role": "system", "content": "You help."}, asked],
+            "tools": tools,
+            "tool_choice": {"type": "function", "function": {"name": "edit_job"}},
+        },
+        {**usual, "max_tokens": 16384, "messages": [asked]},
+    ]
+
+
+def test_openais_own_models_know_the_limit_by_another_name() -> None:
+    request = OpenAI(model="m")._request(Asking(prompt=PLAIN))
+    assert {name for name in request if name.startswith("max")} == {"max_completion_tokens"}
+
+
+async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
+    async with listening(HELLO, HELLO, HELLO) as endpoint:
+        ours = model(endpoint)
+        for key in ("callers", None, " "):
+            await heard(ours, key=key)
+
+        assert endpoint.keys == ["callers", "server-key", "server-key"]
+        assert (ours.name, ours.is_configured) == ("m", True)
+
+
+async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
+    async with listening() as endpoint:
+        ours = model(endpoint, api_key="")
+
+        assert await failed(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
+        assert (ours.is_configured, endpoint.exchanges) == (False, [])
+
+
+async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
+    async with listening(HELLO) as endpoint:
+        await heard(model(endpoint, api_key=""), key="callers")
+
+        assert endpoint.keys == ["callers"]
+
+
+@pytest.mark.parametrize("whose", ["request", "server"])
+async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
+    message = "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
+    async with listening() as endpoint:
+        ours = model(endpoint, api_key="sk-ant-a" if whose == "server" else "b")
+
+        assert await failed(ours, key="sk-ant-a" if whose == "request" else None) == ("bad_request", message, 400, {})
+        assert endpoint.exchanges == []
+
+
+async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening(HELLO, HELLO) as endpoint:
+        await heard(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
+        await heard(model(endpoint), key="sk-ant-b")
+
+        assert endpoint.keys == ["sk-ant-a", "sk-ant-b"]
+
+
+def refused(status: int, message: str, **headers: str) -> Callable[[Exchange], None]:
+    body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
+    return lambda exchange: exchange.whole(status, body, {name.replace("_", "-"): one for name, one in headers.items()})
+
+
+FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
+    "a wrong key": (
+        refused(401, "Incorrect API key provided: server-key."),
+        "auth_error",
+        "The model's provider did not accept the key of the server. Check PALAVER_JOBCHAT_API_KEY on the server.",
+        401,
+        {"key": "server"},
+    ),
+    "no such model": (
+        refused(404, "The model `m` does not exist"),
+        "not_found",
+        "The provider has no model 'm' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
+        404,
+        {},
+    ),
+    "too long": (
+        refused(400, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."),
+        "prompt_too_long",
+        "This is too long for the model. Shorten content, the largest field, or leave it out.",
+        413,
+        {"fields": {"content": 3}},
+    ),
+    "a bad request that repeats the key": (
+        refused(400, "what is server-key?"),
+        "bad_request",
+        "The model's provider refused the request: what is ***?",
+        400,
+        {},
+    ),
+    "too many requests": (
+        refused(429, "slow down", retry_after="3"),
+        "rate_limit",
+        "The model's provider takes no more requests for now. Try again in 3 seconds.",
+        429,
+        {"retry_after": 3},
+    ),
+    "no JSON": (
+        lambda exchange: exchange.whole(502, "Bad gateway"),
+        "provider_error",
+        "The model's provider failed. Try again.",
+        502,
+        {},
+    ),
+    "an error inside a stream": (
+        [chunk(content="Half"), {"error": {"message": "out of memory", "type": "server_error"}}],
+        "provider_error",
+        "The model's provider failed: out of memory. Try again.",
+        502,
+        {},
+    ),
+    "an error inside a stream, by its number": (
+        [chunk(content="Half"), {"error": {"message": "slow down", "code": 429}}],
+        "rate_limit",
+        "The model's provider takes no more requests for now. Try again in 60 seconds.",
+        429,
+        {"retry_after": 60},
+    ),
+    "a stream without an end": ([chunk(content="Half")], "connection_error", LOST, 503, {}),
+    "no connection": (lambda exchange: exchange.drop(), "connection_error", LOST, 503, {}),
+    "a lost connection": (
+        lambda exchange: (exchange.begin({}), exchange.write(b"data: {}\n\n"), exchange.drop()),
+        "connection_error",
+        LOST,
+        503,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", FAILURES)
+async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
+    step, *expected = FAILURES[row]
+    async with listening(step) as endpoint:
+        assert await failed(model(endpoint), fields={"content": 3}) == tuple(expected)
+
+
+@pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
+async def test_silence_is_a_timeout(step: list[Any]) -> None:
+    async with listening(step) as endpoint:
+        assert await failed(model(endpoint, patience=Patience(retries=0, seconds=0.3))) == (
+            "timeout",
+            "The model sent nothing for 0.3 seconds. Try again later.",
+            504,
+            {},
+        )
+
+
+async def test_a_failure_before_the_first_word_is_tried_again() -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
+        happenings = await heard(model(endpoint, patience=Patience(sleep=sleep, chance=lambda: 0.0)))
+
+    assert (happenings[-1], pauses) == (Stopped("stop", "stop"), [0.5, 1.0])
+
+
+async def test_closing_an_answer_closes_the_connection() -> None:
+    async with listening([chunk(content="Half"), ...]) as endpoint:
+        ours = model(endpoint)
+        answer = ours.ask(Asking(prompt=PROMPT))
+        assert await anext(answer) == Said("Half")
+
+        await answer.aclose()
+
+        assert await within(1, lambda: endpoint.exchanges[0].is_left)
+        await ours.aclose()
+
+
+def test_a_model_must_be_named() -> None:
+    with pytest.raises(PalaverError, match="PALAVER_JOBCHAT_MODEL"):
+        OpenAI(model="")
+
+
+async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
+    steps = [
+        {"text": "I'll do it."},
+        {"tool_call": {"id": "one", "name": "edit_job", "arguments": {"edits": []}}},
+        {"usage": {"input_tokens": 3, "output_tokens": 4}},
+    ]
+    asked = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
+    with served(tmp_path) as server:
+        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", patience=ONCE)
+        happenings = await heard(ours, Prompt(system=[], messages=asked, tools=[]))
+        told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", patience=ONCE), PLAIN)
+
+    assert [one for one in happenings if not isinstance(one, Spent)] == [
+        Said("I'll do it."),
+        CallBegan("one", "edit_job"),
+        CallEnded("one", "edit_job", {"edits": []}),
+        Stopped("tool-calls", "tool_calls"),
+    ]
+    usage = Usage(3, 4, cached_input_tokens=0, cache_creation_input_tokens=0, reasoning_tokens=0)
+    assert Spent(usage) in happenings
+    assert (told[0], told[2]) == ("not_found", 404)

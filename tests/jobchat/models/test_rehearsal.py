@@ -1,0 +1,143 @@
+"""A rehearsal: real edits of the caller's own job, with no model behind them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from palaver_jobchat import payload
+from palaver_jobchat.edits import apply_edits, requested
+from palaver_jobchat.models.anthropic import Anthropic
+from palaver_jobchat.models.base import CallEnded, Said, Spent, Stopped
+from palaver_jobchat.prompt import Prompt, prompt
+from palaver_jobchat.testing import FakeAnthropic, rehearse
+from tests.jobchat.models.asking import ONCE, heard, spent
+
+SAID = "Rehearsal: no model was asked."
+JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
+STEP = """\
+fn(state => {
+  const records = Array.isArray(state.data) ? state.data : [state.data];
+  console.log(`${records.length} records`);
+  return state;
+});"""
+
+
+def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
+    context = {"expression": job, "log": log}
+    return prompt(payload.read({"content": question, "context": context, "suggest_code": suggest}, payload.LIMITS))
+
+
+async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
+    """The text, and the edits, as the real client hears them."""
+    with FakeAnthropic(rehearse) as fake:
+        happenings = await heard(Anthropic(api_key="rehearsal", base_url=fake.url, patience=ONCE), question, **asking)
+    assert happenings[0] == Spent(spent(0, 0))
+    assert isinstance(happenings[-1], Stopped)
+    text = "".join(one.text for one in happenings if isinstance(one, Said))
+    return text, requested([one.input for one in happenings if isinstance(one, CallEnded)])
+
+
+async def test_an_empty_job_becomes_a_small_one() -> None:
+    text, edits = await rehearsed(asked("Write a job that fetches patients."))
+
+    assert text == f"{SAID} I'll write a small job that asks for patients and logs how many there are."
+    assert apply_edits("", edits).code == f"get('/patients', {{ query: {{ limit: 100 }} }});\n\n{STEP}\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "code", "places"),
+    [
+        ("rename state to s", JOB.replace("state", "s"), "in 3 places"),
+        ("Please rename `x` to `patient`?", JOB.replace("x => x", "patient => patient"), "in 2 places"),
+        ("Rename 'id' to 'key'", JOB.replace("x.id)", "x.key)"), "in one place"),
+    ],
+)
+async def test_a_name_is_changed_wherever_it_is_one(question: str, code: str, places: str) -> None:
+    text, edits = await rehearsed(asked(question, JOB))
+
+    assert text.startswith(f"{SAID} I'll rename ")
+    assert text.endswith(f"{places}.")
+    assert apply_edits(JOB, edits).code == code
+
+
+async def test_a_name_that_is_not_there_changes_nothing() -> None:
+    text, edits = await rehearsed(asked("rename foo to bar", JOB))
+
+    assert (text, edits) == (f"{SAID} There is no `foo` in the job, so there is nothing to rename.", [])
+
+
+@pytest.mark.parametrize(
+    "job", [JOB, JOB.replace("\n", "\r\n"), "get('/a');\nget('/a');\n", "get('/a')", "a();\na();\na();", "a();\n" * 50]
+)
+async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
+    text, edits = await rehearsed(asked("Add a log of how many there are", job))
+    result = apply_edits(job, edits)
+
+    newline = "\r\n" if "\r\n" in job else "\n"
+    assert text == f"{SAID} I'll add a step at the end that logs how many records there are."
+    assert [outcome.state for outcome in result.outcomes] == ["applied"]
+    assert result.code.rstrip() == job.rstrip() + 2 * newline + STEP.replace("\n", newline)
+
+    again, none = await rehearsed(asked("Add a log of how many there are", result.code))
+    assert (again, none) == (f"{SAID} The job logs how many records there are already. I leave it as it is.", [])
+
+
+async def test_a_question_is_answered_and_changes_nothing() -> None:
+    text, edits = await rehearsed(asked("What does this job do?", "get('/a');\nhttp.each(x, y);\nfoo();\n"))
+
+    assert edits == []
+    assert text == (
+        f"{SAID} The job has 3 operations:\n\n"
+        "1. `get` asks for a resource and leaves it in state.data.\n"
+        "2. `http.each` runs an operation once for every item.\n"
+        "3. `foo`, a function of the adaptor.\n\n"
+        "Ask for a change, such as “rename … to …”, to see how one is suggested."
+    )
+
+
+async def test_a_question_about_no_job_tells_what_one_is() -> None:
+    text, edits = await rehearsed(asked("How do I write a job?"))
+
+    assert edits == []
+    assert text.startswith(f"{SAID} A job is a list of operations, run in order;")
+
+
+@pytest.mark.parametrize(
+    ("log", "pointed"),
+    [
+        ("R/T start\nTypeError: oh no\n  at job.js:4:9", "It is about line 4 of the job:\n\n```js\nconst ids"),
+        ("a\nError: line 1 is bad", "It is about line 1 of the job:\n\n```js\nget('/patients');\n```"),
+        ("a\nReferenceError: ids is not defined", "`ids` stands in line 4 of the job:\n\n```js\nconst ids"),
+        ("a\nrequest failed with 404", "tells of an error:\n\n```\nrequest failed with 404\n```"),
+    ],
+)
+async def test_an_error_in_the_log_is_pointed_at(log: str, pointed: str) -> None:
+    text, edits = await rehearsed(asked("Why does it fail?", JOB, log=log))
+
+    assert edits == []
+    assert text.startswith(f"{SAID} Line 2 of the log tells of an error:")
+    assert pointed in text
+
+
+async def test_a_log_without_an_error_is_no_matter() -> None:
+    text, _ = await rehearsed(asked("What does it do?", JOB, log="all is well"))
+
+    assert text.startswith(f"{SAID} The job has 2 operations:")
+
+
+async def test_where_no_edits_can_be_made_the_code_stands_in_the_text() -> None:
+    text, edits = await rehearsed(asked("Add a log", JOB, suggest=False))
+
+    assert edits == []
+    assert text.endswith(f"\n\n```js\n{STEP}\n```")
+
+
+async def test_a_correction_corrects_nothing() -> None:
+    assert await rehearsed(asked("Add a log", JOB), must_edit=True) == (SAID, [])
+
+
+def test_a_request_in_other_shapes_is_answered_too() -> None:
+    request: Any = SimpleNamespace(body={"messages": [{"role": "user", "content": "What is a job?"}]})
+
+    assert rehearse(request)["blocks"][0]["text"].startswith(SAID)

@@ -1,0 +1,39 @@
+"""That an edit leaves alone what it was not asked to change."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.rules import Finding, outside_untouched
+
+OLD = "a();\nb();\nc();\nd();\n"
+BEFORE = "This was changed, though it stands before what was to change."
+AFTER = "This was changed, though it stands after what was to change."
+
+
+@pytest.mark.parametrize(
+    ("code", "span", "found"),
+    [
+        (OLD, (2, 2), None),
+        ("a();\nx();\ny();\nc();\nd();\n", (2, 2), None),
+        ("a();\nc();\nd();\n", (2, 2), None),
+        ("a();\nx();\nb();\nc();\nd();\n", (2, 1), None),
+        ("x();\n", (1, 4), None),
+        ("a();\nx();\nc();\nd();", (2, 2), (AFTER, 4)),
+        ("a();\nx();\nC();\nd();\n", (2, 2), (AFTER, 3)),
+        ("a();\nB();\nx();\nd();\n", (3, 3), (BEFORE, 2)),
+        ("", (3, 3), (BEFORE, 1)),
+        ("a();\n", (1, 1), (AFTER, 1)),
+    ],
+)
+def test_what_was_touched_outside(code: str, span: tuple[int, int], found: tuple[str, int] | None) -> None:
+    expected = () if found is None else (Finding("outside_untouched", "error", found[1], found[0]),)
+
+    assert outside_untouched(code, old=OLD, span=span) == expected
+
+
+@given(st.text("ab\n", max_size=20), st.text("ab\n", max_size=20), st.integers(-2, 9), st.integers(-2, 9))
+def test_findings_lie_inside(code: str, old: str, first: int, last: int) -> None:
+    findings = outside_untouched(code, old=old, span=(first, last))
+
+    assert all(1 <= finding.line <= code.count("\n") + 1 for finding in findings)

@@ -1,0 +1,285 @@
+"""Scenarios: what a client sends, what the model says, and what comes of it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from palaver_jobchat.testing import FakeAnthropic
+
+Script = list[dict[str, Any]]
+Chatting = Callable[..., tuple[Any, FakeAnthropic]]
+"""The fixture: from a script and settings to the workflow, and the fake that it asks."""
+
+USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+TWICE = {"input_tokens": 20, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+FINE = {"success": True, "partial": False, "applied_changes": 1, "total_changes": 1, "syntax_ok": True}
+NONE_APPLIED = {"success": False, "partial": False, "applied_changes": 0, "total_changes": 1, "syntax_ok": True}
+PATCHED = {"patches_applied": 1, "patches_total": 1}
+UNPATCHED = {"patches_applied": 0, "patches_total": 1}
+
+
+def replace(old: str, new: str) -> dict[str, Any]:
+    return {"action": "replace", "old_code": old, "new_code": new}
+
+
+def rewrite(new: str) -> dict[str, Any]:
+    return {"action": "rewrite", "new_code": new}
+
+
+def edit(*edits: Any, text: str | None = "I'll do that.") -> dict[str, Any]:
+    """A step in which the model asks for these edits."""
+    said: list[dict[str, Any]] = [] if text is None else [{"text": text}]
+    return {"blocks": [*said, {"tool": {"name": "edit_job", "input": {"edits": list(edits)}}}]}
+
+
+class Scenario(NamedTuple):
+    """One of them; `answer` is what the body holds beside history and meta."""
+
+    job: str | None
+    script: Script
+    answer: dict[str, Any]
+    plain: bool = False
+
+
+def _applied(response: str, code: str, how: str, usage: dict[str, int] = USAGE) -> dict[str, Any]:
+    return {
+        "response": response,
+        "suggested_code": code,
+        "usage": usage,
+        "application_status": {**FINE, "edits": [{"state": "applied", "how": how}]},
+        "diff": PATCHED,
+    }
+
+
+def _failed(response: str, reason: str, warning: str, usage: dict[str, int] = TWICE, **more: Any) -> dict[str, Any]:
+    return {
+        "response": response,
+        "suggested_code": None,
+        "usage": usage,
+        "application_status": {
+            **NONE_APPLIED,
+            "edits": [{"state": "failed", "reason": reason}],
+            "warning": warning,
+            **more,
+        },
+        "diff": {**UNPATCHED, "warning": warning},
+    }
+
+
+def _noted(warning: str) -> str:
+    return f"I'll do that.\n\nNote: {warning}"
+
+
+TWO_PLACES = "Edit 1 of 1 was not applied: its old code matches 2 places (lines 1 and 2)."
+NOT_THERE = "Edit 1 of 1 was not applied: its old code is not in the job."
+UNREADABLE = "Edit 1 of 1 was not applied: it is not an edit that can be read."
+CUT = "Edit 1 of 1 was not applied: the answer was cut off before its end."
+BROKEN = "The resulting code does not parse (line 1)."
+OVERLOADED = {"error": {"status": 529, "type": "overloaded_error", "message": "Overloaded"}}
+
+SCENARIOS: dict[str, Scenario] = {
+    "a question, plainly": Scenario(
+        "get('/a');\n",
+        [{"text": "It asks for a.", "chunks": 3}],
+        {"response": "It asks for a.", "usage": USAGE},
+        plain=True,
+    ),
+    "a question, where edits are possible": Scenario(
+        "get('/a');\n",
+        [{"text": "It asks for a."}],
+        {"response": "It asks for a.", "suggested_code": None, "usage": USAGE},
+    ),
+    "an empty list of edits": Scenario(
+        "get('/a');\n", [edit()], {"response": "I'll do that.", "suggested_code": None, "usage": USAGE}
+    ),
+    "a call of another tool": Scenario(
+        "get('/a');\n",
+        [{"blocks": [{"text": "Let me see."}, {"tool": {"name": "search", "input": {}}}]}],
+        {"response": "Let me see.", "suggested_code": None, "usage": USAGE},
+    ),
+    "one place": Scenario(
+        "get('/a');\nget('/b');\n",
+        [edit(replace("get('/b')", "post('/b')"))],
+        _applied("I'll do that.", "get('/a');\npost('/b');\n", "exact"),
+    ),
+    "no text": Scenario(
+        "get('/a');\n",
+        [edit(rewrite("post('/a');\n"), text=None)],
+        _applied("I've updated the job code.", "post('/a');\n", "rewrite"),
+    ),
+    "spaces at the end of a line": Scenario(
+        "get('/a');  \nget('/b');\n",
+        [edit(replace("get('/a');\nget('/b');", "get('/c');"))],
+        _applied("I'll do that.", "get('/c');\n", "line-ends"),
+    ),
+    "another indentation": Scenario(
+        "fn(state => {\n    a();\n    return state;\n});\n",
+        [edit(replace("a();\nreturn state;\n", "b();\nreturn state;\n"))],
+        _applied("I'll do that.", "fn(state => {\n    b();\n    return state;\n});\n", "indent"),
+    ),
+    "CRLF": Scenario(
+        "get('/a');\r\nget('/b');\r\n",
+        [edit(replace("get('/b');\n", "post('/b');\npost('/c');\n"))],
+        _applied("I'll do that.", "get('/a');\r\npost('/b');\r\npost('/c');\r\n", "line-ends"),
+    ),
+    "an empty job": Scenario("", [edit(rewrite("get('/a');\n"))], _applied("I'll do that.", "get('/a');\n", "created")),
+    "no job": Scenario(
+        None, [edit(replace("nothing", "get('/a');\n"))], _applied("I'll do that.", "get('/a');\n", "created")
+    ),
+    "several calls in one answer": Scenario(
+        "a();\nb();\n",
+        [
+            {
+                "blocks": [
+                    {"text": "First."},
+                    {"tool": {"name": "edit_job", "input": {"edits": [replace("a()", "c()")]}}},
+                    {"text": "Then."},
+                    {"tool": {"name": "edit_job", "input": {"edits": [replace("b()", "d()")]}}},
+                ]
+            }
+        ],
+        {
+            "response": "First.\n\nThen.",
+            "suggested_code": "c();\nd();\n",
+            "usage": USAGE,
+            "application_status": {
+                **FINE,
+                "applied_changes": 2,
+                "total_changes": 2,
+                "edits": [{"state": "applied", "how": "exact"}, {"state": "applied", "how": "exact"}],
+            },
+            "diff": {"patches_applied": 2, "patches_total": 2},
+        },
+    ),
+    "two places, corrected": Scenario(
+        "get('/a');\nget('/a');\n",
+        [
+            edit(replace("get('/a')", "post('/a')")),
+            edit(replace("get('/a');\nget('/a');", "get('/a');\npost('/a');"), text="Sorry."),
+        ],
+        _applied("I'll do that.", "get('/a');\npost('/a');\n", "corrected", TWICE),
+    ),
+    "two places, and again": Scenario(
+        "get('/a');\nget('/a');\n",
+        [edit(replace("get('/a')", "post('/a')")), edit(replace("get('/a')", "post('/a')"))],
+        _failed(_noted(TWO_PLACES), "ambiguous", TWO_PLACES),
+    ),
+    "overlapping places": Scenario(
+        "aaa",
+        [edit(replace("aa", "b")), edit()],
+        _failed(
+            _noted("Edit 1 of 1 was not applied: its old code matches 2 places (line 1)."),
+            "ambiguous",
+            "Edit 1 of 1 was not applied: its old code matches 2 places (line 1).",
+        ),
+    ),
+    "no place, and the correction fails": Scenario(
+        "get('/a');\n",
+        [edit(replace("put('/a')", "post('/a')")), OVERLOADED],
+        _failed(
+            _noted(f"{NOT_THERE} The correction call failed: OVERLOADED."),
+            "not_found",
+            f"{NOT_THERE} The correction call failed: OVERLOADED.",
+            USAGE,
+        ),
+    ),
+    "one of two": Scenario(
+        "a();\nb();\n",
+        [edit(replace("a()", "c()"), replace("x()", "y()")), edit(replace("z()", "y()"))],
+        {
+            "response": _noted("Edit 2 of 2 was not applied: its old code is not in the job."),
+            "suggested_code": "c();\nb();\n",
+            "usage": TWICE,
+            "application_status": {
+                "success": False,
+                "partial": True,
+                "applied_changes": 1,
+                "total_changes": 2,
+                "syntax_ok": True,
+                "edits": [{"state": "applied", "how": "exact"}, {"state": "failed", "reason": "not_found"}],
+                "warning": "Edit 2 of 2 was not applied: its old code is not in the job.",
+            },
+            "diff": {
+                "patches_applied": 1,
+                "patches_total": 2,
+                "warning": "Edit 2 of 2 was not applied: its old code is not in the job.",
+            },
+        },
+    ),
+    "nothing changes": Scenario(
+        "a();\n",
+        [edit(replace("a()", "a()"))],
+        {
+            "response": _noted("The edits change nothing."),
+            "suggested_code": None,
+            "usage": USAGE,
+            "application_status": {
+                "success": True,
+                "partial": False,
+                "applied_changes": 0,
+                "total_changes": 0,
+                "syntax_ok": True,
+                "edits": [{"state": "unchanged"}],
+                "warning": "The edits change nothing.",
+            },
+            "diff": {"patches_applied": 0, "patches_total": 0, "warning": "The edits change nothing."},
+        },
+    ),
+    "no JavaScript any more, mended": Scenario(
+        "a();\n",
+        [edit(replace("a();", "b(;")), edit(replace("b(;", "b();"))],
+        _applied("I'll do that.", "b();\n", "exact", TWICE),
+    ),
+    "no JavaScript any more, not mended": Scenario(
+        "a();\n",
+        [edit(replace("a();", "b(;")), edit(replace("b(;", "c(;"))],
+        {
+            "response": _noted(BROKEN),
+            "suggested_code": "b(;\n",
+            "usage": TWICE,
+            "application_status": {
+                **FINE,
+                "syntax_ok": False,
+                "edits": [{"state": "applied", "how": "exact"}],
+                "warning": BROKEN,
+            },
+            "diff": {**PATCHED, "warning": BROKEN},
+        },
+    ),
+    "input that is no edit": Scenario(
+        "a();\n",
+        [{"blocks": [{"text": "I'll do that."}, {"tool": {"name": "edit_job", "input": {"edit": 1}}}]}, edit()],
+        _failed(_noted(UNREADABLE), "malformed", UNREADABLE),
+    ),
+    "input that is no JSON": Scenario(
+        "a();\n",
+        [{"blocks": [{"text": "I'll do that."}, {"raw_tool": {"name": "edit_job", "json": '{"edi'}}]}, edit()],
+        _failed(_noted(UNREADABLE), "malformed", UNREADABLE),
+    ),
+    "cut off in an edit": Scenario(
+        "a();\n",
+        [
+            {
+                "blocks": [
+                    {"text": "I'll do that."},
+                    {"raw_tool": {"name": "edit_job", "json": '{"edits":[{"action":"rewrite","new_code":"b()'}},
+                ],
+                "stop": "max_tokens",
+            }
+        ],
+        _failed("I'll do that.\n\nNote: this answer was cut off at its length limit.", "truncated", CUT, USAGE),
+    ),
+    "cut off in the text": Scenario(
+        "a();\n",
+        [{"text": "It is", "stop": "max_tokens"}],
+        {
+            "response": "It is\n\nNote: this answer was cut off at its length limit.",
+            "suggested_code": None,
+            "usage": USAGE,
+        },
+    ),
+    "refused": Scenario(
+        "a();\n",
+        [{"text": "I will not.", "stop": "refusal"}],
+        {"response": "I will not.", "suggested_code": None, "usage": USAGE},
+    ),
+}

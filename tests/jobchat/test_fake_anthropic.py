@@ -1,0 +1,519 @@
+"""The fake of Anthropic's server, as its clients meet it: the real SDK, and plain HTTP."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from anthropic import AsyncAnthropic
+
+from palaver import PalaverError
+from palaver_jobchat.testing import FakeAnthropic, read_script
+
+KEY = "sk-ant-any"
+HEADERS = {"authorization": f"Bearer {KEY}", "anthropic-version": "2023-06-01"}
+TOOL = {"name": "edit_job", "input_schema": {"type": "object", "properties": {}}}
+BODY: dict[str, Any] = {"model": "claude-x", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+MARKED = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+SOME = {"type": "tool_use", "id": "a", "name": "edit_job", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "done"}
+
+
+def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADERS) -> httpx.Response:
+    with httpx.Client(trust_env=False, timeout=10) as http:
+        return http.post(f"{fake.url}/v1/messages", json=body, headers=headers)
+
+
+def events(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The data of each event; each bears its event's name."""
+    found: list[dict[str, Any]] = []
+    for frame in answer.text.removesuffix("\n\n").split("\n\n"):
+        name, data = frame.split("\n")
+        found.append(msgspec.json.decode(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def until(condition: Any, seconds: float = 5) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def test_a_stream_is_what_anthropic_would_send() -> None:
+    call = {"id": "one", "name": "edit_job", "input": {"edits": []}}
+    blocks = [{"thinking": "Hm"}, {"text": "Hello"}, {"tool": call}, {"raw_tool": {"name": "edit_job", "json": '{"e'}}]
+    with FakeAnthropic([{"blocks": blocks, "chunks": 2}]) as fake:
+        answer = post(fake, {**BODY, "stream": True})
+
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
+    written = {"type": "input_json_delta"}
+
+    def delta(index: int, **fields: Any) -> dict[str, Any]:
+        return {"type": "content_block_delta", "index": index, "delta": fields}
+
+    def start(index: int, **fields: Any) -> dict[str, Any]:
+        return {"type": "content_block_start", "index": index, "content_block": fields}
+
+    def stop(index: int) -> dict[str, Any]:
+        return {"type": "content_block_stop", "index": index}
+
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert events(answer) == [
+        {
+            "type": "message_start",
+            "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": {**USAGE, "output_tokens": 1}},
+        },
+        {"type": "ping"},
+        start(0, type="thinking", thinking="", signature=""),
+        delta(0, type="thinking_delta", thinking="H"),
+        delta(0, type="thinking_delta", thinking="m"),
+        delta(0, type="signature_delta", signature="c2lnbmVk"),
+        stop(0),
+        start(1, type="text", text=""),
+        delta(1, type="text_delta", text="He"),
+        delta(1, type="text_delta", text="llo"),
+        stop(1),
+        start(2, type="tool_use", id="one", name="edit_job", input={}),
+        delta(2, **written, partial_json=""),
+        delta(2, **written, partial_json='{"edit'),
+        delta(2, **written, partial_json='s":[]}'),
+        stop(2),
+        start(3, type="tool_use", id="toolu_1_3", name="edit_job", input={}),
+        delta(3, **written, partial_json=""),
+        delta(3, **written, partial_json="{"),
+        delta(3, **written, partial_json='"e'),
+        stop(3),
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "tool_use", "stop_sequence": None, "stop_details": None},
+            "usage": USAGE,
+        },
+        {"type": "message_stop"},
+    ]
+
+
+def test_without_a_stream_the_message_comes_whole() -> None:
+    blocks = [
+        {"thinking": "Hm"},
+        {"text": "Hello"},
+        {"tool": {"name": "edit_job", "input": {"a": 1}}},
+        {"raw_tool": {"name": "x", "json": "{"}},
+    ]
+    with FakeAnthropic([{"blocks": blocks, "usage": {"input_tokens": 1}, "stop": "max_tokens"}]) as fake:
+        answer = post(fake)
+
+    assert answer.headers["request-id"] == "req_1"
+    assert answer.json() == {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [
+            {"type": "thinking", "thinking": "Hm", "signature": "c2lnbmVk"},
+            {"type": "text", "text": "Hello"},
+            {"type": "tool_use", "id": "toolu_1_2", "name": "edit_job", "input": {"a": 1}},
+            {"type": "tool_use", "id": "toolu_1_3", "name": "x", "input": {}},
+        ],
+        "stop_reason": "max_tokens",
+        "stop_sequence": None,
+        "usage": {**USAGE, "input_tokens": 1},
+    }
+
+
+async def test_the_sdk_understands_it() -> None:
+    step = {"blocks": [{"text": "Hello"}, {"tool": {"name": "edit_job", "input": {"edits": []}}}], "chunks": 3}
+    async with FakeAnthropic([step, step]) as fake, AsyncAnthropic(api_key=KEY, base_url=fake.url) as client:
+        async with client.messages.stream(**BODY) as stream:
+            streamed = await stream.get_final_message()
+        whole = await client.messages.create(**BODY)
+
+    def said(message: Any) -> list[Any]:
+        return [(block.type, getattr(block, "text", None), getattr(block, "input", None)) for block in message.content]
+
+    assert said(streamed) == [("text", "Hello", None), ("tool_use", None, {"edits": []})] == said(whole)
+    assert streamed.usage.output_tokens == 5
+    assert streamed.stop_reason == whole.stop_reason == "tool_use"
+
+
+def test_steps_are_played_in_order_and_then_no_more() -> None:
+    with FakeAnthropic([{"text": "one"}, {"text": "two"}]) as fake:
+        answers = [post(fake) for _ in range(3)]
+
+    assert [answer.json()["content"][0]["text"] for answer in answers[:2]] == ["one", "two"]
+    assert answers[2].status_code == 500
+    assert answers[2].json() == {
+        "type": "error",
+        "error": {"type": "api_error", "message": "The script has no more steps."},
+        "request_id": "req_3",
+    }
+
+
+def test_a_function_may_choose_the_step() -> None:
+    with FakeAnthropic(lambda request: {"text": request.body["messages"][0]["content"]}) as fake:
+        assert post(fake).json()["content"] == [{"type": "text", "text": "Hi"}]
+
+
+def test_a_function_that_fails_is_the_servers_trouble() -> None:
+    with FakeAnthropic(lambda request: {"txt": request.key}) as fake:
+        answer = post(fake)
+
+    assert answer.status_code == 500
+    assert "unknown field `txt`" in answer.json()["error"]["message"]
+
+
+def test_all_requests_are_kept_with_their_key() -> None:
+    with FakeAnthropic([{"text": "a"}] * 2) as fake:
+        post(fake)
+        post(fake, headers={"X-Api-Key": "other", "Anthropic-Version": "2023-06-01"})
+        post(fake, headers={})
+
+    assert [request.key for request in fake.requests] == [KEY, "other", ""]
+    assert [request.is_answered for request in fake.requests] == [True, True, False]
+    assert fake.requests[0].body == BODY
+    assert fake.requests[0].headers["anthropic-version"] == "2023-06-01"
+
+
+def test_an_error_has_its_status_its_headers_and_a_word_about_retries() -> None:
+    headers = {"retry-after": "7"}
+    limit = {"status": 429, "type": "rate_limit_error", "message": "slow down", "headers": headers, "retry": False}
+    with FakeAnthropic([{"error": limit}, {"error": {"status": 529, "retry": True}}]) as fake:
+        first, second = post(fake), post(fake)
+
+    assert first.status_code == 429
+    assert (first.headers["retry-after"], first.headers["x-should-retry"]) == ("7", "false")
+    assert first.json()["error"] == {"type": "rate_limit_error", "message": "slow down"}
+    assert (second.status_code, second.headers["x-should-retry"]) == (529, "true")
+    assert second.json()["error"] == {"type": "overloaded_error", "message": "Something went wrong."}
+
+
+def test_an_error_inside_a_stream_leaves_its_block_open() -> None:
+    step = {"text": "Half", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
+    with FakeAnthropic([step, step]) as fake:
+        streamed, whole = post(fake, {**BODY, "stream": True}), post(fake)
+
+    error = {"type": "overloaded_error", "message": "Overloaded"}
+    assert events(streamed)[-2:] == [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Half"}},
+        {"type": "error", "error": error, "request_id": "req_1"},
+    ]
+    assert (whole.status_code, whole.json()["error"]) == (500, error)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("text", [{"text": "Half"}, {}])
+def test_a_dropped_connection_is_no_whole_answer(stream: bool, text: dict[str, str]) -> None:
+    with FakeAnthropic([{**text, "drop": True}]) as fake:
+        with pytest.raises(httpx.RemoteProtocolError):
+            post(fake, {**BODY, "stream": stream})
+        assert fake.hung_up == 0
+
+
+def test_a_stream_may_end_cleanly_and_too_early() -> None:
+    with FakeAnthropic([{"text": "Half", "drop": "cleanly"}]) as fake:
+        assert events(post(fake, {**BODY, "stream": True}))[-1]["delta"] == {"type": "text_delta", "text": "Half"}
+
+
+@pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
+async def test_a_client_that_leaves_is_noticed(step: dict[str, Any]) -> None:
+    with FakeAnthropic([step, {"text": "b"}]) as fake:
+        client = AsyncAnthropic(api_key=KEY, base_url=fake.url, max_retries=0)
+        waiting = asyncio.create_task(client.messages.create(**BODY))
+        assert await asyncio.to_thread(until, lambda: len(fake.requests) == 1)
+        assert fake.hung_up == 0
+
+        waiting.cancel()
+        await client.close()
+
+        assert await asyncio.to_thread(until, lambda: fake.requests[0].hung_up, 1)
+        assert (fake.hung_up, fake.requests[0].is_answered) == (1, False)
+        await asyncio.to_thread(post, fake)
+        assert (fake.hung_up, fake.requests[1].hung_up) == (1, False)
+
+
+def test_a_server_that_stops_leaves_those_who_wait() -> None:
+    fake = FakeAnthropic([{"hang": True}]).start()
+    with httpx.Client(trust_env=False, timeout=10) as http, http.stream("GET", fake.url):
+        fake.stop()
+        fake.stop()
+        with pytest.raises(httpx.TransportError):
+            http.get(fake.url)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no model": ({"model": None}, "model: Field required"),
+    "an empty model": ({"model": ""}, "model: Input should be a valid string"),
+    "no limit": ({"max_tokens": 0}, "max_tokens: Input should be a valid integer, at least 1"),
+    "a limit that is none": ({"max_tokens": True}, "max_tokens: Input should be a valid integer, at least 1"),
+    "an unknown field": ({"colour": 1}, "colour: Extra inputs are not permitted"),
+    "a stream that is none": ({"stream": "yes"}, "stream: Input should be a valid boolean"),
+    "messages that are none": ({"messages": "Hi"}, "messages: Input should be a valid list"),
+    "no messages": ({"messages": []}, "messages: at least one message is required"),
+    "a message that is none": ({"messages": ["Hi"]}, "messages.0: Input should be an object"),
+    "a system's turn": (
+        {"messages": [{"role": "system", "content": "x"}]},
+        "messages.0.role: Input should be 'user' or 'assistant'",
+    ),
+    "an assistant first": (
+        {"messages": [{"role": "assistant", "content": "x"}]},
+        'messages: first message must use the "user" role',
+    ),
+    "an empty text": (
+        {"messages": [{"role": "user", "content": ""}]},
+        "messages.0: text content blocks must be non-empty",
+    ),
+    "no content": (
+        {"messages": [{"role": "user", "content": []}]},
+        "messages.0: all messages must have non-empty content",
+    ),
+    "a blank block": (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": " \n"}]}]},
+        "messages.0.content.0: text content blocks must contain non-whitespace text",
+    ),
+    "a block without text": (
+        {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+        "messages.0.content.0.text: Field required",
+    ),
+    "a call by the user": (
+        {"messages": [{"role": "user", "content": [SOME]}]},
+        "messages.0.content.0: Input tag 'tool_use' found using 'type' does not match any of the expected tags",
+    ),
+    "a call without a result": (
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME]}]},
+        "messages: `tool_use` ids were found without `tool_result` blocks: a",
+    ),
+    "a call that is passed over": (
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME]}, *BODY["messages"]]},
+        "messages.2: `tool_use` ids were found without `tool_result` blocks: a",
+    ),
+    "a result of nothing": (
+        {"messages": [{"role": "user", "content": [RESULT]}]},
+        "messages.0: unexpected `tool_use_id` found in `tool_result` blocks: a",
+    ),
+    "a result without its call": (
+        {"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]},
+        "messages.0.content.0.tool_use_id: Field required",
+    ),
+    "a result after text": (
+        {
+            "messages": [
+                *BODY["messages"],
+                {"role": "assistant", "content": [SOME]},
+                {"role": "user", "content": [{"type": "text", "text": "x"}, RESULT]},
+            ]
+        },
+        "messages.2: `tool_result` blocks must come first",
+    ),
+    "two calls of one name": (
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME, SOME]}]},
+        "messages.1: `tool_use` ids must be unique",
+    ),
+    "a call with a strange id": (
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**SOME, "id": "a b"}]}]},
+        "messages.1.content.0.id: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+    ),
+    "a call with a list": (
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**SOME, "input": []}]}]},
+        "messages.1.content.0.input: Input should be an object",
+    ),
+    "a system block that is no text": ({"system": [{"type": "image"}]}, "system.0.type: Input should be 'text'"),
+    "an empty system block": (
+        {"system": [{"type": "text", "text": ""}]},
+        "system.0: text content blocks must be non-empty",
+    ),
+    "five cache marks": (
+        {
+            "system": [MARKED, MARKED],
+            "messages": [{"role": "user", "content": [MARKED, MARKED]}],
+            "tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}],
+        },
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
+    "tools that are none": ({"tools": {}}, "tools: Input should be a valid list"),
+    "a tool without a name": (
+        {"tools": [{"input_schema": {"type": "object"}}]},
+        "tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+    ),
+    "a tool without a schema": ({"tools": [{"name": "x"}]}, "tools.0.input_schema: Field required"),
+    "a tool for a list": (
+        {"tools": [{"name": "x", "input_schema": {"type": "array"}}]},
+        "tools.0.input_schema.type: Input should be 'object'",
+    ),
+    "two tools of one name": ({"tools": [TOOL, TOOL]}, "tools: Tool names must be unique."),
+    "a choice without tools": (
+        {"tool_choice": {"type": "auto"}},
+        "tool_choice: may only be specified while providing `tools`.",
+    ),
+    "a choice of no tool": (
+        {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "x"}},
+        "tool_choice.name: Tool 'x' not found in provided tools",
+    ),
+    "a choice that is none": (
+        {"tools": [TOOL], "tool_choice": "auto"},
+        "tool_choice: Input should be auto, any, none, or a tool with its name",
+    ),
+    "thinking and a forced tool": (
+        {"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
+        "Thinking may not be enabled when tool_choice forces tool use.",
+    ),
+    "a strange way of thinking": (
+        {"thinking": "hard"},
+        "thinking.type: Input should be 'enabled', 'disabled', 'adaptive' or 'between_tools'",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def anybody() -> Any:
+    with FakeAnthropic(lambda _: {"text": "a"}) as fake:
+        yield fake
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_anthropic_refuses_is_refused(anybody: FakeAnthropic, case: str) -> None:
+    change, message = REFUSED[case]
+
+    answer = post(anybody, {**BODY, **change})
+
+    assert answer.status_code == 400
+    error = {"type": "invalid_request_error", "message": message}
+    assert answer.json() == {"type": "error", "error": error, "request_id": answer.headers["request-id"]}
+
+
+def test_what_anthropic_takes_is_taken(anybody: FakeAnthropic) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "x"}, MARKED]},
+        {"role": "user", "content": "again"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": ""}, SOME]},
+        {"role": "user", "content": [{**RESULT, "content": [{"type": "text", "text": "x"}]}, MARKED]},
+    ]
+    tooled = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "edit_job"}}
+    body = {**BODY, "system": "You help.", "messages": messages, "thinking": {"type": "disabled"}, **tooled}
+
+    assert post(anybody, body).json()["content"] == [{"type": "text", "text": "a"}]
+    assert post(anybody, {**body, "system": [MARKED, MARKED]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "kind", "message"),
+    [
+        ({"anthropic-version": "1"}, 401, "authentication_error", "x-api-key header is required"),
+        (
+            {"authorization": "Basic x", "anthropic-version": "1"},
+            401,
+            "authentication_error",
+            "x-api-key header is required",
+        ),
+        ({"x-api-key": "x"}, 400, "invalid_request_error", "anthropic-version: header is required"),
+    ],
+)
+def test_key_and_version_are_required(
+    anybody: FakeAnthropic, headers: dict[str, str], status: int, kind: str, message: str
+) -> None:
+    answer = post(anybody, headers=headers)
+
+    assert (answer.status_code, answer.json()["error"]) == (status, {"type": kind, "message": message})
+
+
+def test_a_body_that_is_no_object_is_refused(anybody: FakeAnthropic) -> None:
+    with httpx.Client(trust_env=False, base_url=anybody.url, headers=HEADERS) as http:
+        broken, listed = (http.post("/v1/messages", content=body) for body in (b"{oops", b"[]"))
+
+    assert broken.status_code == listed.status_code == 400
+    assert broken.json()["error"]["message"].startswith("The request body is not valid JSON: ")
+    assert listed.json()["error"]["message"] == "The request body must be an object"
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/messages", 405), ("POST", "/v1/models", 404)])
+def test_there_is_nothing_else(anybody: FakeAnthropic, method: str, path: str, status: int) -> None:
+    answer = httpx.request(method, anybody.url + path, trust_env=False)
+
+    message = f"{method} {path} is not what this server answers: POST /v1/messages."
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(anybody: FakeAnthropic) -> None:
+    with httpx.Client(trust_env=False, headers={**HEADERS, "expect": "100-continue"}) as http:
+        assert http.post(f"{anybody.url}/v1/messages", json=BODY).status_code == 200
+
+
+def test_what_is_not_http_is_left(anybody: FakeAnthropic) -> None:
+    port = httpx.URL(anybody.url).port
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=5) as connection:
+        connection.sendall(b"Hello there\r\n\r\n")
+        assert connection.recv(100) == b""
+
+
+async def test_two_hundred_streams_at_once_lose_nothing() -> None:
+    with FakeAnthropic(lambda _: {"text": "x" * 50, "chunks": 10, "delay": 0.005}) as fake:
+        async with httpx.AsyncClient(trust_env=False, timeout=60, limits=httpx.Limits(max_connections=200)) as http:
+            asked = [
+                http.post(f"{fake.url}/v1/messages", json={**BODY, "stream": True}, headers=HEADERS) for _ in range(200)
+            ]
+            answers = await asyncio.gather(*asked)
+
+    assert {len(events(answer)) for answer in answers} == {16}
+    assert all(request.is_answered for request in fake.requests)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ({}, "The model's script must be a list of steps."),
+        ([{"txt": "a"}], "A step of the model's script cannot be played: Object contains unknown field `txt`."),
+        ([{"text": "a", "chunks": 0}], "chunks must be at least 1, and delay at least 0"),
+        ([{"text": "a", "blocks": []}], "A step has text or blocks, not both"),
+        ([{"blocks": [{}]}], "A block is one of text, thinking, tool and raw_tool"),
+    ],
+)
+def test_a_script_that_cannot_be_played_says_why(script: Any, message: str) -> None:
+    with pytest.raises(PalaverError) as caught:
+        read_script(script)
+    assert message in caught.value.message
+
+
+def test_a_script_may_be_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "script.json"
+    path.write_text('[{"text": "a"}]')
+    assert [step.text for step in read_script(path)] == ["a"]
+
+    path.write_text("[")
+    with pytest.raises(PalaverError, match=r"The model's script cannot be read: "):
+        read_script(path)
+    with pytest.raises(PalaverError):
+        read_script(tmp_path / "none.json")
+
+
+def test_a_port_that_is_taken_is_told(anybody: FakeAnthropic) -> None:
+    port = httpx.URL(anybody.url).port or 0
+    with pytest.raises(PalaverError, match="The fake model cannot listen: "), FakeAnthropic([], port=port):
+        pass
+
+
+def test_it_serves_until_it_is_interrupted() -> None:
+    program = (
+        "from palaver_jobchat.testing import serve; serve([{'text': 'a'}], ready=lambda url: print(url, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        with httpx.Client(trust_env=False, timeout=10) as http:
+            assert http.post(f"{url}/v1/messages", json=BODY, headers=HEADERS).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        process.stdout.close()
+    finally:
+        process.kill()
+        process.wait(20)

@@ -1,0 +1,109 @@
+"""Reading JavaScript: what is wrong with it, and that nothing makes it raise or take long."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat import javascript
+from palaver_jobchat.javascript import parse, read
+from palaver_jobchat.syntax import Fault, Syntax
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "  \n",
+        "get('/a');",
+        "fn(async state => ({ ...state, a: state?.b ?? 1 }));",
+        "// é\r\nget(`/${$.data.id}`)\r\n",
+        "get('a NUL: \0, half a pair: \ud800');",
+        "try { a(); } catch { b(); }",
+        "await get('/a');",
+        "[" * 20_000 + "]" * 20_000,
+    ],
+)
+def test_this_is_javascript(code: str) -> None:
+    assert parse(code) == Syntax(ok=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "faults"),
+    [
+        ("fn(state => {\n  return state;\n", [Fault(1, 13, "this `{` is never closed")]),
+        ("fn(state => {\n  return state;\n}", [Fault(1, 3, "this `(` is never closed")]),
+        ("(]\n[}", [Fault(2, 1, "this `[` is never closed")]),
+        ("get('a'));", [Fault(1, 9, "unexpected `)`")]),
+        ("x('é', {b: 1 c: 2});", [Fault(1, 14, "unexpected `c: 2`")]),
+        ("'abc\nget(1)", [Fault(1, 1, "the text that begins with ' here never ends")]),
+        ("if (a {\n b();\n}", [Fault(1, 6, "`)` is missing")]),
+        ("c('é' + )", [Fault(1, 8, "a name or a value is missing")]),
+        ("@@@\0", [Fault(1, 1, "unexpected `@@@\ufffd`")]),
+        ("get('a');\nfn(s => <b/>)", [Fault(2, 9, "JSX is not JavaScript")]),
+        ("try { a() }\nb()", [Fault(1, 1, "`try` needs `catch` or `finally`")]),
+    ],
+)
+def test_this_is_not(code: str, faults: list[Fault]) -> None:
+    assert parse(code) == Syntax(ok=False, errors=tuple(faults))
+
+
+def test_of_many_faults_the_first_three_are_told() -> None:
+    assert [fault.line for fault in parse("get(1));\n" * 9).errors] == [1, 2, 3]
+
+
+def test_long_nonsense_is_shown_in_part() -> None:
+    assert parse("#" * 99).errors[0].message == f"unexpected `{'#' * 30}…`"
+
+
+def test_reading_is_given_up_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "LONGEST", -1)
+
+    program = read("é\n" * 2000)
+
+    assert program.syntax == Syntax(
+        ok=False, errors=(Fault(1, 1, "reading it took too long, and the rest was not read"),)
+    )
+    assert not program.whole
+
+
+def test_prose_that_would_take_minutes_is_given_up_in_time() -> None:
+    (fault,) = parse("a 'b " * 30_000).errors
+
+    assert fault.message == "reading it took too long, and the rest was not read"
+
+
+def test_the_tree_knows_what_things_are_and_where() -> None:
+    program = read("get('a',\n  async ({ b }) => `x${b}`);")
+
+    call = program.root.children[0].children[0]
+    function = next(node for node in call.walk() if node.kind == "arrow_function")
+    name = next(node for node in function.walk() if node.text == "${b}")
+    assert (repr(call), function.line, function.has("async")) == ("<call_expression in line 1>", 2, True)
+    assert [node.kind for node in call.children] == ["identifier", "arguments"]
+    assert (name.function, function.function, call.child("nothing")) == (function, None, None)
+    assert name not in list(call.walk(outside={"arrow_function"}))
+    assert program.depth == 7
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    codes = ["get('/a');\n" * 200, "get('/a'\n" * 50, "", "{" * 999]
+    alone = [parse(code) for code in codes]
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(parse, codes * 5))
+
+    assert together == alone * 5
+
+
+@given(st.text(st.characters(), max_size=200) | st.text("(){}[]`$'\"/\\;=>.,ab \n\r\0\ud800é", max_size=60))
+def test_no_text_makes_it_raise_and_faults_lie_inside(code: str) -> None:
+    program = read(code)
+
+    assert program.syntax.ok == (not program.syntax.errors)
+    lines = code.split("\n")
+    for fault in program.syntax.errors:
+        assert 1 <= fault.line <= len(lines)
+        assert 1 <= fault.column <= len(lines[fault.line - 1]) + 1
+    assert all(1 <= node.line <= len(lines) and node.text is not None for node in program.root.walk())

@@ -1,0 +1,95 @@
+"""Whoever leaves ends the work for them: the model's connection is closed, and what was said is kept."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from palaver.testing import client
+from tests.jobchat.scenarios import Chatting, edit, replace
+
+_PATIENCE = 10.0  # Seconds on a busy machine; what is promised is one, and asserted by the clock below.
+
+
+async def until(true: Callable[[], bool]) -> float:
+    since = time.monotonic()
+    while not true():
+        assert time.monotonic() - since < _PATIENCE
+        await asyncio.sleep(0.01)
+    return time.monotonic() - since
+
+
+async def finished(http: Any) -> dict[str, Any]:
+    since = time.monotonic()
+    while True:
+        (run,) = (await http.get("/api/runs")).json()["data"]
+        if run["status"] not in ("running", "queued"):
+            return (await http.get(f"/api/runs/{run['id']}")).json()
+        assert time.monotonic() - since < _PATIENCE
+        await asyncio.sleep(0.02)
+
+
+async def test_a_closed_stream_closes_the_models(chatting: Chatting) -> None:
+    workflow, fake = chatting([{"text": "Half of it", "hang": True}])
+
+    async with client(workflow) as http:
+        async with http.stream("POST", "/services/job_chat/stream", json={"content": "zzz"}) as stream:
+            async for line in stream.aiter_lines():
+                if "Half of it" in line:
+                    break
+        took = await until(lambda: fake.hung_up == 1)
+        run = await finished(http)
+
+    assert took < 1.0
+    assert run["status"] == "cancelled"
+    assert run["out"]["text"] == "Half of it"
+    assert run["usage"]["input_tokens"] == 10
+
+
+@pytest.mark.parametrize("awaited", ["Thinking", "Half of it", "Writing code", "Correcting an edit"])
+async def test_one_may_leave_at_any_moment(chatting: Chatting, awaited: str) -> None:
+    scripts: dict[str, list[dict[str, Any]]] = {
+        "Thinking": [{"text": "", "hang": True}],
+        "Half of it": [{"text": "Half of it", "hang": True}],
+        "Writing code": [
+            {"blocks": [{"text": "Now."}, {"raw_tool": {"name": "edit_job", "json": '{"edits":['}}], "hang": True}
+        ],
+        "Correcting an edit": [edit(replace("x", "y")), {"text": "", "hang": True}],
+    }
+    workflow, fake = chatting(scripts[awaited])
+    payload = {"content": "zzz", "context": {"expression": "a();"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        async with http.stream("POST", "/services/job_chat/stream", json=payload) as stream:
+            async for line in stream.aiter_lines():
+                if awaited in line:
+                    break
+            await until(lambda: len(fake.requests) == len(scripts[awaited]))
+        await until(lambda: fake.hung_up == 1)
+        run = await finished(http)
+
+    assert run["status"] == "cancelled"
+
+
+async def test_one_failure_among_many_concerns_nobody_else(chatting: Chatting) -> None:
+    def step(request: Any) -> dict[str, Any]:
+        asked = request.body["messages"][-1]["content"][-1]["text"]
+        if asked == "question 13":
+            return {"error": {"status": 500, "type": "api_error", "message": "boom"}}
+        return {"text": f"To {asked}.", "chunks": 5, "delay": 0.01}
+
+    workflow, _ = chatting(step)
+
+    async with client(workflow) as http:
+
+        async def ask(number: int) -> Any:
+            return (await http.post("/services/job_chat", json={"content": f"question {number}"})).json()
+
+        answers = await asyncio.gather(*(ask(number) for number in range(60)))
+
+    assert [answer.get("response") for answer in answers] == [
+        None if number == 13 else f"To question {number}." for number in range(60)
+    ]
+    assert answers[13]["type"] == "PROVIDER_ERROR"

@@ -1,0 +1,49 @@
+"""Without a key, a rehearsal: the whole way of an answer, and plainly said to be one."""
+
+from typing import Any
+
+import pytest
+
+from palaver.testing import client
+from palaver_jobchat import javascript
+from tests.jobchat.scenarios import Chatting
+from tests.protocols.test_services import read
+
+
+@pytest.mark.parametrize("key", [None, "sk-ant-the-servers-own-key"])
+async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: Chatting, key: str | None) -> None:
+    workflow, fake = chatting([], key=key)
+    job = "get('/patients');\n"
+    payload = {"content": "log how many there are", "context": {"expression": job}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json={**payload, "rehearsal": True})).json()
+
+    assert body["response"].startswith("Rehearsal: no model was asked.")
+    assert body["suggested_code"] != job
+    assert job.strip() in body["suggested_code"]
+    assert javascript.parse(body["suggested_code"]).ok
+    assert body["application_status"]["success"] is True
+    assert body["meta"]["job_chat"]["model"] == "rehearsal"
+    assert fake.requests == []
+
+
+async def test_the_page_is_told_that_it_is_one(chatting: Chatting) -> None:
+    workflow, _ = chatting([], key=None)
+
+    async with client(workflow) as http:
+        stream = await http.post("/services/job_chat/stream", json={"content": "why?", "rehearsal": True})
+
+    (notice,) = [data["value"] for event, data in read(stream.content) if event == "data"]
+    assert notice["level"] == "info"
+    assert notice["text"].startswith("This is a rehearsal: no model was asked.")
+
+
+async def test_a_rehearsal_is_asked_for_by_true_alone(chatting: Chatting) -> None:
+    workflow, _ = chatting([], key=None)
+
+    async def status_of(http: Any, value: Any) -> int:
+        return (await http.post("/services/job_chat", json={"content": "why?", "rehearsal": value})).status_code
+
+    async with client(workflow) as http:
+        assert [await status_of(http, value) for value in (True, False, None, "yes")] == [200, 401, 401, 400]

@@ -1,0 +1,311 @@
+"""Job Chat as its clients meet it: payloads in, answers out, over the services protocol and others."""
+
+from typing import Any
+
+import pytest
+
+from palaver.testing import client
+from tests.jobchat.scenarios import SCENARIOS, USAGE, Chatting, Scenario, edit, replace, rewrite
+from tests.protocols.test_services import read
+
+NO_RAG = {"search_results": [], "search_results_sections": [], "search_queries": []}
+
+
+def payload_of(scenario: Scenario) -> dict[str, Any]:
+    context = {} if scenario.job is None else {"context": {"expression": scenario.job}}
+    return {"content": "zzz", **context, **({} if scenario.plain else {"suggest_code": True})}
+
+
+async def asked(chatting: Chatting, script: Any, payload: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    workflow, _ = chatting(script, **settings)
+    async with client(workflow) as http:
+        answer = await http.post("/services/job_chat", json=payload)
+    return answer.json()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_a_scenario_gives_its_answer(chatting: Chatting, name: str) -> None:
+    scenario = SCENARIOS[name]
+
+    body = await asked(chatting, scenario.script, payload_of(scenario))
+
+    response = scenario.answer["response"]
+    assert body == {
+        **scenario.answer,
+        "history": [{"role": "user", "content": "zzz"}, {"role": "assistant", "content": response}],
+        "meta": body["meta"],
+    }
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_the_last_event_of_a_stream_is_the_body(chatting: Chatting, name: str) -> None:
+    scenario = SCENARIOS[name]
+    body = await asked(chatting, scenario.script, payload_of(scenario))
+    workflow, _ = chatting(scenario.script)
+
+    async with client(workflow) as http:
+        streamed = await http.post("/services/job_chat/stream", json=payload_of(scenario))
+
+    events = read(streamed.content)
+    assert events[-1] == ("complete", body)
+    text = "".join(
+        data["delta"]["text"] for event, data in events if event == "content_block_delta" and "text" in data["delta"]
+    )
+    assert text.strip() == body["response"]
+    changes = [data["code"] for event, data in events if event == "changes"]
+    assert changes == [code for code in [body.get("suggested_code")] if code is not None]
+
+
+async def test_what_is_done_is_told_in_order(chatting: Chatting) -> None:
+    script = [edit(replace("x", "y")), edit(rewrite("b();\n"))]
+    workflow, _ = chatting(script)
+    payload = {"content": "how do cursors work?", "context": {"expression": "a();\n"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        events = read((await http.post("/services/job_chat/stream", json=payload)).content)
+
+    assert events[0][0] == "message_start"
+    assert [data for event, data in events if event == "log"] == [
+        "Reading the job",
+        "Searching the docs",
+        "Thinking",
+        "Writing code",
+        "Correcting an edit",
+    ]
+    assert [event for event, _ in events][-4:] == ["changes", "message_delta", "message_stop", "complete"]
+
+
+async def test_meta_tells_model_page_and_adaptor(chatting: Chatting) -> None:
+    payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4", "page_name": "my_job"}}
+
+    body = await asked(chatting, [{"text": "Yes."}], payload)
+
+    assert body["meta"] == {
+        "rag": {**NO_RAG, "search_queries": [{"query": "zzz http"}]},
+        "job_chat": {
+            "model": "claude-sonnet-5-5",
+            "finish": "stop",
+            "page": "my_job",
+            "adaptor": {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"},
+        },
+    }
+
+
+async def test_without_an_adaptor_there_are_no_docs(chatting: Chatting) -> None:
+    body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz"})
+
+    assert body["meta"]["job_chat"] == {"model": "claude-sonnet-5-5", "finish": "stop", "adaptor": {"docs": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "kind", "status"),
+    [
+        ({"blocks": [], "stop": "max_tokens"}, "max_tokens", "OUTPUT_TRUNCATED", 502),
+        ({"blocks": [], "stop": "refusal"}, "refusal", "EMPTY_OUTPUT", 502),
+        ({"blocks": []}, "end_turn", "EMPTY_OUTPUT", 502),
+        ({"text": "  "}, "end_turn", "EMPTY_OUTPUT", 502),
+    ],
+)
+async def test_an_answer_that_says_nothing_is_a_failure(
+    chatting: Chatting, step: Any, code: str, kind: str, status: int
+) -> None:
+    body = await asked(chatting, [step], {"content": "zzz", "suggest_code": True})
+
+    assert (body["code"], body["type"]) == (status, kind)
+    assert body["details"] == {"stop_reason": code, "usage": USAGE}
+
+
+async def test_a_failure_tells_what_was_said_and_spent_before(chatting: Chatting) -> None:
+    step = {"text": "Half an ans", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+    body = await asked(chatting, [step], {"content": "zzz"})
+
+    assert (body["code"], body["type"], body["details"]["retry_after"]) == (503, "OVERLOADED", 10)
+    assert body["details"]["partial_response"] == "Half an ans"
+    assert body["details"]["usage"]["input_tokens"] == 10
+
+
+async def test_usage_in_meta_is_not_added(chatting: Chatting) -> None:
+    meta = {"rag": {"search_results": [], "usage": {"input_tokens": 9000}}, "usage": {"input_tokens": 1}}
+
+    body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz", "meta": meta})
+
+    assert body["usage"] == USAGE
+    assert list(body["meta"]) == ["rag", "job_chat"]
+
+
+async def test_cached_tokens_are_counted_apart(chatting: Chatting) -> None:
+    usage = {
+        "input_tokens": 526,
+        "output_tokens": 164,
+        "cache_creation_input_tokens": 12525,
+        "cache_read_input_tokens": 7,
+    }
+
+    body = await asked(chatting, [{"text": "Yes.", "usage": usage}], {"content": "zzz"})
+
+    assert body["usage"] == usage
+
+
+async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(chatting: Chatting) -> None:
+    workflow, fake = chatting([{"text": "Yes."}])
+    history = [
+        {"role": "assistant", "content": "Hello", "extra": 1},
+        {"role": "user", "content": "[pg:job] first", "id": 5},
+        {"role": "assistant", "content": "  "},
+        {"role": "user", "content": "second"},
+    ]
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json={"content": "[pg:job] third", "history": history})).json()
+
+    assert body["history"] == [
+        *history,
+        {"role": "user", "content": "[pg:job] third"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+    sent = fake.requests[0].body["messages"]
+    said = [(message["role"], message["content"][-1]["text"]) for message in sent]
+    assert said == [
+        ("user", "(earlier conversation)"),
+        ("assistant", "Hello"),
+        ("user", "first"),
+        ("user", "second"),
+        ("user", "third"),
+    ]
+
+
+async def test_equal_turns_make_equal_prompts(chatting: Chatting) -> None:
+    workflow, fake = chatting([{"text": "Yes."}, {"text": "Yes."}])
+    payload = {
+        "content": "how do cursors work?",
+        "context": {"adaptor": "http@6.5.4", "expression": "get('/a');", "input": {"configuration": {"password": "p"}}},
+        "suggest_code": True,
+    }
+
+    async with client(workflow) as http:
+        for _ in range(2):
+            await http.post("/services/job_chat", json=payload)
+
+    first, second = (request.body for request in fake.requests)
+    assert first == second
+    assert first["stream"] is True
+    assert first["max_tokens"] == 16_384
+    assert [block["cache_control"] for block in first["system"]] == [{"type": "ephemeral"}] * len(first["system"])
+    assert '"password":"[hidden]"' in first["messages"][-1]["content"][0]["text"]
+
+
+async def test_results_come_back_first_and_stay_in_their_order(chatting: Chatting) -> None:
+    workflow, _ = chatting([{"text": "Yes."}] * 3)
+    question = {"content": "how do I remember a cursor between two runs?", "context": {"page_name": "a"}}
+
+    async with client(workflow) as http:
+        first = (await http.post("/services/job_chat", json=question)).json()
+        found = first["meta"]["rag"]["search_results"]
+        again = {"content": "how do I catch the errors of a request?", "context": {"page_name": "a"}}
+        second = (await http.post("/services/job_chat", json={**again, "meta": first["meta"]})).json()
+        moved = {**again, "context": {"page_name": "b"}, "meta": first["meta"]}
+        third = (await http.post("/services/job_chat", json=moved)).json()
+
+    assert found
+    kept = second["meta"]["rag"]["search_results"]
+    assert kept[: len(found)] == found
+    assert len(kept) > len(found)
+    assert third["meta"]["rag"]["search_results"][0] not in found
+
+
+async def test_the_correction_repeats_the_conversation_and_names_what_failed(chatting: Chatting) -> None:
+    scenario = SCENARIOS["two places, corrected"]
+    workflow, fake = chatting(scenario.script)
+
+    async with client(workflow) as http:
+        await http.post("/services/job_chat", json=payload_of(scenario))
+
+    first, second = (request.body for request in fake.requests)
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+    answer, result = second["messages"][-2:]
+    assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
+    assert result["content"][0]["is_error"] is True
+    assert "Edit 1 was not applied: its old code matches 2 places (lines 1 and 2)." in result["content"][0]["content"]
+    assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
+
+
+async def test_it_is_a_chat_on_every_protocol(chatting: Chatting) -> None:
+    workflow, _ = chatting([edit(rewrite("b();\n"))] * 3)
+    messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
+    inputs = {"context": {"expression": "a();\n"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        inspected = (await http.post("/job_chat/inspect", json={})).json()
+        invoked = (
+            await http.post("/job_chat/invoke", json={"data": {"inputs": {"messages": messages, **inputs}}})
+        ).json()
+        completed = (await http.post("/v1/chat/completions", json={"model": "job_chat", "messages": messages})).json()
+
+    assert inspected["flags"]["is_chat"] is True
+    assert "I'll do that." in str(invoked)
+    assert completed["choices"][0]["message"]["content"] == "I'll do that."
+
+
+async def test_unknown_fields_and_names_are_harmless(chatting: Chatting) -> None:
+    payload = {"content": "zzz", "__proto__": {}, "ctx": 1, "messages ": 2, "self": 3, "context": {"constructor": 1}}
+
+    body = await asked(chatting, [{"text": "Yes."}], payload)
+
+    assert body["response"] == "Yes."
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"content": " "}, "content must not be blank"),
+        ({"history": [{"role": "system", "content": "x"}]}, "history[0].role must be 'user' or 'assistant'"),
+        ({"context": []}, "context must be an object"),
+        ({"context": {"log": 5}}, "context.log must be a string"),
+        ({"context": {"adaptor": "a@b@c"}}, "context.adaptor must look like '@openfn/language-http@6.5.4'"),
+        ({"meta": {"rag": 5}}, "meta.rag must be an object"),
+        ({"meta": {"rag": {"search_results": {}}}}, "meta.rag.search_results must be a list"),
+        ({"use_new_prompt": "true"}, "use_new_prompt must be true or false"),
+        (
+            {"use_new_prompt": True, "suggest_code": False},
+            "use_new_prompt and suggest_code disagree: send one of them",
+        ),
+        ({"metrics_opt_in": 1}, "metrics_opt_in must be true or false"),
+    ],
+)
+async def test_what_is_wrong_is_told_and_no_model_is_asked(chatting: Chatting, sent: Any, message: str) -> None:
+    workflow, fake = chatting([])
+
+    async with client(workflow) as http:
+        answer = await http.post("/services/job_chat", json={"content": "zzz", **sent})
+
+    assert answer.status_code == 400
+    assert (answer.json()["code"], answer.json()["type"], answer.json()["message"]) == (400, "BAD_REQUEST", message)
+    assert fake.requests == []
+
+
+async def test_what_is_too_long_is_refused_with_its_size(chatting: Chatting) -> None:
+    body = await asked(chatting, [], {"content": "zzz", "context": {"log": "x" * 150_001}})
+
+    assert body == {
+        "code": 413,
+        "type": "INPUT_TOO_LARGE",
+        "message": "context.log has 150,001 characters; the limit is 150,000. Shorten it or leave it out.",
+        "details": {
+            "field": "context.log",
+            "size": 150_001,
+            "limit": 150_000,
+            "fields": {"content": 3, "context.log": 150_001},
+        },
+    }
+
+
+async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(chatting: Chatting) -> None:
+    payload = {"content": "zzz", "model_script": [{"text": "From the script."}]}
+
+    asked_for_real = await asked(chatting, [{"text": "From the model."}], payload)
+    scripted = await asked(chatting, [], payload, provider="scripted")
+
+    assert asked_for_real["response"] == "From the model."
+    assert scripted["response"] == "From the script."
+    assert scripted["usage"] == USAGE
