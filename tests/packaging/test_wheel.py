@@ -84,7 +84,7 @@ def test_the_wheel_has_nothing_that_does_not_belong(wheel: Path, unpacked: Path)
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
 
-    assert {name.split("/")[0].split("-")[0] for name in contents} == {"palaver"}
+    assert {name.split("/")[0].split("-")[0] for name in contents} == {"palaver", "palaver_jobchat"}
     assert [name for name in contents if name.endswith((".pth", ".map", ".ts", ".tsx")) or "node_modules" in name] == []
     assert [name for name, body in contents.items() if SECRETS.search(body)] == []
     here = [str(path).encode() for path in (ROOT, unpacked, Path.home())]
