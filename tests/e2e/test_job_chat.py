@@ -1,210 +1,57 @@
-"""A chat that proposes changes to code: words, then a diff that is copied, or applied and sent with the next turn."""
+"""Job Chat in the page, without a key: a rehearsal, from the first question to the changed job."""
 
-import re
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.async_api import BrowserContext, Locator, Page, expect
+from playwright.async_api import Page, expect
 
-from tests.e2e.flows_edits import JOB
-from tests.e2e.playing import answered, cell, messages, overflow, send, settled, shot, shots
+from tests.e2e.playing import answered, cell, messages, overflow, send, shots
+from tests.e2e.test_code_edits import code
 from tests.serving import Served, served
-
-FLOWS = Path(__file__).parent / "flows_edits.py"
-NEXT = JOB.replace("/v1/", "/v2/")
-PATCH = """\
---- a/patients
-+++ b/patients
-@@ -1,5 +1,5 @@
- // Fetches what is new, and keeps it.
--get('/v1/patients', { query: { since: $.cursor } });
-+get('/v2/patients', { query: { since: $.cursor } });
-"""
 
 
 @pytest.fixture(scope="module")
 def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with such a chat."""
-    folder = tmp_path_factory.mktemp("edits")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
-        yield server
+    """`palaver serve palaver_jobchat:app` on a machine without a key."""
+    folder = tmp_path_factory.mktemp("jobchat")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+            patch.delenv(name)
+        settings = {"jobchat_online": "0", "jobchat_cache": str(folder / "cache")}
+        with served(folder, "from palaver_jobchat import app\n", db=str(folder / "palaver.db"), **settings) as server:
+            yield server
 
 
-@pytest.fixture
-async def page(context: BrowserContext, page: Page) -> Page:
-    """A tab whose clipboard can be read."""
-    await context.grant_permissions(["clipboard-read", "clipboard-write"])
-    return page
+async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
+    await page.goto("/play?workflow=job_chat")
+    await expect(page.get_by_text("rehearsal: true")).to_be_visible()
+
+    await send(page, "Log how many patients there are")
+    await answered(cell(page, 1), "Rehearsal: no model was asked.")
+    answer = messages(cell(page, 1)).last
+    await expect(answer.get_by_role("note")).to_contain_text("This is a rehearsal: no model was asked.")
+    diff = answer.get_by_role("figure")
+    await expect(diff).to_contain_text("Checked: no findings")
+    await expect(diff).to_contain_text("fetch-patients")
+    await expect(answer.get_by_role("button", name="Fields of the reply")).to_have_attribute("aria-expanded", "false")
+    assert await overflow(page) == 0
+    await shots(page, "job-chat")
+
+    await diff.get_by_role("button", name="Apply", exact=True).click()
+    await expect(diff.get_by_role("status")).to_contain_text("Applied to context.expression")
+    changed = await code(page)
+    assert changed.startswith("get('/patients');\n")
+    assert "console.log" in changed
+
+    await send(page, "rename records to patients")
+    await answered(cell(page, 1), "I'll rename records to patients in 3 places.")
+    await expect(messages(cell(page, 1)).last.get_by_role("figure")).to_contain_text("`${patients.length} patients`")
 
 
-def diff(place: Page | Locator) -> Locator:
-    """The proposed change that was shown last."""
-    return place.get_by_role("figure").filter(has=place.get_by_text("patients", exact=True)).last
+async def test_without_rehearsing_it_says_that_there_is_no_key(page: Page) -> None:
+    answer = await page.request.post("/services/job_chat", data={"content": "why?"})
 
-
-async def code(page: Page) -> str:
-    """What the form of the inputs has as the job's code."""
-    await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
-    form = page.get_by_role("dialog", name="Inputs")
-    lines = form.get_by_role("textbox", name="expression").locator(".cm-line")
-    await expect(lines.first).to_be_visible()
-    text = "\n".join(await lines.all_text_contents())
-    await page.keyboard.press("Escape")
-    await expect(form).to_have_count(0)
-    return text
-
-
-async def write(page: Page, text: str) -> None:
-    """Put other code into the form of the inputs."""
-    await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
-    await page.get_by_role("dialog", name="Inputs").get_by_role("textbox", name="expression").fill(text)
-    await page.keyboard.press("Escape")
-
-
-async def sent(page: Page) -> Any:
-    """The inputs of the last run, as the server has them."""
-    listed = await (await page.request.get("/api/runs", params={"limit": 1})).json()
-    run = await (await page.request.get(f"/api/runs/{listed['data'][0]['id']}", params={"include": "input"})).json()
-    return run["input"]["inputs"]
-
-
-async def clipboard(page: Page) -> str:
-    """What was copied."""
-    return await page.evaluate("navigator.clipboard.readText()")
-
-
-async def test_a_change_is_shown_after_the_words_and_copied(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
-    place = cell(page, 1)
-    await answered(place, "I will move it to version 2.")
-    answer = messages(place).last
-    await expect(diff(page).get_by_role("list", name="Findings").get_by_role("listitem")).to_have_text(
-        [
-            "errorLine 2A token stands in the code; keep it in the credential.no_credentials",
-            "warningLine 7The object that is returned leaves out what state had.keeps_state",
-            "noteOnly operations stand at the top.top_level_operations",
-        ]
-    )
-
-    notice = answer.get_by_role("note")
-    await expect(notice).to_contain_text("Rehearsal: no model was asked.")
-    tops = [(await one.bounding_box() or {})["y"] for one in (notice, answer.get_by_text("The job has"), diff(page))]
-    assert tops == sorted(tops)
-
-    await diff(page).get_by_role("button", name="Copy new code").click()
-    assert await clipboard(page) == NEXT
-    await diff(page).get_by_role("button", name="Copy as patch").click()
-    assert (await clipboard(page)).startswith(PATCH)
-    await shots(page, "code-edit")
-
-
-async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: Page, context: BrowserContext) -> None:
-    await page.goto("/play?workflow=mender")
-    assert await code(page) == JOB
-    await send(page, "Move it on")
-    await answered(cell(page, 1), "version 2")
-    await expect(diff(page).get_by_role("status")).to_have_text("to the input context.expression")
-
-    # With the keyboard alone; the focus stays on the button.
-    await diff(page).get_by_role("button", name="Apply", exact=True).focus()
-    await page.keyboard.press("Enter")
-    undo = diff(page).get_by_role("button", name="Undo")
-    await expect(undo).to_be_focused()
-    await expect(diff(page).get_by_role("status")).to_contain_text("Applied to context.expression")
-    assert await code(page) == NEXT
-    await shots(page, "code-edit-applied")
-
-    # Another tab sees it too, and can take it back.
-    other = await context.new_page()
-    await other.goto(page.url)
-    await diff(other).get_by_role("button", name="Undo").click()
-    await expect(diff(page).get_by_role("button", name="Apply", exact=True)).to_be_visible()
-    assert await code(page) == JOB
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    await expect(diff(other).get_by_role("button", name="Undo")).to_be_visible()
-    await other.close()
-
-    await send(page, "And once more, clean")
-    await answered(cell(page, 1), "calls version 2; I will move it to version 3.")
-    assert (await sent(page))["context"] == {
-        "expression": NEXT,
-        "adaptor": "http@6.5.4",
-        "input": {"cursor": "2026-01-01"},
-    }
-    await expect(diff(page)).to_contain_text("Checked: no findings")
-
-
-async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
-    await answered(cell(page, 1), "version 2")
-    await write(page, "// My own work\n")
-    await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    asked = page.get_by_role("dialog", name="The code has changed since")
-    await expect(asked).to_be_visible()
-    await shot(page, "code-edit-changed")
-    await asked.get_by_role("button", name="Cancel").click()
-    assert await code(page) == "// My own work\n"
-
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    await asked.get_by_role("button", name="Apply anyway").click()
-    await expect(diff(page).get_by_role("button", name="Undo")).to_be_visible()
-    assert await code(page) == NEXT
-    await diff(page).get_by_role("button", name="Undo").click()
-    assert await code(page) == "// My own work\n"
-
-
-async def test_a_place_that_nobody_names_is_found_and_a_blank_job_is_filled(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await send(page, "Move it on, nameless and unchecked")
-    await answered(cell(page, 1), "version 2")
-    await expect(diff(page)).not_to_contain_text("finding")
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    assert await code(page) == NEXT
-
-    await write(page, "")
-    await send(page, "Begin anew, for Windows")
-    await answered(cell(page, 1), "The job has 0 lines")
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    assert await code(page) == "get('/v1/patients');\n"
-    await send(page, "Go on")
-    await answered(cell(page, 1), "The job has 1 lines")
-    assert (await sent(page))["context"]["expression"] == "get('/v1/patients');\r\n"  # To look at it is not to edit it.
-
-
-async def test_the_inputs_have_an_editor_with_colours(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await page.get_by_role("button", name=re.compile("^context")).click()
-    form = page.get_by_role("dialog", name="Inputs")
-    comment = form.get_by_role("textbox", name="expression").locator("span", has_text="// Fetches what is new")
-    await expect(comment).to_have_class(re.compile("italic"))
-    await shots(page, "code-edit-inputs")
-
-
-async def test_a_row_of_single_turns_takes_a_change_too(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await page.get_by_role("radio", name="Single turn").click()
-    table = page.get_by_role("table", name="Rows and answers")
-    await table.get_by_role("textbox").first.fill("Move it on")
-    await page.get_by_role("button", name="Run all").click()
-    await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "1 of 1 done")
-    await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    await expect(table.get_by_role("textbox", name="expression")).to_contain_text("get('/v2/patients'")
-    await shots(page, "code-edit-single")
-
-
-async def test_what_else_shows_a_thread_is_not_troubled(page: Page) -> None:
-    await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
-    await settled(cell(page, 1))
-    assert await overflow(page) <= 0
-    board = re.findall(r"brd_\w+", page.url)[0]
-    thread = (await (await page.request.get(f"/api/boards/{board}")).json())["cells"][0]["thread"]
-    for form in ("jsonl", "html"):
-        answer = await page.request.get(f"/api/threads/{thread}/export", params={"format": form})
-        assert (form, answer.status) == (form, 200)
-        assert "Rehearsal" in await answer.text()
+    assert answer.status == 401
+    assert (await answer.json())["message"] == "No model key: send api_key or configure one."

@@ -1,0 +1,111 @@
+"""Job Chat as OpenFn's clients meet it: a real server and the real SDK, with a fake model behind them.
+
+The `openfn` command itself is not run: what it sends and reads on its WebSocket is replayed.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver_jobchat.testing import FakeAnthropic
+from tests.conformance.test_services import called, opened, without_ids
+from tests.jobchat.scenarios import edit, replace
+from tests.serving import Served, served
+
+JOB = "get('/patients');\n"
+PAYLOAD = {
+    "content": "send them instead",
+    "context": {"expression": JOB, "adaptor": "@openfn/language-http@6.5.4", "page_name": "my_job"},
+    "suggest_code": True,
+    "meta": {"session_id": "s-1", "user": {"id": "u-1"}},
+    "api_key": "sk-ant-of-lightning-12345",
+}
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeAnthropic]:
+    with FakeAnthropic(lambda _: edit(replace("get(", "post("), text="I'll send them.")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(fake: FakeAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("jobchat")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_BASE_URL", fake.url)
+        patch.delenv("ANTHROPIC_API_KEY", raising=False)
+        settings = {"jobchat_online": "0", "jobchat_cache": str(folder / "cache")}
+        with served(folder, "from palaver_jobchat import app\n", **settings) as running:
+            yield running
+
+
+@pytest.fixture
+def http(server: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+def test_lightning_and_the_command_are_told_the_same(server: Served, http: httpx.Client, fake: FakeAnthropic) -> None:
+    plain = http.post("/services/job_chat", json=PAYLOAD)
+    streamed = http.post("/services/job_chat/stream", json=PAYLOAD)
+    with opened(server, "/services/job_chat") as line:
+        said = called(line, PAYLOAD)
+
+    body = plain.json()
+    assert body["suggested_code"] == "post('/patients');\n"
+    assert body["meta"]["job_chat"]["adaptor"] == {
+        "name": "@openfn/language-http",
+        "version": "6.5.4",
+        "docs": "exact",
+    }
+    events = re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
+    assert events[0][0] == "message_start"
+    assert json.loads(events[-1][1]) == body
+    assert said[-1] == {"event": "complete", "data": body}
+    logs = [message["data"] for message in said if message["event"] == "log"]
+    assert logs == ["Reading the job", "Searching the docs", "Thinking", "Writing code"]
+    told = [{"event": "event", "type": name, "data": json.loads(data)} for name, data in events[:-1] if name != "log"]
+    heard = [message for message in said if message["event"] == "event"]
+    assert without_ids(json.dumps(heard)) == without_ids(json.dumps(told))
+    assert {request.key for request in fake.requests} == {PAYLOAD["api_key"]}
+    assert not [request for request in fake.requests if "u-1" in json.dumps(request.body)]
+
+
+def test_the_list_the_readme_and_the_schema_tell_what_it_is(http: httpx.Client) -> None:
+    listed = http.get("/services").json()["services"]
+    one = http.get("/services/job_chat").json()
+
+    assert [entry["name"] for entry in listed] == ["echo", "job_chat", "status"]
+    assert one["is_chat"] is True
+    assert one["summary"].startswith("Helps people write jobs for OpenFn")
+    assert set(one["inputs"]["properties"]) >= {"context", "meta", "suggest_code", "use_new_prompt", "refresh_rag"}
+    assert http.get("/services/job_chat/README.md").text.startswith("# Job Chat")
+
+
+def palaver(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "palaver.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+
+
+def test_palaver_call_asks_the_running_server(server: Served, http: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "payload.json").write_text(json.dumps(PAYLOAD), encoding="utf-8")
+    expected = http.post("/services/job_chat", json=PAYLOAD).json()
+
+    whole = palaver("call", "job_chat", "payload.json", "-O", "--url", server.url, folder=tmp_path)
+    streamed = palaver("call", "job_chat", "payload.json", "--stream", "--url", server.url, folder=tmp_path)
+    (tmp_path / "wrong.json").write_text('{"content": " "}', encoding="utf-8")
+    refused = palaver("call", "job_chat", "wrong.json", "--url", server.url, folder=tmp_path)
+
+    assert (whole.returncode, json.loads(whole.stdout)) == (0, expected)
+    assert (streamed.returncode, json.loads(streamed.stdout)) == (0, expected)
+    assert "I'll send them." in streamed.stderr
+    assert (refused.returncode, refused.stdout) == (1, "")
+    error: dict[str, Any] = json.loads(refused.stderr.splitlines()[-1])
+    assert (error["code"], error["type"]) == (400, "BAD_REQUEST")

@@ -1,0 +1,113 @@
+"""The command palaver-jobchat, as people run it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from palaver_jobchat.cli import commands
+
+KEYLESS = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "PALAVER_JOBCHAT_"))}
+
+
+def run(*arguments: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {
+        **KEYLESS,
+        "PALAVER_JOBCHAT_ONLINE": "0",
+        "PALAVER_JOBCHAT_CACHE": str(folder / "cache"),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "palaver_jobchat", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_call_answers_in_process(tmp_path: Path) -> None:
+    payload = json.dumps({"content": "why?", "rehearsal": True})
+
+    done = run("call", "-", folder=tmp_path, stdin=payload)
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["response"].startswith("Rehearsal: no model was asked.")
+
+
+def test_call_tells_an_error_as_its_object(tmp_path: Path) -> None:
+    done = run("call", "-", folder=tmp_path, stdin='{"content": "why?"}')
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert json.loads(done.stderr.splitlines()[-1])["type"] == "UNAUTHORIZED"
+
+
+def test_index_writes_an_index_and_says_how_to_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "one.md").write_text("# Cursors\n\nA cursor remembers.\n")
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(commands, ["index", "docs", "-o", "docs.db"])
+
+    assert done.exit_code == 0
+    assert "docs: 1 file, 1 piece (1 added" in done.output
+    assert "PALAVER_JOBCHAT_INDEX=docs.db" in done.output
+    assert (tmp_path / "docs.db").is_file()
+
+
+def test_adaptor_prints_what_the_model_would_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PALAVER_JOBCHAT_ONLINE", "0")
+    monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path))
+
+    short = CliRunner().invoke(commands, ["adaptor", "http@6.5.4"])
+    full = CliRunner().invoke(commands, ["adaptor", "http@6.5.4", "--full"])
+
+    assert short.output.startswith("@openfn/language-http 6.5.4\ndocs: exact\n")
+    assert "get(path: string" in short.output
+    assert len(full.output) > 3 * len(short.output)
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "palaver.toml").write_text('[jobchat]\nretries = "many"\n')
+
+    done = run("adaptor", "http", folder=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: A setting of Job Chat cannot be used: Expected `int`, got `str`")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_fake_model_says_where_it_is_and_plays(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text('[{"text": "Hello"}]')
+    command = [sys.executable, "-m", "palaver_jobchat", "fake-model", "script.json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        found = re.fullmatch(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
+        assert found is not None
+        answer = httpx.post(
+            f"{found[1]}/v1/messages",
+            json={"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]},
+            headers={"x-api-key": "k", "anthropic-version": "2023-06-01"},
+            trust_env=False,
+        )
+        assert answer.json()["content"] == [{"type": "text", "text": "Hello"}]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()

@@ -1,0 +1,40 @@
+"""Settings: the environment before the file, and what cannot be used is told."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver import PalaverError
+from palaver_jobchat.payload import Limits
+from palaver_jobchat.settings import Settings, read_settings
+
+
+def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
+    assert read_settings({"HOME": "/"}, tmp_path) == Settings()
+
+
+def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "palaver.toml").write_text('port = 1\n[jobchat]\nmodel = "m"\nretries = 5\nlimit_log = 7\n')
+    env = {"PALAVER_JOBCHAT_RETRIES": "0", "PALAVER_JOBCHAT_ONLINE": "0", "PALAVER_JOBCHAT_LIMIT_CONTENT": "9"}
+
+    assert read_settings(env, tmp_path) == Settings(model="m", retries=0, online=False, limits=Limits(content=9, log=7))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("jobchat = 5", "In palaver.toml, jobchat must be a table"),
+        ("[jobchat", "palaver.toml cannot be read"),
+        ("[jobchat]\nmodle = 'm'", "A setting of Job Chat cannot be used: Object contains unknown field `modle`"),
+        ("[jobchat]\nprovider = 'x'", "A setting of Job Chat cannot be used: Invalid enum value 'x'"),
+    ],
+)
+def test_what_cannot_be_used_is_told(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "palaver.toml").write_text(content)
+
+    with pytest.raises(PalaverError, match=message.replace("[", r"\[")):
+        read_settings({}, tmp_path)
+
+
+def test_a_key_is_not_shown() -> None:
+    assert "secret" not in repr(Settings(api_key="secret"))
