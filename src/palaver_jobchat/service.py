@@ -79,7 +79,7 @@ def build(settings: Settings | None = None, model: Model | None = None) -> Any:
         job_chat,
         description="Helps to write OpenFn jobs: answers questions about them, and suggests changes of their code.",
         readme=files("palaver_jobchat").joinpath("data", "README.md").read_text(encoding="utf-8"),
-        system="drop",
+        system="reject",
         health=health,
     )
 

@@ -232,7 +232,7 @@ async def test_the_correction_repeats_the_conversation_and_names_what_failed(cha
 
 async def test_it_is_a_chat_on_every_protocol(chatting: Chatting) -> None:
     workflow, _ = chatting([edit(rewrite("b();\n"))] * 3)
-    messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
+    messages = [{"role": "user", "content": "zzz"}]
     inputs = {"context": {"expression": "a();\n"}, "suggest_code": True}
 
     async with client(workflow) as http:
@@ -245,6 +245,17 @@ async def test_it_is_a_chat_on_every_protocol(chatting: Chatting) -> None:
     assert inspected["flags"]["is_chat"] is True
     assert "I'll do that." in str(invoked)
     assert completed["choices"][0]["message"]["content"] == "I'll do that."
+
+
+async def test_nobody_else_tells_the_model_what_it_is(chatting: Chatting) -> None:
+    workflow, fake = chatting([])
+    messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
+
+    async with client(workflow) as http:
+        answer = await http.post("/v1/chat/completions", json={"model": "job_chat", "messages": messages})
+
+    assert answer.status_code == 400
+    assert fake.requests == []
 
 
 async def test_unknown_fields_and_names_are_harmless(chatting: Chatting) -> None:
