@@ -1,10 +1,9 @@
 /** What a workflow says in data: a change of code as a diff, a notice, a stored file as a file, everything else as JSON. */
-import { ChevronRight } from 'lucide-react';
-import { lazy, Suspense, useId, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { lazy, Suspense, type ReactNode } from 'react';
 import { Spinner } from '@/ui/bits';
 import { codeEdit } from './code-edit-shape';
 import { FilesView } from './file-view';
+import { Folded } from './folded';
 import { JsonView } from './json-view';
 import { notice } from './notice-shape';
 import { NoticeView } from './notice-view';
@@ -21,35 +20,13 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
   if (told) return <NoticeView notice={told} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
-  if (name === 'reply') return <FieldsView value={part.data} />;
+  // Fields that programs get beside the words: whoever reads has been told.
+  if (name === 'reply') return <Folded label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2"><JsonView value={part.data} /></Folded>;
   return (
     <section aria-label={`Data ${exact(name)}`} className="rounded-xl border bg-surface">
       <div dir="auto" className="truncate border-b px-3 py-1.5 text-xs text-muted">{exact(name).slice(0, 100)}</div>
       <div className="max-h-96 overflow-y-auto px-2 py-2"><JsonView value={part.data} /></div>
     </section>
-  );
-}
-
-/** Fields that programs get beside the words (data part `reply`): folded, for whoever reads has been told. */
-function FieldsView({ value }: { value: unknown }): ReactNode {
-  const [open, setOpen] = useState(false);
-  const id = useId();
-  return (
-    <div className="text-muted">
-      <button
-        type="button"
-        aria-expanded={open}
-        aria-controls={id}
-        onClick={() => setOpen(!open)}
-        className="flex items-center gap-1 rounded-md py-0.5 pr-2 text-[13px] hover:text-ink"
-      >
-        <ChevronRight aria-hidden className={classes('size-3.5 transition-transform', open && 'rotate-90')} />
-        Fields of the reply
-      </button>
-      <div id={id} className={classes('mt-1 max-h-96 overflow-y-auto rounded-xl border bg-surface p-2', !open && 'hidden')}>
-        {open && <JsonView value={value} />}
-      </div>
-    </div>
   );
 }
 

@@ -1,31 +1,17 @@
 /** What a model thought before it spoke: folded, for most who read want the answer. */
-import { ChevronRight } from 'lucide-react';
-import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { Folded } from './folded';
 import { Markdown } from './markdown/markdown';
 import { duration } from './words';
 
 export function ReasoningView({ text, streaming }: { text: string; streaming: boolean }): ReactNode {
-  const [open, setOpen] = useState(false);
   const seconds = useSeconds(streaming);
-  const id = useId();
   if (!text.trim() && !streaming) return null;
+  const done = seconds === undefined ? 'Thoughts' : `Thought for ${duration(seconds)}`;
   return (
-    <div className="text-muted">
-      <button
-        type="button"
-        aria-expanded={open}
-        aria-controls={id}
-        onClick={() => setOpen(!open)}
-        className="flex items-center gap-1 rounded-md py-0.5 pr-2 text-[13px] hover:text-ink"
-      >
-        <ChevronRight aria-hidden className={classes('size-3.5 transition-transform', open && 'rotate-90')} />
-        {streaming ? <span className="animate-pulse">Thinking…</span> : seconds === undefined ? 'Thoughts' : `Thought for ${duration(seconds)}`}
-      </button>
-      <div id={id} className={classes('mt-1 ml-1.5 border-l-2 pl-3 text-[13px]', !open && 'hidden')}>
-        {open && <Markdown text={text} streaming={streaming} />}
-      </div>
-    </div>
+    <Folded label={streaming ? <span className="animate-pulse">Thinking…</span> : done} className="ml-1.5 border-l-2 pl-3 text-[13px]">
+      <Markdown text={text} streaming={streaming} />
+    </Folded>
   );
 }
 
