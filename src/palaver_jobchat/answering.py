@@ -5,7 +5,7 @@ as they come. Then its edits: applied, read, given one chance to be corrected. W
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -38,6 +38,19 @@ class LookUp(Protocol):
         ...
 
 
+class Look(Protocol):
+    """Who knows the documentation."""
+
+    @property
+    def has_index(self) -> bool:
+        """Is there anything to search?"""
+        ...
+
+    async def look(self, query: Query) -> Searched | None:
+        """What it says about something; none where it cannot be searched."""
+        ...
+
+
 class Knowledge(msgspec.Struct, frozen=True):
     """What is known about a question before a model is asked."""
 
@@ -49,17 +62,11 @@ class Knowledge(msgspec.Struct, frozen=True):
 class Assistant:
     """Answers questions. Keeps nothing of them."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        model: Model,
-        adaptors: LookUp,
-        find: Callable[[Query], Awaitable[Searched | None]] | None,
-    ) -> None:
+    def __init__(self, settings: Settings, model: Model, adaptors: LookUp, docs: Look) -> None:
         self._settings = settings
         self._model = model
         self._adaptors = adaptors
-        self._find = find
+        self._docs = docs
 
     async def answer(
         self, payload: Payload, ctx: Context, *, key: str | None = None, script: list[Any] | None = None
@@ -109,12 +116,12 @@ class Assistant:
             payload.question, adaptor=adaptor.short if adaptor is not None else None, before=payload.before
         )
         async with asyncio.TaskGroup() as group:
-            found = group.create_task(_none() if self._find is None else _as_coroutine(self._find(query)))
+            found = group.create_task(self._docs.look(query))
             docs = None
             if adaptor is not None:
                 download = payload.download_adaptor_docs
                 docs = await self._adaptors.look_up(adaptor, download=download, told=told)
-            if self._find is not None:
+            if self._docs.has_index:
                 told("Searching the docs")
             searched = await found
         choice = None
@@ -222,11 +229,3 @@ def _told(failure: Failure, spending: Spending, text: str) -> Failure:
     if text.strip():
         details["partial_response"] = text.strip()
     return Failure(failure.code, failure.message, status=failure.status, details=details)
-
-
-async def _none() -> Searched | None:
-    return None
-
-
-async def _as_coroutine(found: Awaitable[Searched | None]) -> Searched | None:
-    return await found

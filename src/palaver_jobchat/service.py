@@ -25,8 +25,8 @@ def build(settings: Settings | None = None, model: Model | None = None) -> Any:
     model = models.model(settings) if model is None else model
     library = Library(settings)
     looking = Looking(settings)
-    assistant = Assistant(settings, model, library, looking.look)
-    rehearsing = Assistant(settings, Rehearsal(settings), library, looking.look)
+    assistant = Assistant(settings, model, library, looking)
+    rehearsing = Assistant(settings, Rehearsal(settings), library, looking)
 
     def health() -> dict[str, str]:
         return {

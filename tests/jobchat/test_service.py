@@ -1,5 +1,6 @@
 """Job Chat as its clients meet it: payloads in, answers out, over the services protocol and others."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -320,3 +321,15 @@ async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(c
     assert asked_for_real["response"] == "From the model."
     assert scripted["response"] == "From the script."
     assert scripted["usage"] == USAGE
+
+
+async def test_without_an_index_nothing_is_searched(chatting: Chatting, tmp_path: Path) -> None:
+    workflow, _ = chatting([{"text": "Yes."}], index=str(tmp_path / "none.db"))
+
+    async with client(workflow) as http:
+        events = read((await http.post("/services/job_chat/stream", json={"content": "how do cursors work?"})).content)
+        status = (await http.get("/status")).json()
+
+    assert [data for event, data in events if event == "log"] == ["Preparing", "Thinking"]
+    assert events[-1][1]["meta"]["rag"] == NO_RAG
+    assert status["docs_index"] == "not configured"
