@@ -70,15 +70,15 @@ def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
             process.wait(10)
 
 
-def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -> None:
+def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
         assert process.stderr is not None
         try:
-            lines = [process.stderr.readline().split() for _ in range(5)]
-            url = lines[4][2]
+            lines = [process.stderr.readline().split() for _ in range(6)]
+            url = lines[5][2]
             page = httpx.get(url, trust_env=False, timeout=30)
             shown = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
         finally:
@@ -86,11 +86,12 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_four(tmp_path: Path) -
             assert process.wait(30) == 0
             process.stderr.close()
 
-    assert [line[:2] for line in lines[:4]] == [
+    assert [line[:2] for line in lines[:5]] == [
         ["eliza", "chat"],
         ["calculator", "chat"],
         ["headline", "workflow"],
         ["echo", "workflow"],
+        ["job_chat", "chat"],
     ]
     assert url != f"http://127.0.0.1:{port}"
     assert page.status_code == 200
