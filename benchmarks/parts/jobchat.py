@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from statistics import median, quantiles
 from typing import Any
 
@@ -37,6 +38,7 @@ _DIRECT: dict[str, Any] = {
     "stream": True,
     "messages": [{"role": "user", "content": _JOB}],
 }
+_WORDS = "state operation data function list value record field request job path fails log error query page".split()
 _ALONE = f"""
 import anthropic
 client = anthropic.Anthropic(api_key="k")
@@ -216,16 +218,15 @@ def _serving(stand: Stand, model: int, index: Path) -> Iterator[Server]:
 
 
 def _index(stand: Stand, pieces: int) -> Path:
-    """An index of so many pieces, of words that questions have."""
-    words = (
-        "request fails state operation cursor error catch list patient upload retry log data query token page".split()
-    )
+    """An index of so many pieces. As in any language, few of its words are common and most are rare."""
+    chance = Random(7)
+    words = [*_WORDS, *(f"word{number}" for number in range(4_000))]
+    weights = [1 / (place + 20) for place in range(len(words))]
     folder, file = stand.folder / "docs", stand.folder / "docs.db"
     folder.mkdir()
     for number in range(pieces // 10):
         sections = (
-            f"## Section {section}\n\n" + " ".join(words[(number * section + at * 7) % len(words)] for at in range(90))
-            for section in range(10)
+            f"## Section {section}\n\n{' '.join(chance.choices(words, weights, k=90))}" for section in range(10)
         )
         (folder / f"page{number}.md").write_text(f"# Page {number}\n\n" + "\n\n".join(sections))
     subprocess.run(

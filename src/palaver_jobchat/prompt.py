@@ -6,6 +6,7 @@ cannot close itself.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, cast
 
@@ -23,6 +24,8 @@ OPENING = "(earlier conversation)"
 HIDDEN = "[hidden]"
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}
+_OWN = {mode: f"{ROLE}\n\n{RULES}\n\n{PRIMER}\n\n{answers}" for mode, answers in ANSWERS.items()}
+"""Our own words."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -38,7 +41,7 @@ def prompt(
 ) -> Prompt:
     """The prompt for a payload, with what is known about its adaptor and what a search found."""
     blocks = [
-        "\n\n".join((ROLE, RULES, PRIMER, ANSWERS[payload.mode])),
+        _OWN[payload.mode],
         "" if docs is None else _adaptor(docs, choice),
         "\n\n".join(_retrieved(choice, found)),
     ]
@@ -84,9 +87,14 @@ def _adaptor(docs: Docs, choice: Choice | None) -> str:
     if docs.state == "nearest":
         start += f" What follows describes version {docs.docs_version}, the nearest known: details may differ."
     if choice.is_whole:
-        return f"{start} Its functions; those of namespaces may be missing:\n{element('adaptor', choice.text)}"
-    listed = element("adaptor", choice.signatures)
-    return f"{start} The signatures of its functions; those of namespaces may be missing:\n{listed}"
+        return _listed(f"{start} Its functions; those of namespaces may be missing:", choice.text)
+    return _listed(f"{start} The signatures of its functions; those of namespaces may be missing:", choice.signatures)
+
+
+@lru_cache(maxsize=32)
+def _listed(start: str, text: str) -> str:
+    """What an adaptor can do. Many chats at once are about few adaptors: they share one text, which is long."""
+    return f"{start}\n{element('adaptor', text)}"
 
 
 def _retrieved(choice: Choice | None, found: Sequence[Found]) -> Iterator[str]:
