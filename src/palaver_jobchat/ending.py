@@ -76,8 +76,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         yield from self._words(changed)
         if changed is not None:
             value = telling.code_edit(changed.result, changed.syntax, self.payload.context.page)
-            findings = [msgspec.to_builtins(finding) for finding in changed.findings]
-            yield Data(name="code-edit", value={**value, "input": PLACE, "findings": findings})
+            if changed.result.suggested is not None:  # Else nothing was checked, and none may be told of.
+                value["findings"] = [msgspec.to_builtins(finding) for finding in changed.findings]
+            yield Data(name="code-edit", value={**value, "input": PLACE})
         yield Data(name="reply", value=self._reply(changed))
 
     def _words(self, changed: Changed | None) -> Iterator[str]:

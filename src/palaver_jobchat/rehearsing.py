@@ -5,7 +5,6 @@ protocol. Only that server is our own, in this process, and what it says is a sc
 """
 
 import asyncio
-import atexit
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -60,6 +59,5 @@ class Rehearsal:
         with self._lock:
             if self._model is None:
                 fake = FakeAnthropic(rehearse).start()
-                atexit.register(fake.stop)
                 self._model = models.model(self._settings, api_key="rehearsal", base_url=fake.url)
             return self._model

@@ -28,9 +28,11 @@ def build(settings: Settings | None = None, model: Model | None = None) -> Any:
     assistant = Assistant(settings, model, library, looking)
     rehearsing = Assistant(settings, Rehearsal(settings), library, looking)
 
+    asks_anthropic = settings.provider == "anthropic"
+
     def health() -> dict[str, str]:
         return {
-            "anthropic": "working" if model.is_configured else "not configured",
+            "anthropic": "working" if asks_anthropic and model.is_configured else "not configured",
             "docs_index": "working" if looking.has_index else "not configured",
         }
 

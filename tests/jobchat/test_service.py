@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from palaver.testing import client
@@ -333,3 +334,33 @@ async def test_without_an_index_nothing_is_searched(chatting: Chatting, tmp_path
     assert [data for event, data in events if event == "log"] == ["Preparing", "Thinking"]
     assert events[-1][1]["meta"]["rag"] == NO_RAG
     assert status["docs_index"] == "not configured"
+
+
+@pytest.mark.parametrize(
+    ("edits", "findings"),
+    [
+        (replace("a()", "a()"), None),
+        (rewrite("b();\n"), []),
+        (rewrite("import b from 'b';\n"), ["no_import"]),
+    ],
+)
+async def test_findings_are_told_of_code_that_was_checked(chatting: Chatting, edits: Any, findings: Any) -> None:
+    workflow, _ = chatting([edit(edits)])
+    inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
+    body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
+
+    async with client(workflow) as http:
+        lines = (await http.post("/job_chat/invoke", json=body, headers={"accept": "application/x-ndjson"})).text
+
+    said = [msgspec.json.decode(line)["data"] for line in lines.splitlines()]
+    (value,) = [data["value"] for data in said if data.get("name") == "code-edit"]
+    told = value.get("findings")
+    assert (told if told is None else [finding["rule"] for finding in told]) == findings
+    assert value["input"] == "/context/expression"
+
+
+async def test_status_speaks_of_anthropic_only_where_it_is_asked(chatting: Chatting) -> None:
+    workflow, _ = chatting([], provider="scripted")
+
+    async with client(workflow) as http:
+        assert (await http.get("/status")).json()["anthropic"] == "not configured"

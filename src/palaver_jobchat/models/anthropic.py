@@ -64,14 +64,8 @@ class Anthropic:
 
     async def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
         """The answer as it comes."""
-        key = (asking.key or "").strip()
-        sent = Sent(
-            model=self._model,
-            key=key or self._key,
-            whose="request" if key else "server",
-            fields=asking.fields,
-            timeout=self._patience.seconds,
-            setting="ANTHROPIC_API_KEY",
+        sent = Sent.of(
+            asking, model=self._model, own_key=self._key, timeout=self._patience.seconds, setting="ANTHROPIC_API_KEY"
         )
         stream = await self._opened(asking, sent)
         try:

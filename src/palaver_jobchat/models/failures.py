@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from palaver import Failure
+from palaver_jobchat.models.base import Asking
 
 _STATUS: Final = {
     "invalid_request_error": 400,
@@ -46,6 +47,13 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """After how many silent seconds it was given up."""
     setting: str
     """Where the server's own key is set."""
+
+    @classmethod
+    def of(cls, asking: Asking, *, model: str, own_key: str, timeout: float, setting: str) -> "Sent":
+        """The same of a request: with the caller's key, or else the server's own."""
+        key = (asking.key or "").strip()
+        whose: Literal["request", "server"] = "request" if key else "server"
+        return cls(model=model, key=key or own_key, whose=whose, fields=asking.fields, timeout=timeout, setting=setting)
 
     def __repr__(self) -> str:
         """Without the key."""

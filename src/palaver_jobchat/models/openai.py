@@ -63,12 +63,10 @@ class OpenAI:
 
     async def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
         """The answer as it comes."""
-        key = (asking.key or "").strip()
-        sent = Sent(
+        sent = Sent.of(
+            asking,
             model=self._model,
-            key=key or self._key,
-            whose="request" if key else "server",
-            fields=asking.fields,
+            own_key=self._key,
             timeout=self._patience.seconds,
             setting="PALAVER_JOBCHAT_API_KEY",
         )
