@@ -36,7 +36,9 @@ demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows
 
 test: check $(CLIENTS)/installed $(PAGE) postgres chromium ## All checks, then all tests, with coverage
 	cd web && $(NODE) node_modules/vitest/vitest.mjs run
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage erase
+	$(BIN)/python -m tests.together
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
 	@$(BIN)/coverage report --include='$(GUARDED)' --format=total --precision=1 --fail-under=95
@@ -73,6 +75,7 @@ lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (A
 	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
 	$(LOCK) --group peers --constraints requirements/dev.txt --output-file requirements/peers.txt
+	$(LOCK) --group phoenix --output-file requirements/phoenix.txt
 
 clean: ## Remove the virtual environment and everything that was generated
 	rm -rf $(VENV) $(CLIENTS) $(WEB) $(dir $(PAGE)) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache

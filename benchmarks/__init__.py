@@ -7,6 +7,8 @@ machine     cores, memory, file limits: what the operating system knows
 servers     Palaver and the bare application, each in a process of its own
 raw         the bare application: ready bytes, the most that a Python application can do on this server
 payloads/   values with conversations in them, in every dialect and place, and decoys
+traces/     the load of the part about traces, and how each of its figures is measured
+peers/      other people's servers, in environments of their own
 workflows   what Palaver serves while it is measured
 load        requests from outside, by a small C program (generator.c), or without a compiler by generator.py
 """

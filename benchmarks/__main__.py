@@ -25,6 +25,7 @@ from benchmarks.parts import (
     recording,
     startup,
     streaming,
+    traces,
 )
 from benchmarks.stand import CannotMeasure, Stand
 
@@ -40,6 +41,7 @@ PARTS: dict[str, ModuleType] = {
     "idle": idle,
     "blocking": blocking,
     "jobchat": jobchat,
+    "traces": traces,
 }
 
 
@@ -56,7 +58,8 @@ def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | Non
         for name in only or PARTS:
             click.echo(f"measuring {name} …", err=True)
             try:
-                figures[name] = list(PARTS[name].measure(stand))
+                for figure in PARTS[name].measure(stand):  # Should it break, what it has found so far is told.
+                    figures.setdefault(name, []).append(figure)
             except CannotMeasure as error:
                 failures[name] = str(error)
             except Exception as error:  # One part that breaks must not lose the figures of the others.

@@ -3,8 +3,9 @@
 import os
 import resource
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ SERVER_CORE = _CORES[0] if len(_CORES) > 1 else None
 """Where servers run; None where processes cannot be kept apart."""
 LOAD_CORE = _CORES[1] if len(_CORES) > 1 else None
 """Where the load comes from."""
+_STILL = 0.3
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -58,6 +60,29 @@ def processor_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> list[int]:
+    """A process and those that it began, and those that they did; only itself where nobody tells."""
+    parents = dict(_parents())
+    found = [pid]
+    for one in found:  # It grows while it is gone through.
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # It ended just now.
+            yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
+
+
+def settle(pid: int) -> None:
+    """Wait until a process has done what it had to do, and its processor time stands still."""
+    before, now = -1.0, processor_seconds(pid)
+    while now > before:
+        time.sleep(_STILL)
+        before, now = now, processor_seconds(pid)
 
 
 def busy_seconds() -> float:

@@ -7,7 +7,7 @@ import http.client
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -35,13 +35,20 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def palaver(
-    stand: Stand, *, ready: bool = True, record: Literal["full", "off"] = "off", db: Path | None = None
+    stand: Stand,
+    *,
+    ready: bool = True,
+    record: Literal["full", "off"] = "off",
+    db: Path | str | None = None,
+    core: int | None = machine.SERVER_CORE,
+    **environment: str,
 ) -> Iterator[Server]:
     """`palaver serve`; `ready` waits until everything is loaded too. What is recorded goes to a file of its own."""
     port = machine.free_port()
     command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
     command += ["--db", str(db or stand.folder / f"{port}.db")]
-    with running(stand, f"palaver, {record}", command, port, PALAVER_RECORD=record) as server:
+    kept = {"PALAVER_RECORD": record, **environment}
+    with running(stand, f"palaver, {record}", command, port, kept, core=core) as server:
         if ready:
             _await_good_answer(port, "/ready")
         yield server
@@ -57,9 +64,19 @@ def bare(stand: Stand) -> Iterator[Server]:
 
 
 @contextmanager
-def running(stand: Stand, name: str, command: Sequence[str], port: int, **environment: str) -> Iterator[Server]:
-    """That command, until it answers and as long as it is needed."""
-    with machine.pinned(machine.SERVER_CORE):
+def running(
+    stand: Stand,
+    name: str,
+    command: Sequence[str],
+    port: int,
+    environment: Mapping[str, str] = {},
+    *,
+    health: str = "/health",
+    patience: float = _PATIENCE,
+    core: int | None = machine.SERVER_CORE,
+) -> Iterator[Server]:
+    """That command, until it answers and as long as it is needed; on that core, or on all of them."""
+    with machine.pinned(core):
         since = time.perf_counter()
         process = subprocess.Popen(  # In a folder of ours: no palaver.toml may be found.
             command,
@@ -70,22 +87,24 @@ def running(stand: Stand, name: str, command: Sequence[str], port: int, **enviro
             stderr=subprocess.DEVNULL,
         )
     try:
-        _await_good_answer(port, "/health", process)
+        _await_good_answer(port, health, process, patience=patience)
         yield Server(name=name, pid=process.pid, port=port, seconds=time.perf_counter() - since)
     finally:
         process.kill()  # It holds nothing worth keeping, and a graceful end waits for runs that never end.
         process.wait()
 
 
-def _await_good_answer(port: int, path: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + _PATIENCE
+def _await_good_answer(
+    port: int, path: str, process: subprocess.Popen[bytes] | None = None, *, patience: float = _PATIENCE
+) -> None:
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if process is not None and process.poll() is not None:
             raise CannotMeasure(f"{' '.join(map(str, process.args))} ended with code {process.returncode}")  # pyright: ignore[reportArgumentType]  # a list, as we gave it
         if get(port, path)[0] == 200:
             return
         time.sleep(0.005)
-    raise CannotMeasure(f"no good answer of {path} within {_PATIENCE} seconds")
+    raise CannotMeasure(f"no good answer of {path} within {patience:g} seconds")
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from palaver import Message, chat, workflow
+from palaver import Message, ToolCall, ToolResult, chat, workflow
 
 TOKENS = [f"token{number} " for number in range(200)]
 
@@ -29,6 +29,14 @@ async def idle(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: A
 async def say(messages: list[Message]) -> str:
     """The last message again."""
     return messages[-1].text
+
+
+@chat
+async def look(messages: list[Message]) -> AsyncGenerator[ToolCall | ToolResult | str, None]:  # noqa: ARG001
+    """A tool is asked, and its answer told."""
+    yield ToolCall("call_1", "weather", '{"city":"Oslo"}')
+    yield ToolResult("call_1", {"celsius": 3, "sky": "clear"})
+    yield "It is cold in Oslo."
 
 
 @workflow

@@ -24,7 +24,7 @@ def test_every_module_opens_with_a_docstring() -> None:
 
 
 def test_the_locks_hold_hashes_and_no_address() -> None:
-    assert [path.name for path in LOCKS] == ["build.txt", "dev.txt", "peers.txt", "run.txt"]
+    assert [path.name for path in LOCKS] == ["build.txt", "dev.txt", "peers.txt", "phoenix.txt", "run.txt"]
     for path in LOCKS:
         lock = path.read_text("utf-8")
         assert "--hash=sha256:" in lock

@@ -213,7 +213,7 @@ def _serving(stand: Stand, model: int, index: Path) -> Iterator[Server]:
         "PALAVER_JOBCHAT_INDEX": str(index),
         "PALAVER_JOBCHAT_CACHE": str(stand.folder / "cache"),
     }
-    with servers.running(stand, "job chat", command, port, **environment) as server:
+    with servers.running(stand, "job chat", command, port, environment) as server:
         yield server
 
 

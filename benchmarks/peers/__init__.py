@@ -1,10 +1,12 @@
-"""Peers: other people's servers, installed in a virtual environment of their own and measured beside ours."""
+"""Peers: other people's servers, installed in virtual environments of their own and measured beside ours."""
 
+import sqlite3
 import subprocess
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from benchmarks import machine, servers
 from benchmarks.servers import Server
@@ -14,22 +16,32 @@ MLFLOW_EVENTS = 202
 """200 deltas, the item when it is done, and the end."""
 
 _ROOT = Path(__file__).parents[2]
-_LOCK = _ROOT / "requirements" / "peers.txt"
-_HOME = _ROOT / ".venv" / "peers"  # Goes with the environment that measures.
+_HOMES = _ROOT / ".venv"  # They go with the environment that measures.
 _UVICORN = "--loop uvloop --http httptools --no-access-log --log-level warning".split()
 
 
-def installed() -> Path:
-    """The Python of the peers' environment, made now if need be, with exactly what the lock says."""
-    python, stamp = _HOME / "bin" / "python", _HOME / "installed"
-    if stamp.exists() and stamp.read_bytes() == _LOCK.read_bytes():
+def installed(name: Literal["peers", "phoenix"] = "peers") -> Path:
+    """The Python of the environment of that name, made now if need be, with exactly what its lock says."""
+    lock, home = _ROOT / "requirements" / f"{name}.txt", _HOMES / name
+    python, stamp = home / "bin" / "python", home / "installed"
+    if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
         return python
-    venv.create(_HOME, clear=True, with_pip=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    done = subprocess.run([*command, "-r", _LOCK], check=False, capture_output=True, text=True, timeout=600)
+    venv.create(home, clear=True, with_pip=True)
+    # The lock names all of them; left to find out by itself, pip stumbles over extras that have no lines of their own.
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--no-deps",
+    ]
+    done = subprocess.run([*command, "-r", lock], check=False, capture_output=True, text=True, timeout=1_200)
     if done.returncode:
-        raise CannotMeasure(f"the peers cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
-    stamp.write_bytes(_LOCK.read_bytes())
+        raise CannotMeasure(f"the {name} environment cannot be made: {done.stderr.strip().splitlines()[-1:]}")
+    stamp.write_bytes(lock.read_bytes())
     return python
 
 
@@ -40,5 +52,34 @@ def mlflow(stand: Stand, python: Path, *, traces: bool = False) -> Iterator[Serv
     port = machine.free_port()
     command = [str(python), "-W", "ignore", "-m", "uvicorn", "mlflow_agent:app", "--port", str(port), *_UVICORN]
     command += ["--app-dir", str(Path(__file__).parent)]
-    with servers.running(stand, "mlflow", command, port, **kept) as server:
+    with servers.running(stand, "mlflow", command, port, kept) as server:
         yield server
+
+
+@contextmanager
+def phoenix(stand: Stand, python: Path) -> Iterator[tuple[Server, Path]]:
+    """Arize Phoenix with an SQLite file of its own, which is told as well. It asks nobody outside of this machine."""
+    folder, port = stand.folder / "phoenix", machine.free_port()
+    settings = {
+        "PHOENIX_WORKING_DIR": str(folder),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(machine.free_port()),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
+        "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
+    }
+    command = [str(python), "-W", "ignore", "-m", "phoenix.server.main", "serve"]
+    with servers.running(
+        stand, "phoenix", command, port, settings, health="/healthz", patience=120, core=None
+    ) as server:
+        yield server, folder / "phoenix.db"
+
+
+def phoenix_holds(place: Path) -> int:
+    """How many spans its file has."""
+    db = sqlite3.connect(f"file:{place}?mode=ro", uri=True, timeout=30)
+    try:
+        return db.execute("SELECT count(*) FROM spans").fetchone()[0]
+    finally:
+        db.close()

@@ -25,7 +25,7 @@ def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
     after = run(command, ["--user", "ada", "--db", path, "--json"])
 
     assert counted.output == (
-        "Found: 0 threads, 1 runs, 1 responses, 0 files, 0 feedback. Nothing was erased: say --yes.\n"
+        "Found: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback. Nothing was erased: say --yes.\n"
     )
-    assert erased.output == "Erased: 0 threads, 1 runs, 1 responses, 0 files, 0 feedback.\n"
-    assert after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"feedback":0,"running":0}\n'
+    assert erased.output == "Erased: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback.\n"
+    assert after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0}\n'

@@ -59,7 +59,12 @@ async def code(page: Page) -> str:
 async def write(page: Page, text: str) -> None:
     """Put other code into the form of the inputs."""
     await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
-    await page.get_by_role("dialog", name="Inputs").get_by_role("textbox", name="expression").fill(text)
+    field = page.get_by_role("dialog", name="Inputs").get_by_role("textbox", name="expression")
+    await expect(field.locator(".cm-line").first).to_be_visible()
+    for _ in range(5):  # An editor that is only just there may take the selection back before it is written over.
+        await field.fill(text)
+        if "\n".join(await field.locator(".cm-line").all_text_contents()) == text:
+            break
     await page.keyboard.press("Escape")
 
 

@@ -1,19 +1,25 @@
 """Housekeeping: what is let go of by itself, and what is not; on every database."""
 
+import asyncio
+import time
 from datetime import timedelta
+
+import pytest
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
+from palaver.core.retention import Keep
 from palaver.engine.engine import Engine
 from palaver.engine.housekeeping import Housekeeping
 from palaver.engine.recorder import Recorder
-from palaver.storage import boards, events, housekeeping, runs, threads
+from palaver.storage import boards, events, housekeeping, runs, span_days, span_pages, span_retention, threads
 from palaver.storage.boards import Board
-from palaver.storage.database import Database
+from palaver.storage.database import Database, open_database
 from palaver.storage.threads import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call
+from tests.storage.spanning import NOON, TODAY, keep, row
 
 
 @chat
@@ -69,3 +75,126 @@ async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Data
 
     assert gone == 2
     assert [await database.read(runs.get, "default", run) is None for run in sorted(ids)] == [True, True, False, False]
+
+
+# Spans
+
+DAY = 24 * 60 * 60
+
+
+async def kept(database: Database, spans: Keep, *, days: int = 0) -> list[str]:
+    """What is left when it was tidied so many days later."""
+    later = NOON + timedelta(days=days)
+    await Housekeeping(database, run_days=0, spans=spans, now=lambda: later).tidy()
+    held = await database.read(span_days.held)
+    return [f"{one.project} {(one.day - TODAY).days} {one.spans}" for one in held]
+
+
+async def three_days(database: Database) -> None:
+    for project in ("mine", "theirs"):
+        rows = [row(f"{number}", -number * DAY, trace=f"{number}", project=project) for number in range(3)]
+        await keep(database, *rows)
+
+
+ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
+
+
+async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
+    await three_days(database)
+
+    assert await kept(database, Keep()) == ALL
+    assert await kept(database, Keep(), days=1000) == ALL
+    assert await kept(database, Keep(days=2)) == ALL
+    assert await kept(database, Keep(days=2), days=1) == ALL[2:]
+    assert await kept(database, Keep(days=2), days=2) == ALL[4:]
+    assert await kept(database, Keep(days=2), days=100) == []
+
+
+async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database) -> None:
+    await three_days(database)
+
+    assert await kept(database, Keep(days=1, of_projects={"mine": 30})) == [ALL[0], *ALL[2:]]
+    assert await kept(database, Keep(days=1, of_projects={"mine": 0}), days=1) == [ALL[0], ALL[2], *ALL[4:]]
+    assert await kept(database, Keep(of_projects={"mine": 1}), days=2) == [ALL[5]]
+
+
+async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> None:
+    await three_days(database)
+    held = await database.read(span_days.held)
+    day = sum(one.bytes for one in held) // 3
+
+    assert await kept(database, Keep(bytes=3 * day)) == ALL
+    assert await kept(database, Keep(bytes=2 * day)) == ALL[2:]
+    assert await kept(database, Keep(bytes=1)) == ALL[4:]
+
+
+async def test_coming_days_are_prepared(database: Database) -> None:
+    made: list[object] = []
+
+    class Watched:
+        kind, place = "postgresql", None
+
+        async def read(self, work: object, *given: object) -> object:
+            return await database.read(work, *given)  # type: ignore[arg-type]
+
+        async def write(self, work: object, *given: object) -> object:
+            made.append(work)
+            return await database.write(work, *given)  # type: ignore[arg-type]
+
+    await Housekeeping(Watched(), run_days=0, now=lambda: NOON).tidy()  # type: ignore[arg-type]
+
+    assert span_days.make_ahead in made
+
+
+async def test_one_process_at_a_time_lets_go(postgres_url: str) -> None:
+    first, second = open_database(postgres_url), open_database(postgres_url)
+    await three_days(first)
+    begun, done = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(db: object) -> int:
+        gone = span_retention.let_go(db, TODAY)  # type: ignore[arg-type]
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(done.wait(), loop).result()
+        return gone
+
+    working = asyncio.create_task(first.write(slow))
+    await begun.wait()
+    meanwhile = await second.write(span_retention.let_go, TODAY)
+    done.set()
+
+    assert (meanwhile, await working) == (0, 2)
+    assert await second.write(span_retention.let_go, TODAY) == 2
+    await first.close()
+    await second.close()
+
+
+async def test_of_more_spans_than_memory_should_hold_the_first_go(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_retention, "PIECE", 3)
+    await three_days(database)
+    gone = [await database.write(span_retention.let_go_all_but, 2) for _ in range(3)]
+    left = await database.read(span_pages.listed_spans, "theirs")
+
+    assert gone == [3, 1, 0]
+    assert [one.name for one in left.data] == ["1", "2"]
+
+
+async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path: object) -> None:
+    database = open_database(f"{tmp_path}/palaver.db")
+    for first in range(0, 3_000, 1_000):
+        rows = [row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
+        await keep(database, *rows)
+    tidying = asyncio.create_task(kept(database, Keep(days=1), days=1))
+    waited: list[float] = []
+    while not tidying.done():
+        since = time.perf_counter()
+        await keep(database, row(f"new {len(waited)}", len(waited)))
+        waited.append(time.perf_counter() - since)
+    left = await tidying
+    await database.close()
+
+    assert left[0].startswith("mine 0 ")
+    assert len(waited) > 3  # It came in while the others went,
+    assert max(waited) < 1  # and never waited for all of them.

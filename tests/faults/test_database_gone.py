@@ -121,7 +121,7 @@ def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
     def leave() -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
-            time.sleep(sqlite.BUSY_SECONDS + 2)
+            time.sleep(2 * sqlite.BUSY_SECONDS + 2)  # Whoever wants to write in the first half of it waits in vain.
             file.execute("ROLLBACK")
 
     with (

@@ -1,6 +1,7 @@
 """A full disk: runs are refused, or end and say so; what is stored can be read; and all is well when there is room."""
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import time
@@ -13,7 +14,9 @@ import pytest
 
 from tests.faults.rounds import rounds
 from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
+from tests.server.traced import span
 from tests.serving import Served, served
+from tests.traces.otlp.sent import request
 
 MIB = 1024 * 1024
 LARGE = {"model": "scripted", "input": "word " * 20_000, "stream": False}
@@ -60,12 +63,15 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
 
             assert [reader.ended for reader in readers] == [True] * 8, readers
             assert [refused(http, name) for name in PROTOCOLS] == [507] * 4
+            assert not_taken(http) == (503, True)
             assert http.get(f"/v1/responses/{kept['id']}").json() == kept
             assert http.get("/api/runs").status_code == http.get("/health").status_code == 200
 
             filler.unlink()
 
             again = until_it_works(http)
+            assert send(http, "again").status_code == 200
+            assert [row["name"] for row in spans(http) if row["name"] == "again"] == ["again"]
             assert http.get(f"/v1/responses/{again['id']}").json() == again
             assert http.get("/api/runs", params={"status": "running"}).json()["data"] == []
             unkept += sum(is_unkept(http, reader) for reader in readers)
@@ -94,6 +100,25 @@ def until_it_works(http: httpx.Client) -> dict[str, str]:
         assert (answer.status_code, time.monotonic() < end) == (507, True), answer.text
         time.sleep(0.1)
     return answer.json()
+
+
+def send(http: httpx.Client, name: str) -> httpx.Response:
+    """Spans, as an exporter sends them, and enough to be missed."""
+    many = [span(f"{number}", number, trace=name[:16], said=os.urandom(2_000).hex()) for number in range(100)]
+    head = {"content-type": "application/x-protobuf"}
+    return http.post("/v1/traces", content=request(span(name[:8], trace=name[:16], seconds=2), *many), headers=head)
+
+
+def spans(http: httpx.Client) -> list[dict[str, str]]:
+    return http.post("/api/spans/query", json={"limit": 200}).json()["data"]
+
+
+def not_taken(http: httpx.Client) -> tuple[int, bool]:
+    """How spans are answered in the end, and whether their sender is told when to come back: it keeps them so long."""
+    for number in range(100):
+        if (answer := send(http, f"full {number}")).status_code != 200:
+            return answer.status_code, "retry-after" in answer.headers
+    return 200, False
 
 
 def refused(http: httpx.Client, name: str) -> int:

@@ -26,13 +26,13 @@ MADE = (
 
 
 @tool
-def delete(x: int) -> str:
+async def delete(x: int) -> str:  # In no thread: of two that run at once, the first would be a matter of chance.
     """Delete a thing."""
     return f"deleted {x}"
 
 
 @tool
-def look() -> str:
+async def look() -> str:
     """Look around."""
     return "nothing here"
 

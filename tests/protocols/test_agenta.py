@@ -25,7 +25,7 @@ from palaver.errors import (
 from palaver.protocols import agenta, forms
 from palaver.protocols.agenta import Reading, Refused
 from palaver.protocols.ui_client import Client
-from tests.protocols.wire import CHAT, FORM, HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, json, lawful, request
+from tests.protocols.wire import CHAT, FORM, HISTORY, IDS, MESSAGE, SPAN, STARTED, TRACE, json, lawful, request
 
 OFFERS = ("application/json", "application/x-ndjson", "application/jsonl", "text/event-stream")
 PARENT = f"00-{TRACE}-{SPAN}-00"
@@ -420,8 +420,7 @@ def test_a_run_that_failed_has_all_its_ids() -> None:
         ("baggage", "ag.session.id=s-1"),
         ("x-ag-trace-id", TRACE),
         ("x-ag-span-id", SPAN),
-        ("traceparent", f"00-{TRACE}-{SPAN}-01"),
-        ("x-palaver-run-id", RUN),
+        *IDS,
     )
 
 

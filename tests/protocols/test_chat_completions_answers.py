@@ -44,9 +44,8 @@ from tests.protocols.completions import (
     run,
     streamed,
 )
-from tests.protocols.wire import RUN, STARTED, TRACE, json
+from tests.protocols.wire import IDS, RUN, STARTED, json
 
-IDS = (("x-palaver-run-id", RUN), ("x-palaver-trace-id", TRACE))
 STOP = chunk({}, finish="stop")
 CALLS = chunk({}, finish="tool_calls")
 SPENT = Usage(input_tokens=3, output_tokens=4)

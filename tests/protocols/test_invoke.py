@@ -33,6 +33,7 @@ from palaver.protocols.agenta import Reading, Refused
 from palaver.protocols.base import Answer, Request
 from palaver.protocols.ui_client import Client
 from palaver.protocols.ui_parts import Writer
+from tests.protocols import wire
 from tests.protocols.wire import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
 ENVELOPE = {"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}}
@@ -42,8 +43,7 @@ IDS = (
     ("baggage", "ag.session.id=s-1"),
     ("x-ag-trace-id", TRACE),
     ("x-ag-span-id", SPAN),
-    ("traceparent", f"00-{TRACE}-{SPAN}-01"),
-    ("x-palaver-run-id", RUN),
+    *wire.IDS,
 )
 
 

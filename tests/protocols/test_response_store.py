@@ -31,7 +31,7 @@ from palaver.protocols.response_store import Asked
 from tests.core.test_grammar_laws import RUN as ANY_RUN
 from tests.core.test_grammar_laws import stream_of
 from tests.core.values import hostile, sloppy
-from tests.protocols.wire import RUN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
@@ -184,8 +184,7 @@ def test_a_failed_response_is_shown_with_its_error() -> None:
     assert answer.status == 200
     assert answer.headers == (
         ("content-type", "application/json"),
-        ("x-palaver-run-id", RUN),
-        ("x-palaver-trace-id", TRACE),
+        *IDS,
     )
     assert (json(answer)["status"], json(answer)["error"]) == ("failed", {"code": "x", "message": "y"})
 

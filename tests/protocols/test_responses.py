@@ -13,7 +13,7 @@ from palaver.core.parts import Data, File, Reasoning, Text, ToolCall
 from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, WorkflowNotFound
 from palaver.protocols import openai_errors, responses
 from palaver.protocols.response_request import Reading
-from tests.protocols.wire import MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.wire import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
 
 OPEN, MLFLOW = "v1/responses", "invocations"
 
@@ -401,8 +401,7 @@ def test_a_whole_answer_has_the_headers_of_its_run() -> None:
     assert answer.status == 200
     assert answer.headers == (
         ("content-type", "application/json"),
-        ("x-palaver-run-id", RUN),
-        ("x-palaver-trace-id", TRACE),
+        *IDS,
     )
     assert json(answer)["output"][0]["id"] == f"{MESSAGE}_1"
 

@@ -42,7 +42,7 @@ from palaver.protocols.service_answers import Reading, usage_of
 from palaver.protocols.service_errors import field
 from palaver.protocols.services import Refused
 from tests.core.values import hostile, sloppy, terminals
-from tests.protocols.wire import RUN, STARTED, find, json, lawful, request
+from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
 CHAT = Reading(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
 FORM = Reading(workflow="headline", is_chat=False, stream=True)
@@ -668,7 +668,7 @@ def test_the_head_of_a_stream() -> None:
         "cache-control": "no-cache",
         "x-accel-buffering": "no",
         "x-api-version": services.VERSION,
-        "x-palaver-run-id": RUN,
+        **dict(IDS),
     }
     assert head.keep_alive == b": keep-alive\n\n"
     assert services.head(run[0], msgspec.structs.replace(CHAT, stream=False)) is None  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from palaver.core.parts import Data, File, ToolCall
 from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFound
 from palaver.protocols import sse, ui_stream
 from palaver.protocols.ui_client import Client
-from tests.protocols.wire import MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.wire import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
 PARENT = f"00-{TRACE}-{SPAN}-00"
 ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}
@@ -240,8 +240,7 @@ def test_the_head_of_a_stream() -> None:
         ("x-accel-buffering", "no"),
         ("x-vercel-ai-ui-message-stream", "v1"),
         ("x-palaver-ui-version", "5"),
-        ("x-palaver-run-id", RUN),
-        ("x-palaver-trace-id", TRACE),
+        *IDS,
     )
 
 
@@ -277,8 +276,7 @@ def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> No
     assert answer.headers == (
         ("content-type", "text/plain; charset=utf-8"),
         ("x-palaver-ui-version", "6"),
-        ("x-palaver-run-id", RUN),
-        ("x-palaver-trace-id", TRACE),
+        *IDS,
     )
 
 
@@ -294,8 +292,7 @@ def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
     assert answer.headers == (
         ("content-type", "application/json"),
         ("x-palaver-ui-version", "7"),
-        ("x-palaver-run-id", RUN),
-        ("x-palaver-trace-id", TRACE),
+        *IDS,
     )
 
 

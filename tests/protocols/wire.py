@@ -15,6 +15,12 @@ RUN = "run_01k00000000000000000000000"
 MESSAGE = "msg_01k00000000000000000000000"
 TRACE, SPAN = "0ef1d6b784c34b8a705bae5974e51954", "a1b2c3d4e5f60718"
 STARTED = RunStarted(run_id=RUN, session="s-1", trace_id=TRACE, span_id=SPAN)
+IDS = (
+    ("x-palaver-run-id", RUN),
+    ("x-palaver-trace-id", TRACE),
+    ("traceparent", f"00-{TRACE}-{SPAN}-01"),
+)
+"""The headers that name a run and its place in its trace, in every protocol."""
 CHAT = Description(name="tutor", flags={"is_chat": True})
 FORM = Description(name="headline", flags={"is_chat": False})
 HISTORY = [{"role": "user", "content": "Why?"}]

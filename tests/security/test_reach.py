@@ -7,12 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palaver.server.routes import OF_WORKFLOWS, OWN, PAGES
+from palaver.server.routes import OF_WORKFLOWS, OWN, PAGES, TRACES
 from palaver.testing import client, echo, scripted
 from tests.serving import Served, raw, served, status
 
 ROUTES = ["/", *(f"/{name}" for name in OWN), *(f"/echo/{name}" for name in OF_WORKFLOWS), "/api/workflows", "/nothing"]
-ROUTES += ["/assets/a.js", *(f"/{page}" for page in sorted(PAGES))]
+ROUTES += ["/assets/a.js", *(f"/{name}" for name in TRACES), *(f"/{page}" for page in sorted(PAGES))]
 
 
 @pytest.fixture(scope="module")

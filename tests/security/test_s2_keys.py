@@ -13,7 +13,7 @@ import pytest
 
 from palaver.core.keys import ALL, Scope, wire_id
 from palaver.server import routes, scopes
-from palaver.server.routes import OF_WORKFLOWS, OWN, SERVICES
+from palaver.server.routes import OF_WORKFLOWS, OWN, SERVICES, TRACES
 from palaver.storage import keys
 from tests.cli.test_commands import palaver
 from tests.server.keyed import Keyed, keyed
@@ -48,7 +48,7 @@ def paths_of_the_router() -> Iterator[str]:
         yield f"/echo/{name}"
     for name in SERVICES:
         yield f"/{name.replace('{w}', 'echo')}"
-    for name in OWN:
+    for name in (*OWN, *TRACES):
         yield f"/{name}"
     for name in routes.PAGES:
         yield f"/{name}"
@@ -100,7 +100,10 @@ async def test_every_route_of_the_router_needs_a_credential(house: Keyed) -> Non
     assert open_ - methods_that_tell_nothing == PUBLIC - methods_that_tell_nothing
 
 
-@pytest.mark.parametrize("path", ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/api/extract", "/nothing"])
+UNREAD = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces", "/api/extract", "/nothing"]
+
+
+@pytest.mark.parametrize("path", UNREAD)
 async def test_nothing_is_read_before_the_credential_was_looked_at(house: Keyed, path: str) -> None:  # S2.1
     sent: list[dict[str, Any]] = []
 

@@ -29,6 +29,7 @@ CALLED = {
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("PUT", "/api/boards/{board:str}"): {"name": "Taken"},
+    ("PUT", "/api/views/{view:str}"): {"name": "Taken", "body": {}},
     ("PUT", "/api/runs/{run:str}/feedback"): {"rating": "up"},
     ("POST", "/api/threads/{thread:str}/messages"): {"messages": [{"role": "user", "content": "x"}]},
     ("PATCH", "/api/threads/{thread:str}"): {"title": "Taken"},
@@ -92,11 +93,17 @@ async def things(house: Keyed) -> Things:
     ids["file_id"] = file.json()["id"]
     ids["variant"] = (await made("/api/workflows/scripted/variants", {"name": "ours", "parameters": {}}))["id"]
     ids["board"] = (await made("/api/boards", {"name": "ours"}))["id"]
+    ids["view"] = (await made("/api/views", {"page": "traces", "name": "ours", "body": {}}))["id"]
     await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)
+    ids |= {"trace": "0af7651916cd43dd8448eb211c80319c", "span": "b7ad6b7169203331", "session": "s-1"}
+    span: dict[str, Any] = {"traceId": ids["trace"], "spanId": ids["span"], "name": "secret of team-a"}
+    span["attributes"] = [{"key": "session.id", "value": {"stringValue": ids["session"]}}]
+    another = span | {"traceId": ids["trace"][::-1]}
+    await made("/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": [span, another]}]}]})
     await made("/v1/responses", {"model": "scripted", "input": "another"})
     await made("/api/threads", said)
     cursors = {}
-    for path in ("/api/runs", "/api/threads"):
+    for path in ("/api/runs", "/api/threads", "/api/traces"):
         page = (await http.get(f"{path}?limit=1", headers=header)).json()
         cursors[path] = page["next"]
     return Things(ids, cursors, header)
@@ -146,6 +153,7 @@ async def state(two: Two) -> list[bytes]:
     paths = [f"/api/runs/{ids['run']}?include=input,reply", f"/v1/responses/{ids['response']}"]
     paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]
     paths += [f"/api/threads/{ids['thread']}", f"/api/files/{ids['file_id']}", f"/api/variants/{ids['variant']}"]
+    paths += [f"/api/traces/{ids['trace']}", f"/api/spans/{ids['trace']}/{ids['span']}"]
     paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
     answers = [await http.get(path, headers=two.things.header) for path in paths]
     assert {answer.status_code for answer in answers} == {200}
@@ -266,7 +274,7 @@ async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:
     assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
 
 
-@pytest.mark.parametrize("path", ["/api/runs", "/api/threads"])
+@pytest.mark.parametrize("path", ["/api/runs", "/api/threads", "/api/traces"])
 async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) -> None:  # S2.5
     answer = await two.same("GET", f"{path}?limit=1&after={two.things.cursors[path]}")
     damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
@@ -277,7 +285,8 @@ async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) ->
 
 FILTERS = ["/api/runs?thread={thread}", "/api/runs?board={board}", "/api/runs?key={key_id}", "/api/feedback"]
 FILTERS += ["/api/runs?variant={variant}", "/api/runs?search=secret", "/api/threads?search=secret", "/api/files"]
-FILTERS += ["/api/boards", "/api/threads/export?search=secret", "/api/threads/export"]
+FILTERS += ["/api/boards", "/api/threads/export?search=secret", "/api/threads/export", "/api/sessions"]
+FILTERS += ["/api/traces", "/api/traces?search=secret", "/api/traces/stats?group=session", "/api/traces/export"]
 
 
 @pytest.mark.parametrize("path", FILTERS)

@@ -22,12 +22,10 @@ from palaver.errors import SettingsError
 from palaver.server.settings import read_settings
 from palaver.testing import client, scripted
 from tests.cli.test_commands import palaver
+from tests.security.marked import ODD, PASSWORD, PROVIDER, spans_with, traces
 from tests.serving import Served, served
 
-PROVIDER = "sk-proj-MARKEDprovider1234567890"
-ODD = "MARKED+odd/secret==of-no-shape"
 CALLERS = "MARKED-secret-of-a-caller"
-PASSWORD = "MARKEDpassword"
 WRONG = "plv_00000000_MARKED" + "0" * 34
 
 APP = """
@@ -158,6 +156,9 @@ def every_way_in(url: str, key: str, said: list[str]) -> str:
                     said.append(text)
         for path in ("/services", "/services/good", "/services/good/README.md"):
             ask("GET", path)
+        # In spans that somebody sends, wherever a text can stand, and in what is no span at all.
+        for body, head in spans_with(key, cookie):
+            ask("POST", "/v1/traces", more={"authorization": f"Bearer {key}", **head}, content=body)
         for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
             ask("GET", path)
         for path in ("/api/settings", "/api/workflows", "/api/threads/export", "/api/variants/export", "/api/session"):
@@ -165,6 +166,8 @@ def every_way_in(url: str, key: str, said: list[str]) -> str:
         for run in ask("GET", "/api/runs?limit=200").json()["data"]:
             ask("GET", f"/api/runs/{run['id']}?include=input,reply")
             ask("GET", f"/api/runs/{run['id']}/events")
+        seen = traces(ask)
+        assert seen > 30  # Those that were sent, and one at least for each run.
         return cookie
 
 

@@ -18,9 +18,10 @@ from palaver.storage import boards, threads, variants
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, open_database
 from palaver.storage.later import Later
-from palaver.storage.notices import EVERYWHERE, Change, Notice, touch
+from palaver.storage.notices import ALL, EVERYWHERE, Change, Notice, touch
 from palaver.storage.threads import NewThread
 from palaver.storage.variants import Wanted
+from tests.storage.spanning import keep, row
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -158,6 +159,48 @@ async def test_a_database_that_is_away_loses_notices_and_nothing_else() -> None:
     assert database.touched is not None
 
 
+SPANS = Change("default", "spans", ALL)
+
+
+async def test_that_there_are_new_spans_is_told_seldom_and_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changing, "SPANS_AGAIN", 0.1)
+    changes, database = made("postgresql")
+    told: list[float] = []
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    with changes.told("default", lambda _: told.append(loop.time())):
+        for _ in range(200):
+            changes.tell(SPANS)
+            await asyncio.sleep(0.001)
+        changes.tell(SPANS)
+        last = loop.time()
+        await until(lambda: not changes._recent and not changes._spans)
+        await changes.end()
+        lasted = loop.time() - since
+
+    assert told[-1] >= last
+    assert all(later - earlier > 0.08 for earlier, later in pairwise(told))
+    assert 2 <= len(database.told) <= lasted / 0.1 + 2
+    assert {name.partition("/")[2] for _, names in database.told for name in names} == {"default/spans/*/"}
+
+
+async def test_whoever_leaves_tells_others_of_the_last_spans() -> None:
+    changes, database = made("postgresql")
+    other, _ = made("postgresql")
+    changes.tell(SPANS)
+    await changes.end()
+    changes.tell(SPANS)
+    changes.tell(SPANS)
+    assert len(database.told) == 1
+    await changes.end()
+    heard: list[Change] = []
+    with other.told("default", heard.append):
+        other.heard(database.told[1][1])
+
+    assert len(database.told) == 2
+    assert heard == [SPANS]
+
+
 # What the database tells
 
 
@@ -226,6 +269,12 @@ async def test_threads_boards_and_variants_tell(database: Database, touched: lis
     newer = Wanted(workflow="w", name="v", parameters={"a": 1})
     assert await does(variants.commit, "var_1", newer, base=1, at=AT) == {variant}
     assert await does(variants.change, "var_1", at=AT, check=lambda _: None, archived=True) == {variant}
+
+
+async def test_new_spans_tell_each_project_that_they_are_of(database: Database, touched: list[Change]) -> None:
+    await keep(database, row("a"), row("b", 1), row("c", 2, project="yours"))
+
+    assert await settled(database, touched) == {Change("mine", "spans", ALL), Change("yours", "spans", ALL)}
 
 
 async def test_a_database_that_is_opened_late_tells_too() -> None:

@@ -4,13 +4,15 @@ from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.storage import erasing, events, feedback, nodes, runs, threads
+from palaver.storage import erasing, events, feedback, nodes, runs, span_pages, threads
 from palaver.storage.database import Database
 from palaver.storage.erasing import Found
 from palaver.storage.feedback import Opinion
+from palaver.storage.span_erasing import Label
 from palaver.storage.threads import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call
+from tests.storage.spanning import keep, row
 
 
 @chat
@@ -26,7 +28,7 @@ async def told(database: Database, user: str | None, **origin: object) -> str:
     return run.id
 
 
-async def emptied(database: Database, label: erasing.Label, value: str, project: str = "default") -> None:
+async def emptied(database: Database, label: Label, value: str, project: str = "default") -> None:
     while await database.write(erasing.erase_some, project, label, value, NOW):
         pass
 
@@ -67,3 +69,40 @@ async def test_a_session_goes_too_and_a_label_that_nobody_has_is_nothing(databas
     assert nothing == Found()
     assert still is not None
     assert await database.read(runs.get, "default", run) is None
+
+
+async def names(database: Database, project: str = "default") -> list[str]:
+    found = await database.read(span_pages.listed_spans, project)
+    return [one.name for one in found.data]
+
+
+async def test_spans_go_with_their_label_and_those_below_them_that_have_none(database: Database) -> None:
+    run = await told(database, "ada")
+    await keep(
+        database,
+        row("hers", project="default", user="ada", session="s1", run_id=run),
+        row("her tool", 1, parent="hers", project="default", run_id=run),
+        row("her llm", 2, parent="hers", project="default"),
+        row("his", 3, project="default", user="bob", run_id="run_his"),
+        row("his tool", 4, parent="his", project="default", run_id="run_his"),
+        row("hidden", 5, trace="u", project="default", user="\u2039redacted\u203a", run_id=run),
+        row("other", 6, trace="v", project="default"),
+        row("theirs", 7, project="theirs", user="ada"),
+    )
+    found = await database.read(erasing.find, "default", "user", "ada")
+    await emptied(database, "user", "ada")
+
+    assert found == Found(runs=1, spans=4)
+    assert await names(database) == ["other", "his tool", "his"]
+    assert await names(database, "theirs") == ["theirs"]
+    assert await database.read(erasing.find, "default", "user", "ada") == Found()
+    traces = await database.read(span_pages.listed_traces, "default")
+    assert [(one.name, one.spans) for one in traces.data] == [("other", 1), ("his", 2)]
+
+
+async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
+    await keep(database, row("hers", project="default", session="s1", said="unicorn"), row("his", 1, project="default"))
+    await emptied(database, "session", "s1")
+    found = await database.read(span_pages.listed_spans, "default", span_pages.Query(search="unicorn"))
+
+    assert found.data == []

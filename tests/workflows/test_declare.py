@@ -183,7 +183,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "invalid_option",
         (
             "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
-            " idempotent, record, health, readme."
+            " idempotent, record, health, readme, redact."
         ),
     ),
     "health that cannot be asked": (

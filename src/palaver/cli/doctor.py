@@ -14,6 +14,7 @@ from palaver.discovery.declared import masked
 from palaver.discovery.targets import installed, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
+from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
@@ -54,6 +55,10 @@ def _value(settings: Settings, name: str) -> Any:
     """What is set, without passwords."""
     if name == "connections":
         return masked(settings.connections)
+    if name == "redact":
+        return len(settings.redact)  # How many rules.
+    if name == "otlp_headers":
+        return hidden(settings.otlp_headers)
     if name != "db":
         return getattr(settings, name)
     from palaver.storage.database import redacted

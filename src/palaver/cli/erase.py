@@ -18,7 +18,7 @@ from palaver.errors import SettingsError
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @db_option
 def command(user: str | None, session: str | None, project: str, yes: bool, as_json: bool, db: str | None) -> None:
-    """Erase all runs, responses, conversations, files and opinions that carry a label; without --yes, count them.
+    """Erase all runs, responses, conversations, files, spans and opinions that carry a label; without --yes, count.
 
     A conversation goes as a whole if all its runs carry the label; else what those runs said is taken out of it.
 

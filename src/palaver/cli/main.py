@@ -21,6 +21,7 @@ COMMANDS = {
     "key": "Give out keys, list them, revoke them.",
     "variant": "List, compare, export and import variants: named sets of parameters.",
     "thread": "List, read, save and take back conversations.",
+    "trace": "Follow traces, read one, save them and take them back.",
     "migrate": "Bring the database to the form that this version knows.",
     "backup": "Write the database to one file, also while a server is at work.",
     "restore": "Bring a backup back; what was there is set aside.",

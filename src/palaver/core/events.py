@@ -179,3 +179,5 @@ Event = (
     | Terminal
 )
 TERMINAL = (RunFinished, RunFailed, RunCancelled)
+TOOLS = frozenset({ToolStarted, ToolEnded, ToolReturned})
+"""Those of a tool's call: of these it is noted when they were said."""

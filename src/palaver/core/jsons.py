@@ -199,6 +199,8 @@ def as_read(value: _T) -> _T:
 
 def whole_text(text: str) -> str:
     """The text with every lone surrogate, which UTF-8 cannot hold, as U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

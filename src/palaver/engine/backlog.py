@@ -21,6 +21,7 @@ from palaver.errors import Overloaded, PalaverError, ShuttingDown
 from palaver.storage import backlog, recording
 from palaver.storage.backlog import Waiting
 from palaver.storage.database import Database
+from palaver.traces.facts import NO_PARENT
 from palaver.workflows.workflow import Workflow
 
 log = logging.getLogger("palaver.run")
@@ -155,7 +156,7 @@ class Backlog:
             variant=row.variant,
             waited=True,
         )
-        traced = f"00-{row.trace_id}-{'1'.zfill(16)}-01" if row.trace_id else None
+        traced = f"00-{row.trace_id}-{NO_PARENT}-01" if row.trace_id else None
         call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)
         return self._engine.start(self._find(row.workflow), call, origin=origin, run_id=row.id)
 

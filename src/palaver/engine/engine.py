@@ -24,6 +24,7 @@ from palaver.engine.fetching import Fetches, Fetching
 from palaver.engine.log import Attend
 from palaver.engine.run import House, Run
 from palaver.engine.store import Memory, Store
+from palaver.engine.tracing import Tracing
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
@@ -75,6 +76,7 @@ class Engine:
         fetch: Fetches | None = None,
         admission: Admission | None = None,
         threads: Threads | None = None,
+        tracing: Tracing | None = None,
         bounds: Bounds | None = None,
         history: HistoryBounds = HISTORY,
         record: Record = "full",
@@ -84,7 +86,7 @@ class Engine:
     ) -> None:
         self.threads = threads or Threads()
         self.draining = False
-        self._house = House(store or Memory(), self.threads, now, debug, self._note_end, fetch or Fetching())
+        self._house = House(store or Memory(), self.threads, now, debug, self._note_end, fetch or Fetching(), tracing)
         self._admission = admission
         self._bounds = bounds or Bounds()
         self._history = history
@@ -221,6 +223,8 @@ class Engine:
         del self._alive[run.id]
         if self._admission is not None and not run.origin.background:
             self._admission.leave(run.origin)
+        if self._house.tracing is not None:
+            self._house.tracing.ended(run)
 
     def _bounds_of(self, workflow: Workflow) -> Bounds:
         limits, bounds = workflow.options.limits, self._bounds

@@ -16,6 +16,8 @@ from datetime import datetime
 from math import inf
 
 from palaver.engine.engine import Engine
+from palaver.engine.trace_broken import broken_off
+from palaver.engine.tracing import Tracing
 from palaver.errors import PalaverError
 from palaver.storage import backlog, processes, recording, runs, threads
 from palaver.storage.database import Database
@@ -52,6 +54,7 @@ class Presence:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
         beat: float = BEAT,
+        tracing: Tracing | None = None,
     ) -> None:
         at = now()
         self._me = Process(
@@ -65,6 +68,7 @@ class Presence:
         )
         self._database = database
         self._engine = engine
+        self._tracing = tracing
         self._now = now
         self._monotonic = monotonic
         self._every = beat
@@ -133,6 +137,8 @@ class Presence:
                 log.warning("The process of run %s died; it begins anew.", row.id)
             elif await self._database.write(recording.interrupt, row.project, row.id, self._now()):
                 log.warning("The process of run %s died; what it had said is kept.", row.id)
+                if self._tracing is not None and (facts := await self._database.read(broken_off, row.project, row.id)):
+                    self._tracing.put(facts)
         if dead:
             await self._database.write(processes.remove, dead)
 

@@ -7,12 +7,23 @@ said while it is counts from when that write began: so nothing waits longer than
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from palaver.core.events import Event, RunFinished
+from msgspec.structs import replace
+
+from palaver.core.events import (
+    Event,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFinished,
+    TextEnded,
+    TextStarted,
+    ToolEnded,
+    ToolStarted,
+)
 from palaver.core.records import Batch, EndedRun, NewRun
 from palaver.engine.store import HandedOver, Kept
 from palaver.errors import Overloaded, PalaverError
@@ -20,7 +31,13 @@ from palaver.storage import backlog
 from palaver.storage.database import Database
 from palaver.storage.recording import interrupt, record
 
+if TYPE_CHECKING:
+    from palaver.traces.redaction.runs import RunRedactor
+
 log = logging.getLogger("palaver.run")
+
+Redact = Callable[[str, str], "RunRedactor | None"]
+"""What takes out of a run what is not to be kept of it, by project and workflow; None: all is kept."""
 
 DELAY = 0.05
 """Seconds after which what a run said is written; the other half of a tenth is for the writing."""
@@ -30,14 +47,17 @@ _MANY, _MOMENT = 16, 0.005
 """With so many runs alive an end waits so many seconds for others: a commit costs more than what it commits."""
 _MOST_LATE = 10_000
 """So many ends at most wait for a database that is gone."""
+_ENDED_SECONDS, _MOST_ENDED = 10, 100
+"""How long, and of how many runs, all is remembered that was said, where less of it was kept."""
 
 
 class _State:
     """How far a run is recorded."""
 
-    __slots__ = ("fault", "has_output", "is_new", "keeps_content", "written")
+    __slots__ = ("fault", "has_output", "is_new", "keeps_content", "redactor", "written")
 
-    def __init__(self, run: Kept) -> None:
+    def __init__(self, run: Kept, redactor: "RunRedactor | None") -> None:
+        self.redactor = redactor
         self.is_new = not run.origin.waited
         self.written = 0
         self.has_output = False  # Is it kept when it first said something?
@@ -56,14 +76,24 @@ class _End(NamedTuple):
 class Recorder:
     """A store of runs in a database. One per engine."""
 
-    def __init__(self, database: Database, *, process: str, now: Callable[[], datetime], delay: float = DELAY) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        process: str,
+        now: Callable[[], datetime],
+        delay: float = DELAY,
+        redact: Redact | None = None,
+    ) -> None:
         self._database = database
+        self._redact = redact
         self._process = process
         self._now = now
         self._delay = delay
         self._states: dict[Kept, _State] = {}
         self._touched: set[Kept] = set()
         self._ends: list[_End] = []
+        self._ended: dict[str, tuple[str, Sequence[Event]]] = {}
         self._late: list[_End] = []  # Of which nobody waits for the end: it was told before it could be kept.
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # What runs said has waited long enough: it is next, when what is being written is.
@@ -84,7 +114,8 @@ class Recorder:
     def opened(self, run: Kept) -> None:
         """A run has started."""
         if run.call.record != "off" or run.origin.is_needed:
-            self._states[run] = _State(run)
+            redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
+            self._states[run] = _State(run, redactor)
             self._touched.add(run)
             self._wait()
 
@@ -104,6 +135,19 @@ class Recorder:
             self._gather()
         await durable
         self._forget(run)
+        if state.redactor is not None:
+            self._remember(run, last)
+
+    def remembered(self, project: str, run: str) -> Sequence[Event]:
+        """All that a run said which ended a moment ago, if less of it was kept: for readers who were on their way."""
+        found = self._ended.get(run)
+        return () if found is None or found[0] != project else found[1]
+
+    def _remember(self, run: Kept, last: Sequence[Event]) -> None:
+        while len(self._ended) >= _MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self._ended[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
+        asyncio.get_running_loop().call_later(_ENDED_SECONDS, self._ended.pop, run.id, None)
 
     def leave(self) -> None:
         """This process has to go: what waited in the background and is interrupted now may begin anew in another."""
@@ -227,7 +271,7 @@ class Recorder:
 
     async def _try(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
         """Write it. Where that fails for something in it, each run is written by itself: none fails for another."""
-        said = [(run, state, run.log[state.written :]) for run, state in grown]
+        said = [(run, state, _settled(run.log[state.written :], state)) for run, state in grown]
         said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
         new = [self._new(run) for run, state, _ in said if state.is_new]
         batches = [
@@ -239,6 +283,9 @@ class Recorder:
         told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
         try:
             ended = [_ended(end) for end in ends]
+            if any(state.redactor is not None for _, state, _ in said):
+                states = {run.id: (run, state) for run, state, _ in said}
+                new, batches, ended = await asyncio.to_thread(_redacted, states, new, batches, ended)
             await self._database.write(record, new, batches, ended, self._now(), told, self._process)
         except PalaverError as error:
             self._failed(error, ends, grown)
@@ -290,6 +337,47 @@ class Recorder:
             process=self._process,
             first_output_at=run.first_output_at,
         )
+
+
+_OPEN = (TextStarted, ReasoningStarted, ToolStarted)
+_CLOSE = (TextEnded, ReasoningEnded, ToolEnded)
+
+
+def _settled(said: Sequence[Event], state: _State) -> Sequence[Event]:
+    """What can be written of it. Where something may have to be removed, an item waits until it is whole."""
+    if state.redactor is None:
+        return said
+    waiting: dict[str, int] = {}
+    for place, event in enumerate(said):
+        if isinstance(event, _OPEN):
+            waiting[event.item] = place
+        elif isinstance(event, _CLOSE):
+            waiting.pop(event.item, None)
+    return said[: min(waiting.values(), default=len(said))]
+
+
+def _redacted(
+    states: Mapping[str, tuple[Kept, _State]],
+    new: Sequence[NewRun],
+    batches: Sequence[Batch],
+    ended: Sequence[EndedRun],
+) -> tuple[list[NewRun], list[Batch], list[EndedRun]]:
+    """In a thread: what is to be written, without what may not be kept. Readers are told all of it."""
+
+    def redactor(name: str) -> "RunRedactor | None":
+        run, state = states[name]
+        if state.redactor is not None and not state.redactor.has_asked:
+            state.redactor.call(run.call)  # What is removed from there is removed from what is said as well.
+        return state.redactor
+
+    return (
+        [one if (r := states[one.started.run_id][1].redactor) is None else r.new(one) for one in new],
+        [one if (r := redactor(one.run)) is None else replace(one, events=r.events(one.events)) for one in batches],
+        [
+            one if (r := redactor(one.started.run_id)) is None else replace(one, events=r.events(one.events))
+            for one in ended
+        ],
+    )
 
 
 def _is_interrupted(last: Sequence[Event]) -> bool:

@@ -69,6 +69,11 @@ class Records:
         alive = self.alive(project, run)
         return alive.log.copy() if alive else await self._database.read(events.after, project, run)
 
+    async def first(self, row: RunRow) -> RunStarted:
+        """What a run said first; of one that has not begun, or whose log was not kept, what is known of it."""
+        log = await self.log(row.project, row.id)
+        return log[0] if log and isinstance(log[0], RunStarted) else started(row)
+
     async def log_of(self, row: RunRow) -> Sequence[Event]:
         """The same of a run as it was found: if it had ended, to its end, though readers here may not know yet."""
         if row.ended_at is None:
@@ -77,6 +82,10 @@ class Records:
 
     async def follow(self, project: str, run: str, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last."""
+        if self.alive(project, run) is None and (told := self._recorder.remembered(project, run)):
+            if batch := told[after + 1 :]:
+                yield batch
+            return
         if self.alive(project, run) is None:
             async with aclosing(self._follow_elsewhere(project, run, after)) as batches:
                 async for batch in batches:

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from palaver.core import jsons
 from palaver.core.calls import Call
-from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
+from palaver.core.events import TOOLS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
 from palaver.core.grammar import Given, Grammar
 from palaver.core.origins import Origin
 from palaver.core.parts import File
@@ -27,6 +27,7 @@ from palaver.engine.failures import cleaned, failed, unkept
 from palaver.engine.fetching import Fetches
 from palaver.engine.log import LATER, Attend, Log
 from palaver.engine.store import HandedOver, Store
+from palaver.engine.tracing import Tracing
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
@@ -52,6 +53,7 @@ class House(NamedTuple):
     ended: Callable[["Run"], None]
     """Told when a run is over."""
     fetch: Fetches
+    tracing: Tracing | None = None
 
 
 class Run(Log):
@@ -81,9 +83,9 @@ class Run(Log):
         self.context = Context(started, call, description.flags, self._emit, house.threads, self._fetch)
         self.warnings: Sequence[str] = ()
         """What was repaired or left out of what the workflow gave; told when it has ended."""
-        self._is_chat = description.is_chat
+        self.is_chat = description.is_chat
         self._grammar = Grammar(started.run_id, history=call.messages)
-        self._replies = Replies(is_chat=self._is_chat, history=call.messages)
+        self._replies = Replies(is_chat=self.is_chat, history=call.messages)
         self._bounds = bounds
         self._house = house
         self._task: asyncio.Task[Any] | None = None
@@ -115,6 +117,11 @@ class Run(Log):
             self._untold = len(self.log)  # So that the run's task looks up when it has sent.
         self._insist(_TRIES)
 
+    def left(self) -> None:
+        """Whoever asked has gone away without waiting for the end; whether it ends for that is said otherwise."""
+        if (tracing := self._house.tracing) is not None:
+            tracing.left(self)
+
     async def ended(self) -> None:
         """Wait until its last event is recorded and told to the reader that started it."""
         if not self.over:
@@ -127,6 +134,7 @@ class Run(Log):
     async def drive(self, producer: Producer) -> None:
         """Everything that the workflow gives, and then its end. The task that runs this is the run's own."""
         self._task = asyncio.current_task()
+        leave = None if (tracing := self._house.tracing) is None else tracing.began(self)
         try:
             if (telling := self._tell(self._grammar.start(self.started))) is not None:
                 await telling
@@ -143,6 +151,8 @@ class Run(Log):
             terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
             terminal = self._broken_off(error)
+        if leave is not None:
+            leave()
         await self._end(terminal)
 
     def _broken_off(self, error: BaseException) -> Terminal:
@@ -162,7 +172,7 @@ class Run(Log):
 
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
-        text = grammar.text if self._is_chat else None
+        text = grammar.text if self.is_chat else None
         grew, most_events, most_bytes = self._store.grew, self._bounds.events, self._bounds.bytes
         left = min(_TURN, most_events - len(entries))
         is_silent = self.first_output_at is None
@@ -201,7 +211,7 @@ class Run(Log):
         """What a coroutine returned."""
         if self._ordered is not None:
             return
-        if not self._is_chat or type(value) is not str:
+        if not self.is_chat or type(value) is not str:
             await self._take(Returned(value))
             return
         self._check_bounds()  # What it emitted before.
@@ -219,11 +229,17 @@ class Run(Log):
 
     async def _feed(self, said: Iterable[Given]) -> None:
         for given in said:
-            if (events := self._grammar.feed(given)) and (telling := self._tell(events)) is not None:
+            if (events := self._fed(given)) and (telling := self._tell(events)) is not None:
                 await telling
             self._check_bounds()
             if self._ordered is not None:
                 return
+
+    def _fed(self, given: Given) -> Sequence[Event]:
+        events, tracing = self._grammar.feed(given), self._house.tracing
+        if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOLS):
+            tracing.noted(self, events)  # Never of a delta: it comes alone.
+        return events
 
     async def _breathe(self) -> int:
         """Check the limits and let others run; how many values until the next time."""
@@ -239,7 +255,7 @@ class Run(Log):
     def _ending(self) -> Terminal:
         """How it ended, when the workflow's code came to its end."""
         ending = self._grammar.ending
-        if ending is None and self._is_chat:
+        if ending is None and self.is_chat:
             return RunFinished(finish=self.context.ending)
         ending = ending or RunFinished(finish=self.context.ending)
         if isinstance(ending, RunFailed):
@@ -348,5 +364,5 @@ class Run(Log):
                 # The run's task is inside the workflow and cannot send; it waits for this one before it sends again.
                 self._spawn(self._flush())
         for given in self._replies.emitted(said):
-            self._put(self._grammar.feed(given))
+            self._put(self._fed(given))
         self._check_bounds()

@@ -20,7 +20,7 @@ Which HTTP status a code means is decided in one place, server/status.py; nothin
     │   ├── RequestTimeout          TooLarge               WrongHost              ForeignOrigin
     │   ├── Unauthorized            MissingScope           RateLimited            NameTaken
     │   ├── NotImplementedYet       NotCancellable         StillRunning           ConversationLocked
-    │   ├── HistoryConflict         StaleBase              IdempotencyMismatch
+    │   ├── HistoryConflict         StaleBase              IdempotencyMismatch    QueryTimeout
     │   ├── ObjectNotFound          something stored that is not there, or is another project's
     │   │   ├── ResponseNotFound    ConversationNotFound   ItemNotFound
     │   │   └── ThreadNotFound      ApprovalNotFound
@@ -85,6 +85,7 @@ from palaver.errors.requests import (
     NotFound,
     NotImplementedYet,
     ObjectNotFound,
+    QueryTimeout,
     RateLimited,
     RequestError,
     RequestTimeout,
@@ -170,6 +171,7 @@ __all__ = [
     "ObjectNotFound",
     "Overloaded",
     "PalaverError",
+    "QueryTimeout",
     "RateLimited",
     "RequestError",
     "RequestTimeout",

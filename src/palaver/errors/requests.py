@@ -308,6 +308,12 @@ class RateLimited(RequestError):
         super().__init__(message)
 
 
+class QueryTimeout(RequestError):
+    """A question took longer than questions may."""
+
+    code = "query_timeout"
+
+
 class NameTaken(RequestError):
     """Another one has this name."""
 

@@ -4,8 +4,9 @@
     written(messages)            a history as the input items that `Runner.run` takes, for functions of the author's own
     Reader                       what such a function yields: stream events, run items, a whole result
 
-Tracing is off: it would send what was said to OpenAI. Client tools are not forwarded. A tool that needs approval ends
-the run with an `approval-request`; going on from there needs the SDK's own run state, which nobody keeps yet.
+The SDK's tracing is for us alone, and off where we do not trace: else it would send what was said to OpenAI. Client
+tools are not forwarded. A tool that needs approval ends the run with an `approval-request`; going on from there needs
+the SDK's own run state, which nobody keeps yet.
 """
 
 import asyncio
@@ -78,8 +79,12 @@ async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) ->
     """One run of the agent."""
     from agents import RunConfig, Runner
 
-    config = RunConfig(tracing_disabled=True)
-    result = Runner.run_streamed(agent, cast("Any", written(messages)), context=ctx, run_config=config)
+    from palaver.frameworks.openai_agents_steps import told
+
+    with told() as hooks:
+        config = RunConfig(tracing_disabled=hooks is None, trace_include_sensitive_data=True)
+        given = cast("Any", written(messages))
+        result = Runner.run_streamed(agent, given, context=ctx, run_config=config, hooks=hooks)
     events = cast("AsyncGenerator[object, None]", result.stream_events())
     reader = Reader()
     try:
@@ -87,6 +92,8 @@ async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) ->
             for given in reader.feed(event) or ():
                 yield given
     except Exception as error:
+        if hooks is not None:
+            hooks.broke(error)
         # Length and content filter are ends that we have words for; the SDK takes them for a broken model.
         if reader.finish == "stop" and not reader.refused:
             raise _explained(error, result) from error

@@ -195,7 +195,7 @@ class Reader:
         details = response.incomplete_details
         self.finish = _ENDS.get(details.reason, "stop") if details else "stop"
         if response.usage is not None:
-            yield from self._spend(_usage(cast("Any", response.usage)))
+            yield from self._spend(usage_of(cast("Any", response.usage)))
         self._reset()
 
     def _hosted(self, item: Any) -> Iterator[Given]:
@@ -242,7 +242,7 @@ class Reader:
         # The SDK marks no result as an error. Its own sentence for one is fixed; an author's may say anything.
         failed = output == default_tool_error_function(cast("Any", None), Exception())
         self._silent = True
-        yield ToolResult(call_id=str(call_id), output=_plain(output), is_error=failed)
+        yield ToolResult(call_id=str(call_id), output=plain(output), is_error=failed)
 
     def _ask(self, item: Any) -> Iterator[Given]:
         """A call that waits for a person's word."""
@@ -271,16 +271,16 @@ class Reader:
                 raise BadStream("The workflow gave a RunResultStreaming: yield what its stream_events() gives instead.")
             for item in result.new_items:
                 yield from self._item(item)
-        yield from self._spend(_usage(result.context_wrapper.usage), total=True)
+        yield from self._spend(usage_of(result.context_wrapper.usage), total=True)
         for pending in cast("RunResultStreaming", result).interruptions:
             yield from self._ask(pending)
         if (output := result.final_output) is None:
             return
-        plain = _plain(output)
+        came = plain(output)
         if self._silent:  # The result of a tool is the answer.
-            yield Text(text=plain if isinstance(plain, str) else jsons.encode(plain).decode())
-        if not isinstance(plain, str):
-            yield Data(name="output", value=plain)
+            yield Text(text=came if isinstance(came, str) else jsons.encode(came).decode())
+        if not isinstance(came, str):
+            yield Data(name="output", value=came)
 
     def _spend(self, usage: Usage, *, total: bool = False) -> Iterator[Given]:
         """Say what was not said yet: agents that are tools spend too, and only the total knows of them."""
@@ -290,7 +290,8 @@ class Reader:
             yield more
 
 
-def _usage(usage: "ResponseUsage | SdkUsage") -> Usage:
+def usage_of(usage: "ResponseUsage | SdkUsage") -> Usage:
+    """What was spent, of one response or of a whole run."""
     given, made = usage.input_tokens_details, usage.output_tokens_details
     return Usage(
         input_tokens=usage.input_tokens or 0,
@@ -334,7 +335,7 @@ def _thought(item: "ResponseReasoningItem") -> str:
     return "\n\n".join(part.text for part in item.summary or item.content or ())
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
     """The value as JSON; where it has no such form, the text that the model was given."""
     try:
         return jsons.plain(value)

@@ -80,6 +80,8 @@ async def _answer(
     from pydantic_ai.exceptions import ContentFilterError, UsageLimitExceeded
     from pydantic_ai.messages import ToolCallEvent
 
+    from palaver.frameworks.pydantic_ai_steps import telling
+
     history = [message for message in messages if message.role not in ("system", "developer")]
     told = [message.text for message in messages if message.role in ("system", "developer")]
     reader = Reader()
@@ -89,7 +91,7 @@ async def _answer(
             instructions=told or None,
             deps=ctx if agent.deps_type is Context else None,
             # With a history, an agent leaves out its system prompt: it trusts that it is in there.
-            capabilities=[ReinjectSystemPrompt(id=None)],
+            capabilities=[ReinjectSystemPrompt(id=None), *telling()],
             infer_name=False,
         ) as events:
             async for event in events:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import DeferredToolRequests
-    from pydantic_ai.usage import RunUsage
+    from pydantic_ai.usage import RequestUsage, RunUsage
 
 _ENDS: dict[str | None, Finish] = {"length": "length", "content_filter": "content-filter"}
 
@@ -85,7 +85,7 @@ class Reader:
 
     def spend(self, total: "RunUsage") -> Iterator[Given]:
         """Say what the run has cost beyond what was said."""
-        more = _minus(_usage(total), self._spent)
+        more = _minus(usage_of(total), self._spent)
         if more.total_tokens > 0:
             self._spent += more
             yield more
@@ -108,7 +108,7 @@ class Reader:
             case "function_tool_result" | "output_tool_result":
                 yield from self._answered(event.part)
             case "custom" if event.ui:
-                yield PartAdded(part=Data(name=event.name, value=_plain(event.to_payload())), transient=True)
+                yield PartAdded(part=Data(name=event.name, value=plain(event.to_payload())), transient=True)
             case _:
                 pass  # Between the framework and its model.
 
@@ -157,7 +157,7 @@ class Reader:
             case "thinking" if part.signature:
                 yield ReasoningEnded(encrypted=part.signature)
             case "tool-call" | "builtin-tool-call" if isinstance(part.args, dict) and index in self._open:
-                yield ToolEnded(item=self._open[index], arguments=jsons.encode(_plain(part.args)).decode())
+                yield ToolEnded(item=self._open[index], arguments=jsons.encode(plain(part.args)).decode())
             case _:
                 pass
 
@@ -199,7 +199,7 @@ class Reader:
             return
         failed = part.outcome in ERROR_OUTCOMES
         # Details of a validation error may hold what the author's own code was given: the model is shown less.
-        output = part.model_response_str() if failed and not isinstance(part.content, str) else _plain(part.content)
+        output = part.model_response_str() if failed and not isinstance(part.content, str) else plain(part.content)
         self._silent = True
         call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
@@ -237,7 +237,7 @@ class Reader:
         if isinstance(result.output, DeferredToolRequests):
             yield from self._ask(result.output)
         elif result.output is not None:
-            yield from self._give(_plain(result.output))
+            yield from self._give(plain(result.output))
 
     def _give(self, output: Any) -> Iterator[Given]:
         """The answer, where it is more than the text that was streamed: its text, for those who read only that."""
@@ -252,7 +252,7 @@ class Reader:
         """Calls that wait for a person's word; those that the client is to run are waiting as they are."""
         for call in pending.approvals:
             ours = self._calls.get(call.tool_call_id, call.tool_call_id)
-            arguments = call.args if isinstance(call.args, str) else jsons.encode(_plain(call.args or {})).decode()
+            arguments = call.args if isinstance(call.args, str) else jsons.encode(plain(call.args or {})).decode()
             yield Data(
                 name=APPROVAL_REQUEST,
                 value={
@@ -268,7 +268,8 @@ class Reader:
         self.finish = "tool-calls"
 
 
-def _usage(usage: "RunUsage") -> Usage:
+def usage_of(usage: "RunUsage | RequestUsage") -> Usage:
+    """What was spent, of one request or of a whole run."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -306,7 +307,7 @@ def _notes(citation: "Citation") -> Iterator[Annotation]:
             yield Annotation(kind="file", title=source.title, file_id=source.document_id, start=start, end=end)
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
     """The value as JSON, as Pydantic itself would write it."""
     from pydantic_core import to_jsonable_python
 

@@ -14,7 +14,7 @@ from palaver.core.events import Event, PartAdded, RunFailed, RunStarted, TextDel
 from palaver.core.parts import Data
 from palaver.errors import FaultyCall, MissingInput, NotAcceptable, PalaverError, RequestError
 from palaver.protocols import accept, forms, ui_client, ui_whole
-from palaver.protocols.base import Answer, Headers, Request
+from palaver.protocols.base import Answer, Headers, Request, ids
 
 VERSION = "2025.07.14"
 JSON, SSE = "application/json", "text/event-stream"
@@ -128,12 +128,7 @@ def headers(started: RunStarted | None, session: str | None = None) -> Headers:
     if session:
         named += [("x-ag-session-id", session), ("baggage", f"ag.session.id={session}")]
     if started:
-        named += [
-            ("x-ag-trace-id", started.trace_id),
-            ("x-ag-span-id", started.span_id),
-            ("traceparent", f"00-{started.trace_id}-{started.span_id}-01"),
-            ("x-palaver-run-id", started.run_id),
-        ]
+        named += [("x-ag-trace-id", started.trace_id), ("x-ag-span-id", started.span_id), *ids(started)]
     return tuple(named)
 
 

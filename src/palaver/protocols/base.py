@@ -22,6 +22,11 @@ Frames = Callable[[Event], bytes]
 _TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
+def accepted(trace_parent: str | None) -> str | None:
+    """A header `traceparent`, if W3C would accept it."""
+    return trace_parent if trace_parent is not None and _TRACE_PARENT.fullmatch(trace_parent) else None
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request as it arrived. Its media type and size have been checked, nothing else."""
 
@@ -43,8 +48,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def trace_parent(self) -> str | None:
         """The caller's trace, if it names one that W3C would accept."""
-        given = self.headers.get("traceparent")
-        return given if given is not None and _TRACE_PARENT.fullmatch(given) else None
+        return accepted(self.headers.get("traceparent"))
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +59,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     keep_alive: bytes = b""
     """What may be sent between frames when nothing happens; empty where the protocol has no such thing."""
+
+
+def ids(started: RunStarted) -> Headers:
+    """The headers that name a run and, once it has begun, its place in its trace, for whoever goes on from there."""
+    named = ("x-palaver-run-id", started.run_id)
+    if not started.trace_id:
+        return (named,)
+    parent = ("traceparent", f"00-{started.trace_id}-{started.span_id}-01")
+    return (named, ("x-palaver-trace-id", started.trace_id), *((parent,) if started.span_id else ()))
 
 
 class Adapter(Protocol):

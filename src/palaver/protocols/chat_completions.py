@@ -15,7 +15,7 @@ from palaver.core.dialects import chat_completions as dialect
 from palaver.core.events import TERMINAL, Event, RunFailed, RunStarted
 from palaver.errors import PalaverError
 from palaver.protocols import completion_messages, completion_options, openai_errors, openai_fields, sse, upstream
-from palaver.protocols.base import Answer, Find, Frames, Headers, Request
+from palaver.protocols.base import Answer, Find, Frames, Request, ids
 from palaver.protocols.completion_chunks import Writer, headline, joined, usage_told
 from palaver.protocols.completion_deltas import Deltas
 from palaver.protocols.completion_replies import SSE, Replies
@@ -77,7 +77,7 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
         ("cache-control", "no-cache, no-transform"),
         ("x-accel-buffering", "no"),
     )
-    return Answer(status=200, headers=(*named, *_ids(started)), keep_alive=sse.KEEP_ALIVE)
+    return Answer(status=200, headers=(*named, *ids(started)), keep_alive=sse.KEEP_ALIVE)
 
 
 def frames(reading: Reading) -> Frames:
@@ -91,24 +91,19 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     assert isinstance(started, RunStarted)
     assert isinstance(last, TERMINAL)
     if isinstance(last, RunFailed):
-        return openai_errors.run_failure(last, started, status=status, headers=_ids(started))
+        return openai_errors.run_failure(last, started, status=status, headers=ids(started))
     deltas = Deltas(reading.client_tools)
     message = joined(delta for event in events for delta in deltas.feed(event))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": deltas.finish_reason}
     document = headline(started, reading.model, "chat.completion") | {"system_fingerprint": None, "choices": [choice]}
     if usage := last.usage or deltas.usage:
         document["usage"] = usage_told(usage)
-    return Answer(status=status, headers=(("content-type", JSON), *_ids(started)), body=jsons.encode(document))
+    return Answer(status=status, headers=(("content-type", JSON), *ids(started)), body=jsons.encode(document))
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
     """The one error body of OpenAI's protocols."""
     return openai_errors.failure(error, status=status, pointed=_param)
-
-
-def _ids(started: RunStarted) -> Headers:
-    traced = (("x-palaver-trace-id", started.trace_id),) if started.trace_id else ()
-    return (("x-palaver-run-id", started.run_id), *traced)
 
 
 def _param(pointer: str) -> str:

@@ -16,7 +16,7 @@ from palaver.core.events import TERMINAL, Event, RunStarted
 from palaver.core.linear import linear
 from palaver.errors import InvalidType, InvalidValue, ResponseNotFound
 from palaver.protocols import responses
-from palaver.protocols.base import Answer, Frames, Request
+from palaver.protocols.base import Answer, Frames, Request, ids
 from palaver.protocols.openai_errors import PreviousResponseNotFound
 from palaver.protocols.response_frames import Rest
 from palaver.protocols.response_object import ResponseObject, Running, response_id
@@ -108,7 +108,7 @@ def shown(
 ) -> Answer:
     """GET /{id}, and POST /{id}/cancel once the run has ended: 200, also for a run that failed."""
     body = stored(events, reading, started=started, status_if_running=status_if_running)
-    return Answer(status=200, headers=(responses.JSON, *responses.ids(_begun(events, started))), body=body)
+    return Answer(status=200, headers=(responses.JSON, *ids(_begun(events, started))), body=body)
 
 
 def resumed(reading: Reading, after: int = -1) -> Frames:

@@ -27,7 +27,7 @@ from palaver.core.linear import linear
 from palaver.errors import PalaverError
 from palaver.protocols import openai_errors, response_request, sse
 from palaver.protocols import response_items as items
-from palaver.protocols.base import Answer, Find, Frames, Headers, Request
+from palaver.protocols.base import Answer, Find, Frames, Request, ids
 from palaver.protocols.response_frames import Rest, Writer
 from palaver.protocols.response_object import ResponseObject, plain
 from palaver.protocols.response_output import Output
@@ -54,12 +54,6 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
 def streamed(started: RunStarted) -> Answer:
     """The head of any stream of that run."""
     return Answer(status=200, headers=(*_STREAM, *ids(started)), keep_alive=sse.KEEP_ALIVE)
-
-
-def ids(started: RunStarted) -> Headers:
-    """The headers that name a run, and its trace where it has one."""
-    named = ("x-palaver-run-id", started.run_id)
-    return (named, ("x-palaver-trace-id", started.trace_id)) if started.trace_id else (named,)
 
 
 def frames(reading: Reading) -> Frames:

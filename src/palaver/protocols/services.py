@@ -14,7 +14,7 @@ from palaver.core.events import Event, RunCancelled, RunFailed, RunStarted
 from palaver.core.fold import fold
 from palaver.errors import PalaverError, RequestError
 from palaver.protocols import service_errors, service_payloads, sse
-from palaver.protocols.base import Answer, Find, Frames, Headers, Request
+from palaver.protocols.base import Answer, Find, Frames, Headers, Request, ids
 from palaver.protocols.service_answers import Reading, answered
 from palaver.protocols.service_blocks import Status, Writer, frame
 
@@ -76,7 +76,7 @@ def head(started: RunStarted, reading: Reading) -> Answer | None:
     """The head of a stream; None for a whole answer."""
     if not reading.stream:
         return None
-    return Answer(status=200, headers=(*_SSE, *_ids(started)), keep_alive=sse.KEEP_ALIVE)
+    return Answer(status=200, headers=(*_SSE, *ids(started)), keep_alive=sse.KEEP_ALIVE)
 
 
 def frames(reading: Reading, *, status: Status = lambda failed: failed.status or 500) -> Frames:
@@ -90,7 +90,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     assert isinstance(started, RunStarted)
     if reading.stream:
         body = b"".join(map(frames(reading, status=lambda _: status), events))
-        return Answer(status=200, headers=(*_SSE, *_ids(started)), body=body)
+        return Answer(status=200, headers=(*_SSE, *ids(started)), body=body)
     if isinstance(last, RunFailed | RunCancelled):
         document = service_errors.of_end(last, status=status)
         return _answer(document["code"], document, started)
@@ -124,9 +124,5 @@ def markdown(text: str) -> Answer:
 
 
 def _answer(status: int, document: Any, started: RunStarted | None = None) -> Answer:
-    headers = (*_JSON, *_ids(started)) if started else _JSON
+    headers = (*_JSON, *ids(started)) if started else _JSON
     return Answer(status=status, headers=headers, body=jsons.encode(document))
-
-
-def _ids(started: RunStarted) -> Headers:
-    return (("x-palaver-run-id", started.run_id),)

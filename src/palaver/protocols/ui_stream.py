@@ -14,7 +14,7 @@ from palaver.core.dialects import ui_message
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.errors import InvalidMessages, InvalidSessionId, InvalidType, PalaverError
 from palaver.protocols import sse, ui_client, ui_whole
-from palaver.protocols.base import Answer, Find, Frames, Headers, Request
+from palaver.protocols.base import Answer, Find, Frames, Headers, Request, ids
 from palaver.protocols.openai_fields import Fields, called
 from palaver.protocols.ui_client import Client as Reading
 from palaver.protocols.ui_parts import Writer
@@ -70,7 +70,7 @@ def decode(request: Request, find: Find) -> tuple[Call, Reading]:
 def head(started: RunStarted, reading: Reading) -> Answer | None:
     """The head of the stream: there is always one."""
     named = (("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("x-accel-buffering", "no"))
-    headers = (*named, *reading.headers, *_ids(started))
+    headers = (*named, *reading.headers, *ids(started))
     return Answer(status=200, headers=headers, keep_alive=sse.KEEP_ALIVE)
 
 
@@ -84,8 +84,8 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
     if isinstance(last, RunFailed):
-        return _text(status, last.message, (*reading.headers[1:], *_ids(started)))
-    named = (("content-type", "application/json"), *reading.headers[1:], *_ids(started))
+        return _text(status, last.message, (*reading.headers[1:], *ids(started)))
+    named = (("content-type", "application/json"), *reading.headers[1:], *ids(started))
     return Answer(status=status, headers=named, body=jsons.encode(ui_whole.message(events, reading)))
 
 
@@ -97,11 +97,6 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
 def _text(status: int, message: str, headers: Headers) -> Answer:
     body = jsons.whole_text(message).encode()
     return Answer(status=status, headers=(("content-type", "text/plain; charset=utf-8"), *headers), body=body)
-
-
-def _ids(started: RunStarted) -> Headers:
-    traced = (("x-palaver-trace-id", started.trace_id),) if started.trace_id else ()
-    return (("x-palaver-run-id", started.run_id), *traced)
 
 
 # What a body says

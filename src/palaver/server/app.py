@@ -34,12 +34,16 @@ from palaver.server.own import VERSION
 from palaver.server.pages import Pages
 from palaver.server.questions import Served
 from palaver.server.rates import Rates
+from palaver.server.redacting import Redacting
 from palaver.server.replay import replay
 from palaver.server.routes import Match
 from palaver.server.services import Services
 from palaver.server.settings import Settings, Source
 from palaver.server.status import and_headers, status_of, with_retry
 from palaver.server.stored import Stored
+from palaver.server.telemetry import Telemetry
+from palaver.server.traces import failure as not_taken
+from palaver.server.traces import warm
 from palaver.server.turning import Turning
 from palaver.server.turns import Turns
 from palaver.storage.database import MEMORY, Database
@@ -73,9 +77,15 @@ class Server:
         self._proxies = Proxies(self.settings.trusted_proxies)
         self._only_server = only_server  # Of its database: then the runs of all others have died.
         process = new_process_id()
-        self.recorder = Recorder(self.database, process=process, now=utc_now)
+        self.redacting = Redacting(self.settings, registry)
+        redact = self.redacting.run if self.redacting.cleans else None
+        if redact is not None:
+            self.database.clean_with(self.redacting)
+        self.recorder = Recorder(self.database, process=process, now=utc_now, redact=redact)
+        self.telemetry = Telemetry(self.settings, self.database, self.redacting)
         self.engine = Engine(
             store=self.recorder,
+            tracing=self.telemetry.tracing,
             fetch=Fetching(self.database, allow_private=self.settings.allow_private_urls),
             admission=self.rates.runs,
             threads=Threads(self.settings.threads),
@@ -92,11 +102,13 @@ class Server:
             version=VERSION,
             now=utc_now,
             beat=self.settings.heartbeat_seconds,
+            tracing=self.telemetry.tracing,
         )
         orphans = Orphans(self.database, seconds=self.settings.orphan_seconds)
         self.records = Records(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
         self.callers = Callers(self.database, self.settings)
-        self.housekeeping = Housekeeping(self.database, run_days=self.settings.run_days, now=utc_now)
+        kept = self.settings
+        self.housekeeping = Housekeeping(self.database, run_days=kept.run_days, spans=kept.spans_kept, now=utc_now)
         self.backlog = Backlog(
             self.engine,
             self.database,
@@ -131,6 +143,7 @@ class Server:
             self.backlog,
         )
         self.services = Services(registry, self.settings, self.callers, self.calling, self.health, VERSION)
+        self.telemetry.follow(self.metrics)
         self._served = Served(
             find=registry.find,
             descriptions=registry.descriptions,
@@ -179,17 +192,17 @@ class Server:
                     await self.services.answer(exchange, found)
                 case "api":
                     await self._rest(exchange, place.path)
-                case "own" | "page":
+                case "own" | "page" | "traces":
                     await exchange.answer(await own.answer(self, exchange, found, place.path))
         except PalaverError as error:
-            await exchange.answer(self.refusal(error, found))
+            await exchange.answer(self.refusal(error, found, exchange))
         except Gone:
             exchange.status = 499
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
                 raise  # Headers are out: the server underneath closes the connection.
-            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found))
+            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found, exchange))
         finally:
             self.note(exchange, found.name if found else "none")
 
@@ -255,10 +268,12 @@ class Server:
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
 
-    def refusal(self, error: PalaverError, found: Match | None) -> Answer:
+    def refusal(self, error: PalaverError, found: Match | None, exchange: Exchange | None = None) -> Answer:
         """An error outside of a run, in the shape of the route it was meant for."""
         status = status_of(error, found.endpoint.column if found else "a")
-        if found is not None and found.endpoint.fails is not None:
+        if found is not None and found.endpoint.kind == "traces" and exchange is not None:
+            answer = not_taken(error, exchange, status=status)
+        elif found is not None and found.endpoint.fails is not None:
             answer = found.endpoint.fails(error, None, status=status)
         else:
             answer = own.told(status, {"error": {"code": error.code, "message": error.message}})
@@ -293,6 +308,7 @@ class Server:
         """Say that we are at work, once; under a server that tells nobody when it starts, at the first request."""
         if not self._arrived:
             self._arrived = True
+            await self.redacting.begin(self.database, utc_now)
             is_shared = not isinstance(self.database, Later) or bool(self.settings.db)  # Else nobody's but ours.
             if is_shared:
                 await self.presence.begin(only_server=self._only_server)
@@ -314,6 +330,7 @@ class Server:
         await self.changes.end()
         await self.callers.close()
         await self.recorder.flushed()
+        await self.telemetry.close()
         await self.database.close()
 
     def _load(self) -> asyncio.Task[None]:
@@ -339,6 +356,8 @@ class Server:
                 self._sources,
                 self.connected,
             )
+            warm()
+            self.redacting.warm()
             return make(house)
 
         self._api = await asyncio.to_thread(load)

@@ -13,7 +13,7 @@ from palaver.core.origins import Origin
 from palaver.discovery.registry import Registry
 from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine, new_run_id, utc_now
-from palaver.engine.records import Records, started
+from palaver.engine.records import Records
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, Answer, Later, Request
 from palaver.protocols.ui_client import Client
@@ -231,7 +231,7 @@ class Calling:
         row = await self.appeared(caller.project, run)
         exchange.run_id = run
         with self._rates.streams.held(caller):
-            head = adapter.head(started(row), reading)
+            head = adapter.head(await self._records.first(row), reading)
             if head is not None:
                 following = self._records.follow(caller.project, run)
                 stall = self._settings.stream_stall

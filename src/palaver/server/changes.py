@@ -19,7 +19,9 @@ from palaver.storage.notices import EVERYWHERE, Change, Changing
 log = logging.getLogger("palaver.server")
 
 AGAIN = 0.25
-"""Seconds until the same thing is told of again."""
+"""Seconds until the same thing is told of again,"""
+SPANS_AGAIN = 1.0
+"""and until it is told again that there are new spans: they may come by the thousand, all day."""
 _TOGETHER = 0.1
 """Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
 _MOST_RUNS = 32
@@ -42,6 +44,8 @@ class Changes:
         """What was told of a moment ago, and what of it is to be told then."""
         self._runs: dict[str, int] = {}
         self._others: dict[_Key, Change] = {}
+        self._spans: dict[_Key, Change | None] = {}
+        """The same as `_recent` of spans, for other processes: each notice is a transaction."""
         self._telling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -84,6 +88,10 @@ class Changes:
 
     async def end(self) -> None:
         """Tell others what is left to tell."""
+        waiting, self._spans = self._spans, {}
+        for change in waiting.values():
+            if change is not None:
+                self._tell_elsewhere(change)
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
@@ -97,9 +105,7 @@ class Changes:
             if self._tabs:
                 self._tell(change)
             if self.has_others:
-                _join(self._others, change)
-        if self._others and self._telling is None:
-            self._telling = asyncio.get_running_loop().create_task(self._tell_others())
+                self._tell_elsewhere(change)
 
     def _tell(self, change: Change) -> None:
         """At once, unless the same thing was told of a moment ago: then once that moment is over."""
@@ -118,7 +124,8 @@ class Changes:
 
     def _hand_on(self, key: _Key, change: Change) -> None:
         self._recent[key] = None
-        asyncio.get_running_loop().call_later(AGAIN, self._over, key)
+        pause = SPANS_AGAIN if change.kind == "spans" else AGAIN
+        asyncio.get_running_loop().call_later(pause, self._over, key)
         projects = list(self._tabs) if change.project == EVERYWHERE else [change.project]
         for project in projects:
             for tell in list(self._tabs.get(project, ())):
@@ -134,6 +141,23 @@ class Changes:
                 del self._runs[key[0]]
 
     # The others
+
+    def _tell_elsewhere(self, change: Change) -> None:
+        key = _key(change)
+        if key in self._spans:
+            self._spans[key] = change
+            return
+        if change.kind == "spans":
+            self._spans[key] = None
+            asyncio.get_running_loop().call_later(SPANS_AGAIN, self._spans_over, key)
+        _join(self._others, change)
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell_others())
+
+    def _spans_over(self, key: _Key) -> None:
+        change = self._spans.pop(key, None)
+        if change is not None:
+            self._tell_elsewhere(change)
 
     async def _tell_others(self) -> None:
         while self._others:

@@ -29,7 +29,7 @@ from palaver.server.turns import Turns
 from palaver.storage import file_uses, histories, runs, threads
 from palaver.storage.database import Database
 from palaver.storage.idempotency import Once
-from palaver.storage.nodes import Node
+from palaver.storage.nodes import Node, named
 from palaver.storage.threads import Thread
 from palaver.workflows.options import TurnPolicy
 from palaver.workflows.workflow import Workflow
@@ -108,7 +108,9 @@ class Joining:
             made: Sequence[Node] = ()
             if turn.said:
                 made = await self._database.write(_say, project, thread.id, turn, self._now())
-                call = replace(call, messages=(*preface, *turn.stored, *(node.message for node in made)))
+                # What may be kept of it can be less than what is answered.
+                said = [named(message, node.id) for message, node in zip(turn.said, made, strict=True)]
+                call = replace(call, messages=(*preface, *turn.stored, *said))
             reading = in_thread(reading, run) if isinstance(reading, Client) else reading
             answers = made[-1].id if made else turn.parent
             origin = replace(origin, reading=reading, thread=thread.id, answers=answers, said=())

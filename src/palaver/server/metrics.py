@@ -5,7 +5,7 @@ own counters are made for many threads, and cost more than routing a request.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -25,6 +25,7 @@ class Metrics:
         self._requests: dict[tuple[str, int], int] = {}
         self._buckets = [0] * (len(_BUCKETS))
         self._seconds = 0.0
+        self._others: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
         alive.set_function(lambda: engine.alive)
@@ -38,12 +39,18 @@ class Metrics:
         self._buckets[bisect_left(_BUCKETS, seconds)] += 1
         self._seconds += seconds
 
+    def follow(self, name: str, says: str, count: Callable[[], int]) -> None:
+        """Tell what somebody else counts, too."""
+        self._others.append((name, says, count))
+
     def collect(self) -> Iterator[Metric]:
         """The requests, as Prometheus' library wants them."""
         requests = CounterMetricFamily("palaver_requests", "Requests answered.", labels=["route", "status"])
         for (route, status), number in self._requests.items():
             requests.add_metric([route, str(status)], number)
         yield requests
+        for name, says, count in self._others:
+            yield CounterMetricFamily(name, says, value=count())
         sums = [(_named(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
         seconds = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
         seconds.add_metric([], sums, self._seconds)

@@ -25,6 +25,8 @@ async def answer(server: "Server", exchange: Exchange, found: Match, path: str) 
             return await server.pages.answer(exchange, found, path)
         case "page":
             return and_headers(await server.pages.answer(exchange, found, path), _NAMED)
+        case "v1/traces":
+            return await server.telemetry.traces.answer(exchange)
         case "health":
             return told(200, {"status": "ok"})
         case "ready":

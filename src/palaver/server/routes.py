@@ -17,7 +17,7 @@ from palaver.server.questions import Served
 from palaver.server.status import Column, status_of_end
 from palaver.server.stored import Stored
 
-Kind = Literal["call", "question", "stored", "resume", "stop", "service", "own", "api", "page"]
+Kind = Literal["call", "question", "stored", "resume", "stop", "service", "traces", "own", "api", "page"]
 Ask = Callable[[Request, Served], Answer]
 Asks = Callable[[Stored, Exchange, Request], Awaitable[Answer | None]]
 _READ = ("GET", "HEAD")
@@ -154,6 +154,8 @@ OWN: Mapping[str, Endpoint] = {
     path: Endpoint("own", _READ)
     for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
+TRACES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), column="b")}
+"""What is sent over OTLP: spans, and neither logs nor metrics. At the root only."""
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
 PAGES = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
@@ -168,6 +170,8 @@ def match(path: str) -> Match | None:
         return Match(OF_WORKFLOWS[rest], first, rest)
     if whole in OF_WORKFLOWS:
         return Match(OF_WORKFLOWS[whole], None, whole)
+    if whole in TRACES:
+        return Match(TRACES[whole], None, whole)
     if not first or first in PAGES:
         return Match(_PAGE, None, "page")
     if first == "assets":

@@ -27,6 +27,8 @@ class Rule(NamedTuple):
 
 _ORDINARY = Rule("read", "invoke", "invoke")
 _ADMIN = Rule("admin", "admin", "admin")
+_LOOKED_AT = Rule("read", "read", "admin")
+"""What comes in elsewhere: a POST here only asks, or makes ready what the page goes on with."""
 
 API: Mapping[str, Rule] = {
     "about": _ORDINARY,
@@ -41,10 +43,14 @@ API: Mapping[str, Rule] = {
     "projects": _ADMIN,  # Of the project `default`: the routes see to that.
     "runs": _ORDINARY,
     "session": Rule("credential", "nothing", "credential"),
+    "sessions": _LOOKED_AT,
     "settings": _ADMIN,
     "socket": _ORDINARY,
+    "spans": _LOOKED_AT,
     "threads": _ORDINARY,
+    "traces": _LOOKED_AT,
     "variants": _ORDINARY,
+    "views": _ORDINARY,
     "workflows": _ORDINARY,
 }
 """By what follows /api/ in the path."""
@@ -69,7 +75,7 @@ def needed(found: Match | None, method: str, path: str, *, web: bool = False) ->
     if found is None:
         return "credential"
     match found.endpoint.kind:
-        case "call" | "question" | "stored" | "resume" | "stop":
+        case "call" | "question" | "stored" | "resume" | "stop" | "traces":
             return "invoke"
         case "service":
             return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"

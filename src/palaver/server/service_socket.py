@@ -78,6 +78,9 @@ class ServiceSocket:
         self._call: _Call | None = None
         self._task: asyncio.Task[None] | None = None
         self._let_in = self._is_leaving = False
+        # A frame has no headers: all calls stand where the socket was opened.
+        traces = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
+        self._traced = {"traceparent": traces[0]} if traces else {}
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self._connection: Any = extensions.get(CONNECTION)
 
@@ -123,7 +126,7 @@ class ServiceSocket:
         if self._is_leaving:
             raise ShuttingDown("The server is stopping: call again in a moment.")
         payload = service_socket.with_key(heard.payload, self._key) if self._key else heard.payload
-        asked = Asked(0, "POST", self._path, _JSON)
+        asked = Asked(0, "POST", self._path, {**_JSON, **self._traced})
         scope = envelopes.scope_of(asked, payload, self._scope)
         self._call = _Call(self, payload)
         self._task = asyncio.get_running_loop().create_task(self._answer(self._call, scope))

@@ -5,18 +5,29 @@ from collections.abc import Mapping
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from palaver.core import history, jsons
 from palaver.core.calls import Record
+from palaver.core.retention import Keep
 from palaver.discovery.declared import Declared
 from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
+from palaver.traces.prices import Price
 
 Source = Literal["flag", "env", "file", "default"]
 KIB, MIB = 1024, 1024 * 1024
+TABLES = frozenset({"connections", "projects", "redact", "prices"})
+"""Settings that only a file can hold."""
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class OfProject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is otherwise in one project than in the others."""
+
+    trace_retention_days: NotNegative | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +83,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one file, decoded; beyond: 413."""
     files_max: int = 10 * 1024 * MIB
     """Bytes of all files of a project; beyond: 507."""
+    otlp_max_body: int = 16 * MIB
+    """Bytes of spans that one request sends over OTLP; beyond: 413."""
+    otlp_max_unpacked: int = 64 * MIB
+    """The same once gzip is undone; beyond: 413."""
+    otlp_max_ratio: int = 100
+    """How many times larger gzip may make it, from a mebibyte on; beyond: 413."""
+    otlp_endpoint: str = ""
+    """Where the spans of runs are sent on to, over OTLP: http://collector:4318/v1/traces; empty: nowhere."""
+    otlp_headers: str = ""
+    """What goes with them, a secret: `name=value,other=value`, percent-encoded."""
+    otlp_protocol: Literal["http/protobuf", "http/json"] = "http/protobuf"
+    """The form in which they are sent."""
+    query_seconds: float = 10
+    """How long a question to the traces may take; beyond: 503."""
     run_seconds: float = 600
     """How long a run may take, unless its author says otherwise."""
     run_events: int = 200_000
@@ -98,6 +123,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Fill up the deltas of streams, in protocols with a field for it, so that their sizes tell nothing."""
     record: Record = "full"
     """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
+    trace_content: Record = "full"
+    """What spans of runs hold at most: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
+    trace_retention_days: NotNegative = 30
+    """How many days spans are kept; 0: for ever."""
+    trace_max_bytes: NotNegative = 0
+    """Bytes of all spans together, about; beyond, the oldest days go, but never the last; 0: any number."""
+    projects: Mapping[str, OfProject] = {}
+    """What is otherwise in one project; in palaver.toml only: `[projects.shop]` with its own `trace_retention_days`."""
+    redact: tuple[Mapping[str, Any], ...] = ()
+    """What is removed before it is stored, beside secrets; in palaver.toml only: `[[redact]]`."""
+    prices: Mapping[str, Price] = {}
+    """What models cost, in US dollars per million tokens; in palaver.toml only: `[prices."gpt-4o*"]`."""
     heartbeat_seconds: float = 5
     """How often each process on one database says that it is alive; silent for five times as long, it is dead."""
     header_seconds: float = 10
@@ -117,6 +154,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def is_loopback(self) -> bool:
         """Can only this machine reach us?"""
         return _is_loopback(self.host)
+
+    @property
+    def spans_kept(self) -> Keep:
+        """How long spans are kept, and how much of them."""
+        own = {name: one.trace_retention_days for name, one in self.projects.items()}
+        days = {name: number for name, number in own.items() if number is not None}
+        return Keep(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
 
     @property
     def run_bounds(self) -> Bounds:
@@ -160,18 +204,26 @@ def read_settings(
         given = (flags or {}).get(field.name)
         if given is not None:
             values[field.name], sources[field.name] = given, "flag"
-        elif variable in env and field.name != "connections":
+        elif variable in env and field.name not in TABLES:
             values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
         elif field.name in file:
             values[field.name], sources[field.name] = _convert(file[field.name], field.type, field.name), "file"
         else:
             sources[field.name] = "default"
     settings = Settings(**values)
+    _check_rules(settings)
     if settings.workers < 1:
         raise SettingsError("Setting workers: at least one process has to serve.")
     if settings.debug and not settings.is_loopback:
         raise SettingsError("--debug shows what goes wrong inside: it is refused on a host that others can reach.")
     return settings, sources
+
+
+def _check_rules(settings: Settings) -> None:
+    if settings.redact:
+        from palaver.traces.redaction import rules_of  # They know all that a record holds: few have any.
+
+        rules_of(settings.redact)
 
 
 def _convert(value: Any, kind: Any, name: str) -> Any:

@@ -80,10 +80,11 @@ STATUSES: dict[str, _Status] = {
     "upstream_timeout": _both(504),
     "overloaded": _both(503),
     "shutting_down": _both(503),
+    "query_timeout": _both(503),
     "timeout": _both(504),
     "disk_full": _both(507),
 }
-RETRY_AFTER = frozenset({"conversation_locked", "overloaded", "rate_limited", "shutting_down"})
+RETRY_AFTER = frozenset({"conversation_locked", "overloaded", "query_timeout", "rate_limited", "shutting_down"})
 """Codes whose answer tells when to try again."""
 
 _LARGE = {"body": 413, "string": 413, "url": 414, "headers": 431}

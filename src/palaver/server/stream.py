@@ -138,6 +138,7 @@ class Stream:
         cancels = self.cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
         if run.finished:
             return
+        run.left()
         if cancels:
             run.cancel()
         else:

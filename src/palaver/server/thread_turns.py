@@ -13,7 +13,7 @@ from palaver.errors import HistoryConflict, InvalidValue, ItemNotFound
 from palaver.protocols import response_history
 from palaver.protocols.approvals import Waiting
 from palaver.protocols.ui_client import Client
-from palaver.storage import nodes, threads
+from palaver.storage import cleaning, nodes, threads
 from palaver.storage.nodes import Node
 
 THREAD = "conv_"
@@ -67,7 +67,8 @@ def answering(message: str, sent: Sequence[Message]) -> Look:
     def look(db: Connection, project: str, thread: str) -> Turn:
         nodes.check_parent(db, project, thread, message)
         stored = _up_to(db, project, thread, message)
-        asked = _last_asked(sent)
+        workflow = threads.sure(db, project, thread).workflow
+        asked = _last_asked(cleaning.messages(db, project, workflow, sent))  # As it would have been kept.
         if asked is not None and asked != _last_asked(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
         return Turn(message, stored)

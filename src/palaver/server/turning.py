@@ -30,6 +30,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any] = {}
     inputs: Mapping[str, Any] = {}
     background: bool = False
+    trace_parent: str | None = None
 
 
 class Turning:
@@ -62,6 +63,7 @@ class Turning:
             parameters=given.parameters,
             inputs=given.inputs,
             background=given.background,
+            trace_parent=given.trace_parent,
         )
         origin = Origin(project=caller.project, key=caller.key, protocol=PROTOCOL, background=given.background)
         asked = Joined(call, None, origin, run_id)

@@ -1,7 +1,7 @@
 """Keeping and finding values, in SQLite or PostgreSQL.
 
     types        how times and JSON are kept
-    tables       every table of the house
+    tables       every table of the house; those of spans are in span_tables
     database     opens one; runs what the others state, off the loop
     sqlite       a writer thread with group commit, and readers beside it
     postgres     a pool of connections, and what other processes say

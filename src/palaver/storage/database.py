@@ -7,6 +7,7 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from palaver.storage.cleaning import Cleaner
 from palaver.storage.notices import Heard, Touched
 from palaver.storage.places import MEMORY
 
@@ -51,6 +52,10 @@ class Database(Protocol):
 
     async def watch(self, touched: Touched) -> None:
         """Call that, in this loop, with what our own writes change, once it is durable."""
+        ...
+
+    def clean_with(self, cleaner: Cleaner) -> None:
+        """Keep no more of what people say from now on than that leaves of it."""
         ...
 
     async def close(self) -> None:

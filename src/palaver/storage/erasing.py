@@ -1,18 +1,18 @@
 """Erasing all that carries a label: a user's, or a session's. Found first, and shown; then let go of, in pieces."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, select
 
-from palaver.storage import runs, threads
+from palaver.storage import runs, span_erasing, threads
+from palaver.storage.span_erasing import Label
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import file_uses
 from palaver.storage.tables import nodes as nodes_table
 from palaver.storage.tables import runs as runs_table
 
-Label = Literal["user", "session"]
 PIECE = 50
 
 
@@ -25,6 +25,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the runs that are stored responses."""
     files: int = 0
     """Those that nothing else names."""
+    spans: int = 0
     feedback: int = 0
     running: int = 0
     """Those that have not ended: they stay until they have."""
@@ -41,12 +42,21 @@ def find(db: Connection, project: str, label: Label, value: str) -> Found:
     whole = db.scalar(select(func.count()).select_from(_whole_threads(project, label, value).subquery()))
     named = db.scalar(_files(project, label, value))
     return Found(
-        threads=whole or 0, runs=found, responses=stored, files=named or 0, feedback=said or 0, running=running
+        threads=whole or 0,
+        runs=found,
+        responses=stored,
+        files=named or 0,
+        spans=span_erasing.count_labelled(db, project, label, value),
+        feedback=said or 0,
+        running=running,
     )
 
 
 def erase_some(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
-    """Erase a piece of it; how many threads and runs it was. What has not ended stays."""
+    """Erase a piece of it; how many threads, runs and spans it was. What has not ended stays."""
+    gone = span_erasing.erase_labelled(db, project, label, value)  # First: many are known by their runs alone.
+    if gone:
+        return gone
     ended = runs_table.c.ended_at.is_not(None)
     whole = list(db.scalars(_whole_threads(project, label, value).limit(PIECE)))
     for thread in whole:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Row
 from palaver.storage.nodes import held
 from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.span_tables import spans
 from palaver.storage.tables import feedback, nodes, runs
 
 Rating = Literal["up", "down"]
@@ -61,6 +62,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 _FIELDS = [feedback.c[name] for name in Opinion.__struct_fields__]
 _ABOUT = [runs.c.workflow, runs.c.thread, runs.c.trace_id, runs.c.preview_in, runs.c.preview_out]
 ANY = Filters()
+_MOST_OF_TRACE = 1_000
 
 
 def put(db: Connection, project: str, opinion: Opinion) -> Opinion:
@@ -107,6 +109,17 @@ def counts(db: Connection, project: str, wanted: Collection[str], *, key: str | 
         mine = rating if by == (key or "") and not user else before.mine
         found[run, message] = Counts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
     return found
+
+
+def of_trace(db: Connection, project: str, trace: str) -> list[Opinion]:
+    """What people thought of the runs of a trace, the earliest first."""
+    theirs = select(spans.c.run_id).where(
+        spans.c.project == project, spans.c.trace_id == trace, spans.c.run_id.is_not(None)
+    )
+    asked = select(*_FIELDS).where(feedback.c.project == project, feedback.c.run.in_(theirs))
+    by = (feedback.c.created_at, feedback.c.run, feedback.c.message, feedback.c.key, feedback.c.user)
+    rows = db.execute(asked.order_by(*by).limit(_MOST_OF_TRACE))
+    return [Opinion(**dict(zip(Opinion.__struct_fields__, row, strict=True))) for row in rows]
 
 
 def list_page(db: Connection, project: str, filters: Filters = ANY, window: Window = START) -> Page[Given]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from palaver.storage.cleaning import Cleaner
     from palaver.storage.database import Database
     from palaver.storage.notices import Heard, Touched
 
@@ -22,6 +23,7 @@ class Later:
         self._url = url
         self._opening: asyncio.Task[Database] | None = None
         self._closed = False
+        self._cleaner: Cleaner | None = None
 
     @property
     def kind(self) -> Literal["sqlite", "postgresql"]:
@@ -58,10 +60,14 @@ class Later:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         await (await self.opened()).watch(touched)
 
+    def clean_with(self, cleaner: "Cleaner") -> None:
+        """Keep no more of what people say than that leaves of it: to be said before anybody asks."""
+        self._cleaner = cleaner
+
     async def opened(self) -> "Database":
         """The database itself."""
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(asyncio.to_thread(_open, self._url))
+            self._opening = asyncio.get_running_loop().create_task(asyncio.to_thread(_open, self._url, self._cleaner))
         return await asyncio.shield(self._opening)
 
     async def close(self) -> None:
@@ -70,7 +76,10 @@ class Later:
             await (await self.opened()).close()
 
 
-def _open(url: str) -> "Database":
+def _open(url: str, cleaner: "Cleaner | None") -> "Database":
     from palaver.storage.database import open_database
 
-    return open_database(url)
+    database = open_database(url)
+    if cleaner is not None:
+        database.clean_with(cleaner)
+    return database

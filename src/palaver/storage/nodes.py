@@ -31,9 +31,9 @@ from palaver.core.messages import Message
 from palaver.core.parts import Refusal, Text
 from palaver.core.trees import Link, NodeStatus, Tree
 from palaver.errors import InvalidValue, ItemNotFound, TooLarge
-from palaver.storage import file_uses
+from palaver.storage import cleaning, file_uses
 from palaver.storage.pages import START, Page, Window, page
-from palaver.storage.tables import nodes
+from palaver.storage.tables import nodes, threads
 
 MOST_NODES = 20_000
 """Of one thread."""
@@ -184,7 +184,7 @@ def add(
             id=ids[index],
             parent=ids[index - 1] if index else parent,
             place=first + index,
-            message=_named(message, ids[index]),
+            message=named(message, ids[index]),
             origin=draft.origin,
             run=draft.run,
             status=draft.status,
@@ -194,16 +194,25 @@ def add(
         )
         for index, message in enumerate(messages)
     ]
-    put(db, project, thread, made)
-    return made
+    return put(db, project, thread, made)
 
 
-def put(db: Connection, project: str, thread: str, made: Sequence[Node]) -> None:
-    """Keep nodes as they are; each is taken to lead to the next where that is below it."""
+def put(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+    """Keep nodes; each is taken to lead to the next where that is below it. As they are kept they are given back."""
+    made = _cleaned(db, project, thread, made)
     followers = {node.parent: node.id for node in made if node.status != "failed"}
     rows = [row_of(node) | {"last_child": followers.get(node.id)} for node in made]
     db.execute(insert(nodes), [row | {"project": project, "thread": thread} for row in rows])
     file_uses.note(db, project, thread, [(node.id, node.message) for node in made])
+    return made
+
+
+def _cleaned(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+    if cleaning.of(db) is None:
+        return list(made)
+    workflow = db.scalar(select(threads.c.workflow).where(threads.c.project == project, threads.c.id == thread))
+    said = cleaning.messages(db, project, workflow, [node.message for node in made])
+    return [msgspec.structs.replace(node, message=message) for node, message in zip(made, said, strict=True)]
 
 
 def row_of(node: Node) -> dict[str, Any]:
@@ -288,7 +297,7 @@ def _new_id(thread: str, place: int, at: datetime) -> str:
     return f"msg_{sortable(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
 
 
-def _named(message: Message, name: str) -> Message:
+def named(message: Message, name: str) -> Message:
     """The message under its node's id; an id of the client's that could not be had is noted."""
     if message.id == name:
         return message

@@ -14,11 +14,13 @@ Kind = Literal["grew", "followed", "cancel", "waiting", "key", "connection", "ch
 connections were added, removed or asked again; what pages look at changed; and, told to nobody but its own listeners by
 a listener that was away: anything may have happened."""
 
-Changing = Literal["thread", "run", "board", "workflow", "variant", "testset", "evaluation"]
+Changing = Literal["thread", "run", "board", "workflow", "variant", "testset", "evaluation", "spans"]
 """What pages look at."""
 
 EVERYWHERE = "*"
 """The project of what all projects share."""
+ALL = "*"
+"""The ref of a notice that is about all things of its kind: spans are too many to be told of one by one."""
 
 CHANNEL = "palaver"
 _MOST_BYTES = 7_900

@@ -7,6 +7,7 @@ the project is always the caller's own, and what the cursor brings is compared w
 
 import base64
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -68,7 +69,7 @@ def page(
     `by` are columns that are never null, the last of which tells all rows apart; an index should begin with the project
     and go on with them. `filters` is what else the list was asked for: a cursor fits those it was made with.
     """
-    bound = (project, dict(filters or {}), order, [f"{column.key}" for column in by])
+    bound = _bound(project, filters, order, by)
     # The columns of the order come last in the row: a query may select them under names of its own, or not at all.
     query = query.add_columns(*(column.label(f"by_{place}") for place, column in enumerate(by)))
     query = query.order_by(*((column.desc() if order == "newest" else column.asc()) for column in by))
@@ -83,6 +84,25 @@ def page(
     return Page([read(row) for row in shown], _closed(shown[-1][-len(by) :], bound, by) if more else None)
 
 
+def begin(
+    window: Window,
+    *,
+    project: str,
+    by: Sequence[ColumnElement[Any]],
+    filters: Mapping[str, Any] | None = None,
+    order: Order = "newest",
+) -> list[Any] | None:
+    """The values that the columns of the order have where a page of `page` begins; None: at the start."""
+    return None if window.after is None else _opened(window.after, _bound(project, filters, order, by), by)
+
+
+def _bound(
+    project: str, filters: Mapping[str, Any] | None, order: Order, by: Sequence[ColumnElement[Any]]
+) -> tuple[Any, ...]:
+    """What a cursor is bound to."""
+    return (project, dict(filters or {}), order, [f"{column.key}" for column in by])
+
+
 def page_by_name(
     rows: Iterable[T],
     name: Callable[[T], str],
@@ -92,11 +112,24 @@ def page_by_name(
     filters: Mapping[str, Any] | None = None,
 ) -> Page[T]:
     """One page of what is in memory, each under a name of its own, in the order of their names."""
+    return page_in_order(sorted(rows, key=name), name, project=project, window=window, filters=filters)
+
+
+def page_in_order(
+    rows: Sequence[T],
+    name: Callable[[T], str],
+    *,
+    project: str,
+    window: Window = START,
+    filters: Mapping[str, Any] | None = None,
+) -> Page[T]:
+    """The same of what is in the order of its names already: only what is shown is looked at."""
     bound, by = (project, dict(filters or {}), "oldest", ["name"]), [column("name", String)]
     after = "" if window.after is None else _opened(window.after, bound, by)[0]
-    rest = sorted((row for row in rows if name(row) > after), key=name)
-    shown = rest[: window.limit]
-    return Page(shown, _closed([name(shown[-1])], bound, by) if len(rest) > window.limit else None)
+    first = bisect_right(rows, after, key=name)
+    shown = list(rows[first : first + window.limit])
+    more = len(rows) > first + window.limit
+    return Page(shown, _closed([name(shown[-1])], bound, by) if more else None)
 
 
 # Cursors

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from palaver.errors import Overloaded, SettingsError
-from palaver.storage import migrating
+from palaver.storage import cleaning, migrating
+from palaver.storage.cleaning import Cleaner
 from palaver.storage.database import redacted
 from palaver.storage.failing import is_collision, meaning
 from palaver.storage.listening import CONNECT_SECONDS, Line, Listener
@@ -39,6 +40,7 @@ class Postgres:
         self._closed = False
         self._listener: Listener | None = None
         self._watchers = Watchers()
+        self._cleaner: Cleaner | None = None
         self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="palaver-database")
 
     @classmethod
@@ -74,6 +76,10 @@ class Postgres:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
+    def clean_with(self, cleaner: Cleaner) -> None:
+        """Keep no more of what people say from now on than that leaves of it."""
+        self._cleaner = cleaner
+
     async def close(self) -> None:
         """Finish what was asked, and let go of the connections."""
         if not self._closed:
@@ -94,6 +100,8 @@ class Postgres:
             try:
                 with self._engine.begin() as connection:
                     touched = collect(connection) if self._watchers else []
+                    if self._cleaner is not None:
+                        cleaning.give(connection, self._cleaner)
                     result = work(connection, *args, **kwargs)
             except Exception as error:
                 if left and is_collision(error):

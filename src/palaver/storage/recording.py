@@ -16,7 +16,7 @@ from palaver.core.fold import fold
 from palaver.core.messages import Message
 from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import Batch, EndedRun, NewRun
-from palaver.storage import events, file_uses, notices, runs
+from palaver.storage import cleaning, events, file_uses, notices, runs
 from palaver.storage.notices import Change
 from palaver.storage.runs import Ending, Whole
 
@@ -55,6 +55,8 @@ def record(
     if endings:
         runs.end(db, list(endings.values()))
     for one in ended:
+        if one.origin.waited:
+            _clean_asked(db, one.origin.project, one.started.run_id)
         if one.origin.thread is not None:
             _join(db, one, now)
     notices.touch_all(db, (change for one in (*new, *ended) for change in _changes(one.origin, one.started.run_id)))
@@ -198,6 +200,18 @@ def _join(db: Connection, one: EndedRun, now: datetime) -> None:
     )
 
 
+def _clean_asked(db: Connection, project: str, run: str) -> None:
+    """Of a run that waited all had to be kept that it was asked; now that it is over, only what may be."""
+    cleaner = cleaning.of(db)
+    found = None if cleaner is None else runs.whole(db, project, run)
+    call = None if found is None else runs.call_of(found)
+    if cleaner is None or found is None or call is None:
+        return
+    clean, reading = cleaner.call(project, found.row.workflow, call, found.reading)
+    shown = _previewed_input(clean.messages, clean.inputs) if clean.messages or clean.inputs else None
+    runs.rewrite(db, project, run, call=jsons.encode(clean), reading=reading, preview_in=shown)
+
+
 def interrupt(db: Connection, project: str, run: str, now: datetime) -> bool:
     """End a run whose process died, with what was logged of it; False if it has ended, or somebody was quicker."""
     if not runs.take(db, project, run):
@@ -262,6 +276,7 @@ def _finish(db: Connection, found: Whole, said: list[Event], last: list[Event], 
     )
     ending = _ending(one, now)
     runs.end(db, [ending])
+    _clean_asked(db, row.project, row.id)
     _note_replies(db, [ending])
     if row.thread is not None:
         _join(db, one, now)

@@ -117,6 +117,11 @@ def end(db: Connection, endings: Sequence[Ending]) -> None:
     db.execute(_end, named)
 
 
+def rewrite(db: Connection, project: str, run: str, **values: Any) -> None:
+    """Let a run say less of what it was asked."""
+    db.execute(update(runs).where(_COLUMN.project == project, _COLUMN.id == run).values(**values))
+
+
 def note_output(db: Connection, batches: Sequence[Batch]) -> None:
     """Note when runs first said something."""
     if batches:

@@ -18,7 +18,8 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event
 
 from palaver.errors import Overloaded, SettingsError
-from palaver.storage import migrating
+from palaver.storage import cleaning, migrating
+from palaver.storage.cleaning import Cleaner
 from palaver.storage.failing import meaning
 from palaver.storage.notices import Change, Heard, Touched, collect
 from palaver.storage.tables import metadata
@@ -52,6 +53,7 @@ class Sqlite:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
         self._watchers = Watchers()
+        self._cleaner: Cleaner | None = None
         self._readers = (
             ThreadPoolExecutor(_READERS, thread_name_prefix="palaver-read") if path is not None else None
         )  # What is in memory belongs to one connection, hence to one thread.
@@ -108,6 +110,10 @@ class Sqlite:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
+    def clean_with(self, cleaner: Cleaner) -> None:
+        """Keep no more of what people say from now on than that leaves of it."""
+        self._cleaner = cleaner
+
     async def close(self) -> None:
         """Write what is waiting, and let go of the file."""
         if self._closed:
@@ -126,6 +132,8 @@ class Sqlite:
         try:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(reads=True)
+                if self._cleaner is not None:
+                    cleaning.give(connection, self._cleaner)
                 return work(connection)
         except Exception as error:
             raise meaning(error) or error from None
@@ -148,6 +156,8 @@ class Sqlite:
             with self._engine.begin() as connection:
                 if self._watchers:
                     touched = collect(connection)
+                if self._cleaner is not None:
+                    cleaning.give(connection, self._cleaner)
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
             told = meaning(error)

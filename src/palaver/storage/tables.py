@@ -8,7 +8,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     String,
     Table,
@@ -17,21 +16,10 @@ from sqlalchemy import (
     text,
 )
 
+from palaver.storage.schema import metadata
+from palaver.storage.schema import project_column as _project
+from palaver.storage.span_tables import span_bodies, span_days, spans
 from palaver.storage.types import Json, Moment
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-def _project() -> Column[str]:
-    return Column("project", String(32), nullable=False)
-
 
 # Who may
 
@@ -68,6 +56,14 @@ sessions = Table(
     Column("scopes", Json, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False, index=True),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", LargeBinary(32), nullable=False),
+    Column("created_at", Moment, nullable=False),
 )
 
 idempotency = Table(
@@ -365,3 +361,20 @@ processes = Table(
     Column("started_at", Moment, nullable=False),
     Column("seen_at", Moment, nullable=False, index=True),
 )
+
+views = Table(
+    "views",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("page", String(16), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("body", Json, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_views_of_page", "project", "page", "updated_at", "id"),
+)
+
+SPANS = (spans, span_bodies, span_days)
+"""What happened, in days: in a file of their own."""

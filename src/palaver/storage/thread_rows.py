@@ -1,6 +1,6 @@
 """Threads as rows: finding one, listing them, and keeping what a row shows of its messages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -92,7 +92,9 @@ class Found(msgspec.Struct, frozen=True):
 
 _ROW = [threads.c[name] for name in ThreadRow.__struct_fields__]
 _THREAD = [threads.c[name] for name in Thread.__struct_fields__]
-_HELD = [threads.c[name] for name in ("id", "head", "run", "run_head", "title", "title_by", "messages", "board")]
+_HELD = [
+    threads.c[name] for name in ("id", "workflow", "head", "run", "run_head", "title", "title_by", "messages", "board")
+]
 ANY = Filters()
 
 
@@ -202,7 +204,7 @@ def title_of(text: str) -> dict[str, Any]:
     return {"title": held(text), "title_folded": folded(text)}
 
 
-def auto_title(messages: "list[Message] | tuple[Message, ...]") -> str:
+def auto_title(messages: Sequence[Message]) -> str:
     """The first that a user says, on one line."""
     for message in messages:
         if message.role == "user" and (said := one_line(message.text, _AUTO_TITLE)):

@@ -17,7 +17,7 @@ from sqlalchemy import delete as erasing
 from palaver.core.messages import Message
 from palaver.core.trees import Tree
 from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
-from palaver.storage import branches, file_uses, nodes, runs
+from palaver.storage import branches, cleaning, file_uses, nodes, runs
 from palaver.storage.nodes import MOST_CHILDREN, MOST_NODES, Draft, Node, NodeOrigin, NodeStatus
 from palaver.storage.notices import Change, touch
 from palaver.storage.tables import board_cells as cells_table
@@ -117,26 +117,34 @@ def insert_row(db: Connection, project: str, thread: NewThread) -> None:
     """Keep a thread that has no messages yet."""
     fields = msgspec.structs.asdict(thread)
     at, title = fields.pop("at"), fields.pop("title")
-    by: TitleBy = "auto" if title is None else "user"
+    fields["inputs"] = cleaning.inputs(db, project, thread.workflow, thread.inputs)
+    title = cleaning.title(db, project, thread.workflow, title or "")
+    by: TitleBy = "auto" if thread.title is None else "user"
     counted = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
-    db.execute(insert(threads_table).values(project=project, **fields, **counted, **title_of(title or "")))
+    db.execute(insert(threads_table).values(project=project, **fields, **counted, **title_of(title)))
 
 
 def change(db: Connection, project: str, thread: str, changes: Changes) -> Thread:
     """Change what is said about a thread; its place in the list stays."""
-    held_row(db, project, thread)
+    row = held_row(db, project, thread)
     values = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
+    if changes.inputs is not UNSET:
+        values["inputs"] = cleaning.inputs(db, project, values.get("workflow", row.workflow), changes.inputs)
     if "title" in values:
         title = values.pop("title")
         values["title_by"] = "auto" if title is None else "user"
-        values |= title_of(_first_asked(db, project, thread) if title is None else title)
+        title = _first_asked(db, project, thread) if title is None else title
+        values |= title_of(cleaning.title(db, project, row.workflow, title))
     if values:
         set_row(db, project, thread, **values)
     return sure(db, project, thread)
 
 
-def delete(db: Connection, project: str, thread: str) -> None:
-    """Erase a thread, its messages, its runs and their logs, what was thought of them, and files of theirs alone."""
+def delete(db: Connection, project: str, thread: str) -> list[str]:
+    """Erase a thread, its messages, its runs and their logs, what was thought of them, and files of theirs alone.
+
+    The ids of the runs are given back, for whoever erases their traces too.
+    """
     row = held_row(db, project, thread)
     if row.run is not None:
         raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
@@ -153,6 +161,7 @@ def delete(db: Connection, project: str, thread: str) -> None:
     file_uses.drop(db, project, [thread])
     db.execute(erasing(threads_table).where(threads_table.c.project == project, threads_table.c.id == thread))
     touch(db, Change(project, "thread", thread))
+    return ids
 
 
 # What is said

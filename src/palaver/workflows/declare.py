@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypedDict, Unpack, cast, overload
 
@@ -38,6 +38,7 @@ class _Given(TypedDict, total=False):
     record: Record
     health: Callable[[], Any] | None
     readme: str
+    redact: Sequence[Mapping[str, Any]]
 
 
 @overload
@@ -55,7 +56,8 @@ def chat(thing: object = None, /, **given: Unpack[_Given]) -> Workflow | _Declar
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
     what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
     may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs; `health=…`, a
-    function without arguments that says whether it works, for `/status`; `readme=…`, Markdown for people.
+    function without arguments that says whether it works, for `/status`; `readme=…`, Markdown for people;
+    `redact=[{"path": "inputs.name"}, {"detector": "email"}]`, what is removed before anything of its runs is stored.
 
     An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
@@ -120,6 +122,7 @@ def _options(given: _Given, name: str) -> Options:
         record=given.get("record", "full"),
         health=given.get("health"),
         readme=given.get("readme", ""),
+        redact=given.get("redact", ()),
     )
 
 

@@ -1,7 +1,7 @@
 """Options of a declaration, beside its name and flags."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, cast, get_args
 
 import msgspec
 
@@ -39,6 +39,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Says whether it works, when somebody asks for /status."""
     readme: str = ""
     """Markdown for people, at /services/{w}/README.md; without it, one is made."""
+    redact: tuple[Mapping[str, Any], ...] = ()
+    """What is removed from what is stored of its runs, as in `[[redact]]` of palaver.toml; read by the server."""
 
 
 def read_options(
@@ -52,6 +54,7 @@ def read_options(
     record: Any = "full",
     health: Any = None,
     readme: Any = "",
+    redact: Any = (),
 ) -> Options:
     """The options as declared, or InvalidOption naming the one that is wrong."""
     for option, value, words in (
@@ -68,6 +71,8 @@ def read_options(
         raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
     if not isinstance(readme, str):
         raise InvalidOption(f"{name}: readme must be a text, not {readme!r}.")
+    if not isinstance(redact, list | tuple) or not all(isinstance(rule, dict) for rule in cast("list[Any]", redact)):
+        raise InvalidOption(f"{name}: redact must be a list of rules, each a dict, not {redact!r}.")
     try:
         bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
@@ -81,4 +86,5 @@ def read_options(
         record=record,
         health=health,
         readme=readme,
+        redact=tuple(cast("list[dict[str, Any]]", redact)),
     )

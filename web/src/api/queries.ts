@@ -50,6 +50,8 @@ export function staled(notice: Notice): readonly (readonly string[])[] {
       return [['run', notice.ref]];
     case 'board':
       return [['board', notice.ref], ['boards']];
+    case 'spans':
+      return [['spans']];
     case 'variant':
       return [['variants'], ['variant', notice.ref]];
     case 'workflow':

@@ -423,6 +423,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sessions that spans name, the last active first */
+        get: operations["list_sessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same, of a session whose name cannot stand in a path */
+        get: operations["get_session_thread_by_name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/thread.html": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session's conversation as one HTML file */
+        get: operations["export_session_page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session's traces as one conversation, with a tab for each branch */
+        get: operations["get_session_thread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/settings": {
         parameters: {
             query?: never;
@@ -432,6 +500,40 @@ export interface paths {
         };
         /** Every setting, and where it was written */
         get: operations["list_settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/spans/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Spans by a filter, newest first */
+        post: operations["query_spans"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/spans/{trace}/{span}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The record of a span; with part, the text of a part that is too long to be shown whole */
+        get: operations["get_span"];
         put?: never;
         post?: never;
         delete?: never;
@@ -503,7 +605,7 @@ export interface paths {
         get: operations["get_thread"];
         put?: never;
         post?: never;
-        /** Erase it, and its runs */
+        /** Erase it, and its runs; with traces, what they left there as well */
         delete: operations["delete_thread"];
         options?: never;
         head?: never;
@@ -614,6 +716,193 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Newest first: the root of each, or its earliest span */
+        get: operations["list_traces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All spans of the traces that are asked for, as lines */
+        get: operations["export_traces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The same, by a filter: it is asked of the span that stands for each trace */
+        post: operations["query_traces"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts, errors, durations, tokens and cost over time */
+        get: operations["trace_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One trace, in short */
+        get: operations["get_trace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/conversation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was said in a trace; a long one from the beginning of each text, unless the whole is wanted */
+        get: operations["get_trace_conversation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/export.html": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A trace as one HTML file: what was said, and its spans */
+        get: operations["export_trace_page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What people thought of a trace: 1 or 0 for each thumb */
+        get: operations["list_trace_scores"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/skeleton": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All spans of a trace, without what is in them */
+        get: operations["get_trace_skeleton"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What the playground needs to go on from a trace, or from a span of it; starts nothing */
+        post: operations["open_trace_as_thread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{trace}/tree": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What stands at the top of a trace, or the children of a span, in the order of their start */
+        get: operations["get_trace_tree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/variants/export": {
         parameters: {
             query?: never;
@@ -714,6 +1003,42 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The saved views of a page, last saved first */
+        get: operations["list_views"];
+        put?: never;
+        /** Keep a view */
+        post: operations["create_view"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/views/{view}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Give it another name, or another content */
+        put: operations["replace_view"];
+        post?: never;
+        /** Let go of it */
+        delete: operations["delete_view"];
         options?: never;
         head?: never;
         patch?: never;
@@ -869,6 +1194,18 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** BoneRow */
+        BoneRow: {
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            tokens: number | null;
+        };
         /** Bootstrap */
         Bootstrap: {
             version: string;
@@ -888,6 +1225,33 @@ export interface components {
             file: number;
             body: number;
             socket: number;
+        };
+        /** BranchRow */
+        BranchRow: {
+            trace_id: string;
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            workflow: string | null;
+            session: string | null;
+            user: string | null;
+            model: string | null;
+            provider: string | null;
+            service: string | null;
+            run_id: string | null;
+            input_tokens: number | null;
+            output_tokens: number | null;
+            cost: number | null;
+            in: unknown;
+            out: unknown;
+            children: number;
+            descendants: number;
+            notes: string[];
         };
         /** Cell */
         Cell: {
@@ -969,6 +1333,12 @@ export interface components {
             value?: unknown;
             /** @constant */
             type: "data";
+        };
+        /** Defined */
+        Defined: {
+            name: string;
+            description?: string | null;
+            parameters?: unknown;
         };
         /** Difference */
         Difference: {
@@ -1141,9 +1511,29 @@ export interface components {
             status: "done" | "partial" | "streaming" | "failed";
             line: string;
         };
+        /** Link */
+        Link: {
+            trace_id: string;
+            span_id: string;
+            attributes: {
+                [key: string]: unknown;
+            };
+        };
         /** Listed */
         Listed: {
             data: components["schemas"]["Setting"][];
+        };
+        /** Live */
+        Live: {
+            workflow: string | null;
+            messages: components["schemas"]["Message"][];
+            inputs: {
+                [key: string]: unknown;
+            };
+            parameters: {
+                [key: string]: unknown;
+            };
+            tools: components["schemas"]["Defined"][];
         };
         /** Match */
         Match: {
@@ -1171,6 +1561,14 @@ export interface components {
             cut: number;
             calls: string[];
             attachments: number;
+        };
+        /** MessageStep */
+        MessageStep: {
+            trace_id: string;
+            span_id: string;
+            message: components["schemas"]["Message"];
+            /** @constant */
+            type: "message";
         };
         /** NewKey */
         NewKey: {
@@ -1220,6 +1618,11 @@ export interface components {
             seconds: number | null;
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string;
+        };
+        /** Origin */
+        Origin: {
+            tab: number;
+            steps: number;
         };
         /** Page[BoardListed] */
         "Page_palaver.server.api.boards.BoardListed_": {
@@ -1271,6 +1674,31 @@ export interface components {
             data: components["schemas"]["ThreadSummary"][];
             next?: string | null;
         };
+        /** Page[BoneRow] */
+        "Page_palaver.server.api.trace_views.BoneRow_": {
+            data: components["schemas"]["BoneRow"][];
+            next?: string | null;
+        };
+        /** Page[BranchRow] */
+        "Page_palaver.server.api.trace_views.BranchRow_": {
+            data: components["schemas"]["BranchRow"][];
+            next?: string | null;
+        };
+        /** Page[SessionRow] */
+        "Page_palaver.server.api.trace_views.SessionRow_": {
+            data: components["schemas"]["SessionRow"][];
+            next?: string | null;
+        };
+        /** Page[SpanRow] */
+        "Page_palaver.server.api.trace_views.SpanRow_": {
+            data: components["schemas"]["SpanRow"][];
+            next?: string | null;
+        };
+        /** Page[TraceRow] */
+        "Page_palaver.server.api.trace_views.TraceRow_": {
+            data: components["schemas"]["TraceRow"][];
+            next?: string | null;
+        };
         /** Page[VariantRow] */
         "Page_palaver.server.api.variant_views.VariantRow_": {
             data: components["schemas"]["VariantRow"][];
@@ -1279,6 +1707,11 @@ export interface components {
         /** Page[VersionRow] */
         "Page_palaver.server.api.variant_views.VersionRow_": {
             data: components["schemas"]["VersionRow"][];
+            next?: string | null;
+        };
+        /** Page[ViewView] */
+        "Page_palaver.server.api.views.ViewView_": {
+            data: components["schemas"]["ViewView"][];
             next?: string | null;
         };
         /** Page[WorkflowRow] */
@@ -1291,11 +1724,25 @@ export interface components {
             data: components["schemas"]["Leaf"][];
             next?: string | null;
         };
+        /** Piece */
+        Piece: {
+            /** @enum {string} */
+            part: "attributes" | "events" | "links" | "messages_in" | "messages_out" | "inputs" | "outputs" | "parameters" | "tools" | "exception" | "status_message";
+            offset: number;
+            total: number;
+            text: string;
+            next: number | null;
+        };
         /** ProjectRow */
         ProjectRow: {
             name: string;
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string | null;
+        };
+        /** Raised */
+        Raised: {
+            type: string;
+            message: string;
         };
         /** Rated */
         Rated: {
@@ -1313,6 +1760,84 @@ export interface components {
             encrypted?: string | null;
             /** @constant */
             type: "reasoning";
+        };
+        /** Record */
+        Record: {
+            trace_id: string;
+            span_id: string;
+            parent_id?: string | null;
+            /** @default default */
+            project?: string;
+            /** @default  */
+            name?: string;
+            /**
+             * @default unknown
+             * @enum {string}
+             */
+            kind?: "workflow" | "agent" | "llm" | "tool" | "retrieval" | "embedding" | "rerank" | "guardrail" | "evaluator" | "task" | "unknown";
+            /**
+             * @default ok
+             * @enum {string}
+             */
+            status?: "ok" | "error" | "cancelled" | "incomplete";
+            /** @default  */
+            status_message?: string;
+            /** Format: date-time */
+            start: string;
+            /** @default 0 */
+            duration_ms?: number;
+            /** @default [] */
+            messages_in?: components["schemas"]["Message"][];
+            /** @default [] */
+            messages_out?: components["schemas"]["Message"][];
+            inputs?: unknown;
+            outputs?: unknown;
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /** @default [] */
+            tools?: components["schemas"]["Defined"][];
+            tool?: components["schemas"]["Tool"] | null;
+            usage?: components["schemas"]["Usage"] | null;
+            cost?: number | null;
+            /** @enum {null|string} */
+            cost_source?: "reported" | "computed" | null;
+            model?: string | null;
+            provider?: string | null;
+            finish?: string | null;
+            session?: string | null;
+            user?: string | null;
+            workflow?: string | null;
+            run_id?: string | null;
+            exception?: components["schemas"]["Raised"] | null;
+            service?: string | null;
+            scope?: string | null;
+            /** @default [] */
+            conventions?: ("palaver" | "gen_ai" | "openinference" | "ai-sdk" | "agenta" | "mlflow" | "openllmetry" | "events")[];
+            attributes?: {
+                [key: string]: unknown;
+            };
+            /** @default [] */
+            events?: components["schemas"]["SpanEvent"][];
+            /** @default [] */
+            links?: components["schemas"]["Link"][];
+            dropped?: {
+                [key: string]: number;
+            };
+            /** @default [] */
+            notes?: string[];
+            /** @default [] */
+            redactions?: components["schemas"]["Redaction"][];
+            cut?: {
+                [key: string]: number;
+            };
+        };
+        /** Redaction */
+        Redaction: {
+            path: string;
+            by: string;
+            /** @default 1 */
+            count?: number;
         };
         /** Refusal */
         Refusal: {
@@ -1390,6 +1915,45 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** Score */
+        Score: {
+            /**
+             * @default feedback
+             * @constant
+             */
+            source?: "feedback";
+            value: number;
+            run: string;
+            message: string | null;
+            comment: string;
+            user: string | null;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+        };
+        /** Scores */
+        Scores: {
+            data: components["schemas"]["Score"][];
+        };
+        /** SessionRow */
+        SessionRow: {
+            session: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            first: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            last: string;
+            traces: number;
+            spans: number;
+            in: unknown;
+            out: unknown;
+        };
+        /** SessionThread */
+        SessionThread: {
+            session: string;
+            traces: number;
+            tabs: components["schemas"]["Tab"][];
+            next: string | null;
+        };
         /** SessionView */
         SessionView: {
             project: string;
@@ -1412,6 +1976,60 @@ export interface components {
             /** @enum {string} */
             language: "bash" | "python" | "javascript";
             code: string;
+        };
+        /** SpanEvent */
+        SpanEvent: {
+            name: string;
+            at: string | null;
+            attributes: {
+                [key: string]: unknown;
+            };
+        };
+        /** SpanRow */
+        SpanRow: {
+            trace_id: string;
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            workflow: string | null;
+            session: string | null;
+            user: string | null;
+            model: string | null;
+            provider: string | null;
+            service: string | null;
+            run_id: string | null;
+            input_tokens: number | null;
+            output_tokens: number | null;
+            cost: number | null;
+            in: unknown;
+            out: unknown;
+        };
+        /** StatRow */
+        StatRow: {
+            /** @description RFC 3339, UTC, with microseconds. */
+            at: string;
+            group: string | null;
+            traces: number;
+            errors: number;
+            p50_ms: number;
+            p95_ms: number;
+            input_tokens: number;
+            output_tokens: number;
+            cost: number;
+        };
+        /** Stats */
+        Stats: {
+            data: components["schemas"]["StatRow"][];
+        };
+        /** Tab */
+        Tab: {
+            origin: components["schemas"]["Origin"] | null;
+            steps: (components["schemas"]["MessageStep"] | components["schemas"]["ToolStep"])[];
         };
         /** Taken */
         Taken: {
@@ -1487,6 +2105,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** Tool */
+        Tool: {
+            name: string;
+            call_id?: string | null;
+        };
         /** ToolCall */
         ToolCall: {
             call_id: string;
@@ -1504,6 +2127,76 @@ export interface components {
             is_error?: boolean;
             /** @constant */
             type: "tool-result";
+        };
+        /** ToolStep */
+        ToolStep: {
+            trace_id: string;
+            span_id: string;
+            name: string;
+            call_id: string | null;
+            inputs: unknown;
+            outputs: unknown;
+            /** @enum {string} */
+            status: "ok" | "error" | "cancelled" | "incomplete";
+            /** @constant */
+            type: "tool";
+        };
+        /** TraceConversation */
+        TraceConversation: {
+            trace_id: string;
+            span_id: string;
+            steps: (components["schemas"]["MessageStep"] | components["schemas"]["ToolStep"])[];
+            /** @default 0 */
+            cut?: number;
+        };
+        /** TraceRow */
+        TraceRow: {
+            trace_id: string;
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            workflow: string | null;
+            session: string | null;
+            user: string | null;
+            model: string | null;
+            provider: string | null;
+            service: string | null;
+            run_id: string | null;
+            input_tokens: number | null;
+            output_tokens: number | null;
+            cost: number | null;
+            in: unknown;
+            out: unknown;
+            spans: number;
+            errors: number;
+        };
+        /** TraceView */
+        TraceView: {
+            trace_id: string;
+            root: components["schemas"]["TraceRow"];
+            spans: number;
+            errors: number;
+            kinds: {
+                [key: string]: number;
+            };
+            input_tokens: number | null;
+            output_tokens: number | null;
+            cost: number | null;
+            sessions: string[];
+        };
+        /** Usage */
+        Usage: {
+            input_tokens: number;
+            output_tokens: number;
+            cached_input_tokens?: number | null;
+            cache_creation_input_tokens?: number | null;
+            reasoning_tokens?: number | null;
+            cost?: number | null;
         };
         /** VariantNamed */
         VariantNamed: {
@@ -1565,6 +2258,20 @@ export interface components {
                 [key: string]: unknown;
             };
             unchanged?: boolean;
+        };
+        /** ViewView */
+        ViewView: {
+            id: string;
+            /** @enum {string} */
+            page: "traces" | "spans" | "sessions";
+            name: string;
+            body: {
+                [key: string]: unknown;
+            };
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
         };
         /** WorkflowRow */
         WorkflowRow: {
@@ -3212,6 +3919,174 @@ export interface operations {
             };
         };
     };
+    list_sessions: {
+        parameters: {
+            query?: {
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                /** @description RFC 3339: started then or later. */
+                from?: string | null;
+                /** @description RFC 3339: started before that. */
+                to?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.SessionRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_session_thread_by_name: {
+        parameters: {
+            query: {
+                /** @description The session's name. */
+                session: string;
+                /** @description How many traces at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionThread"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    export_session_page: {
+        parameters: {
+            query: {
+                /** @description The session's name. */
+                session: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_session_thread: {
+        parameters: {
+            query?: {
+                /** @description How many traces at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionThread"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
     list_settings: {
         parameters: {
             query?: never;
@@ -3228,6 +4103,86 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Listed"];
+                };
+            };
+        };
+    };
+    query_spans: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    filter?: unknown;
+                    /** @default null */
+                    search?: string | null;
+                    /** @default null */
+                    from?: string | null;
+                    /** @default null */
+                    to?: string | null;
+                    /** @default 50 */
+                    limit?: number;
+                    /** @default null */
+                    after?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.SpanRow_"];
+                };
+            };
+        };
+    };
+    get_span: {
+        parameters: {
+            query?: {
+                /** @description A part that was cut: its JSON text, a piece at a time. */
+                part?: "attributes" | "events" | "links" | "messages_in" | "messages_out" | "inputs" | "outputs" | "parameters" | "tools" | "exception" | "status_message" | null;
+                /** @description Characters of that text to leave out. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                trace: string;
+                span: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Record"] | components["schemas"]["Piece"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
                 };
             };
         };
@@ -3539,7 +4494,9 @@ export interface operations {
     };
     delete_thread: {
         parameters: {
-            query?: never;
+            query?: {
+                traces?: boolean;
+            };
             header?: never;
             path: {
                 thread: string;
@@ -4213,6 +5170,467 @@ export interface operations {
             };
         };
     };
+    list_traces: {
+        parameters: {
+            query?: {
+                /** @description A filter, as JSON, as in a query's body. */
+                filter?: string | null;
+                /** @description Words, and "phrases", that are all to be found. */
+                search?: string | null;
+                /** @description RFC 3339: started then or later. */
+                from?: string | null;
+                /** @description RFC 3339: started before that. */
+                to?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.TraceRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    export_traces: {
+        parameters: {
+            query?: {
+                /** @description Records, or OTLP/JSON that /v1/traces takes: lines of either. */
+                format?: "jsonl" | "otlp";
+                /** @description This trace only. */
+                trace?: string | null;
+                /** @description A filter, as JSON, as in a query's body. */
+                filter?: string | null;
+                /** @description Words, and "phrases", that are all to be found. */
+                search?: string | null;
+                /** @description RFC 3339: started then or later. */
+                from?: string | null;
+                /** @description RFC 3339: started before that. */
+                to?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    query_traces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    filter?: unknown;
+                    /** @default null */
+                    search?: string | null;
+                    /** @default null */
+                    from?: string | null;
+                    /** @default null */
+                    to?: string | null;
+                    /** @default 50 */
+                    limit?: number;
+                    /** @default null */
+                    after?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.TraceRow_"];
+                };
+            };
+        };
+    };
+    trace_stats: {
+        parameters: {
+            query?: {
+                by?: "minute" | "hour" | "day";
+                group?: "workflow" | "model" | "status" | "kind" | "service" | "user" | "session" | null;
+                /** @description A filter, as JSON, as in a query's body. */
+                filter?: string | null;
+                /** @description Words, and "phrases", that are all to be found. */
+                search?: string | null;
+                /** @description RFC 3339: started then or later. */
+                from?: string | null;
+                /** @description RFC 3339: started before that. */
+                to?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_trace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_trace_conversation: {
+        parameters: {
+            query?: {
+                whole?: boolean;
+            };
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceConversation"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    export_trace_page: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_trace_scores: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scores"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_trace_skeleton: {
+        parameters: {
+            query?: {
+                /** @description How many spans at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.BoneRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    open_trace_as_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    span_id?: string | null;
+                    /** @default null */
+                    upto?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Live"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_trace_tree: {
+        parameters: {
+            query?: {
+                /** @description The span whose children are wanted. */
+                parent?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                trace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.BranchRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
     export_variants: {
         parameters: {
             query?: {
@@ -4564,6 +5982,156 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["VersionView"];
                 };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_views: {
+        parameters: {
+            query: {
+                /** @description The page of the web that they are of. */
+                page: "traces" | "spans" | "sessions";
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.views.ViewView_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string;
+                    body: Record<string, unknown>;
+                    /** @enum {unknown} */
+                    page: "sessions" | "spans" | "traces";
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewView"];
+                };
+            };
+        };
+    };
+    replace_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string;
+                    body: Record<string, unknown>;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    delete_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Bad request syntax or unsupported method */
             400: {

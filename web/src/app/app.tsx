@@ -8,6 +8,9 @@ import { Toasts } from '@/ui/toast';
 import { Shell } from './shell';
 
 const WorkflowsPage = lazy(() => import('@/workflows/page'));
+const TracesPage = lazy(() => import('@/traces/page'));
+const TracePage = lazy(() => import('@/trace/page'));
+const SessionsPage = lazy(() => import('@/sessions/page'));
 const SettingsPage = lazy(() => import('@/settings/page'));
 const LoginPage = lazy(() => import('@/settings/login'));
 
@@ -23,6 +26,9 @@ export function App(): ReactNode {
                 <Route path="/"><Redirect to="/play" replace /></Route>
                 <Route path="/play/:what?">{({ what }) => <BoardPage what={what} />}</Route>
                 <Route path="/workflows/:name?">{({ name }) => <WorkflowsPage name={name} />}</Route>
+                <Route path="/traces" component={TracesPage} />
+                <Route path="/traces/:trace">{({ trace }) => <TracePage key={trace} trace={trace} />}</Route>
+                <Route path="/sessions/:session?">{({ session }) => <SessionsPage {...(session === undefined ? {} : { session })} />}</Route>
                 <Route path="/settings" component={SettingsPage} />
                 <Route><Empty title="There is nothing here">The address names no view of this page.</Empty></Route>
               </Switch>

@@ -21,6 +21,8 @@ import { spelled } from './keys';
 const PAGES = [
   { title: 'Playground', href: '/play' },
   { title: 'Workflows', href: '/workflows' },
+  { title: 'Traces', href: '/traces' },
+  { title: 'Sessions', href: '/sessions' },
   { title: 'Settings', href: '/settings' },
 ];
 

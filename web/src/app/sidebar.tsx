@@ -1,6 +1,6 @@
 /** The way to every view: all of it, or as a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
-import { LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Workflow } from 'lucide-react';
+import { History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Workflow } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/api';
@@ -54,6 +54,8 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
       <nav aria-label="Views" className="px-2.5 pb-1">
         <NavRow href="/play" icon={<MessagesSquare aria-hidden />} title="Playground" />
         <NavRow href="/workflows" icon={<Workflow aria-hidden />} title="Workflows" />
+        <NavRow href="/traces" icon={<ListTree aria-hidden />} title="Traces" />
+        <NavRow href="/sessions" icon={<History aria-hidden />} title="Sessions" />
       </nav>
       <div className="min-h-0 grow overflow-y-auto border-t">
         {ready && <BoardList />}
@@ -87,6 +89,8 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
       <nav aria-label="Views" className="flex grow flex-col gap-1">
         <NavIcon href="/play" icon={<MessagesSquare />} title="Playground" />
         <NavIcon href="/workflows" icon={<Workflow />} title="Workflows" />
+        <NavIcon href="/traces" icon={<ListTree />} title="Traces" />
+        <NavIcon href="/sessions" icon={<History />} title="Sessions" />
         <span className="grow" />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>

@@ -17,16 +17,18 @@ interface Props {
   full?: () => ReactNode;
   /** One line for lists, a block of about ten lines for tall rows. */
   size?: 'line' | 'block';
+  /** -1 where Tab goes by it: in a long table only the row that one is at is reached. */
+  tabIndex?: number;
 }
 
-export function PreviewCell({ preview, label, full, size = 'block' }: Props): ReactNode {
+export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0 }: Props): ReactNode {
   const [open, setOpen] = useState(false);
   if (preview.renderer === 'empty') return <span className="text-faint">Empty</span>;
   return (
     <HoverCard.Root open={open} onOpenChange={setOpen} openDelay={400} closeDelay={150}>
       <HoverCard.Trigger asChild>
         {/* Touch has no hover: a click opens it, too. */}
-        <button type="button" aria-expanded={open} onClick={() => setOpen(true)} className="block w-full min-w-0 rounded-md text-start">
+        <button type="button" tabIndex={tabIndex} aria-expanded={open} onClick={() => setOpen(true)} className="block w-full min-w-0 rounded-md text-start">
           <span className="sr-only">{label}: </span>
           {size === 'line' ? (
             <span className="block truncate" dir="auto">

@@ -40,5 +40,7 @@ export interface MessageActs {
   show?: (node: string) => Promise<void>;
   /** A new thread that ends here. */
   fork?: () => Promise<void>;
+  /** Go on from here in the playground: what is shown is not a thread. */
+  resume?: () => Promise<void>;
   approve?: (approvalId: string, approved: boolean, reason?: string) => Promise<void>;
 }

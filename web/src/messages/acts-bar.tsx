@@ -1,5 +1,5 @@
 /** What can be done with a message: the usual at hand, the rest in a menu. */
-import { Braces, Ellipsis, GitFork, Pencil, RotateCw, Trash2 } from 'lucide-react';
+import { Braces, Ellipsis, GitFork, MessageSquareShare, Pencil, RotateCw, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ChatMessage, MessageActs } from '@/chat/message';
 import { IconButton } from '@/ui/button';
@@ -18,7 +18,7 @@ interface Props {
 }
 
 export function ActsBar({ message, acts, edit }: Props): ReactNode {
-  const { rate, rerun, fork, remove } = acts;
+  const { rate, rerun, fork, remove, resume } = acts;
   const [raw, setRaw] = useState(false);
   const mine = message.role !== 'assistant';
   const again = mine ? 'Answer again' : 'Regenerate';
@@ -27,6 +27,7 @@ export function ActsBar({ message, acts, edit }: Props): ReactNode {
       {!mine && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
       {mine && edit && <IconButton size="small" label="Edit" onClick={edit}><Pencil /></IconButton>}
       {rerun && <IconButton size="small" label={again} onClick={() => void rerun().catch(tellError)}><RotateCw /></IconButton>}
+      {resume && <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(tellError)}><MessageSquareShare /></IconButton>}
       <CopyButton label="Copy text" text={() => spoken(message.parts)} />
       <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}><Braces /></IconButton>
       {(fork || remove || (!mine && edit)) && (

@@ -28,7 +28,7 @@ export function passed(seconds: number): string {
     .join(' ');
 }
 
-const IN_BYTES = new Set(['max_body', 'max_url', 'max_headers', 'max_string', 'max_file', 'files_max', 'run_bytes', 'ws_max']);
+const IN_BYTES = new Set(['max_body', 'max_url', 'max_headers', 'max_string', 'max_file', 'files_max', 'otlp_max_body', 'otlp_max_unpacked', 'trace_max_bytes', 'run_bytes', 'ws_max']);
 
 /** A limit with its unit, which its name tells. */
 export function measured(name: string, value: number): string {

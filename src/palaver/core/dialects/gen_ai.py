@@ -195,8 +195,9 @@ def _about(part: Object) -> dict[str, str | None]:
 def _written(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **given(name=message.name)}
     said = message.parts or (Text(text=""),)
-    written = {**element, "parts": [_raw(part) or _written_part(part) for part in said]}
-    if dialect_of(written) != "gen-ai":  # Foreign parts alone would be taken for somebody else's.
+    raws = [_raw(part) for part in said]
+    written = {**element, "parts": [raw or _written_part(part) for raw, part in zip(raws, said, strict=True)]}
+    if any(raws) and dialect_of(written) != "gen-ai":  # Foreign parts alone would be taken for somebody else's.
         written["parts"] = [_written_part(part) for part in said]
     return written
 

@@ -57,9 +57,15 @@ def one_line(text: str, characters: int) -> str:
     """The beginning of a text as one line: white space collapsed, control characters removed."""
     word = _WORD.search(text, 0, _BLANK_REACH)
     start = word.start() if word else 0
-    head = whole_text(text[start : before(text, start + max(_REACH, 2 * characters))])
-    line = " ".join(_CONTROL.sub("", head).split())
-    return line if len(line) <= characters else line[: before(line, characters)].rstrip()
+    line = ""
+    for reach in (2 * characters, max(_REACH, 2 * characters)):  # Mostly the first is enough.
+        head = whole_text(text[start : before(text, start + reach)])
+        line = " ".join(_CONTROL.sub("", head).split())
+        if len(line) > characters:
+            return line[: before(line, characters)].rstrip()
+        if len(text) - start <= reach:
+            break
+    return line
 
 
 def before(text: str, at: int) -> int:

@@ -12,6 +12,7 @@ _REACH = 65_536
 _SHORT = 4096
 """Characters of a name, or of arguments, in which a line is looked for."""
 _LABEL = 80
+_ATTACHED = (File, Data)
 
 
 def line(message: Message, characters: int) -> str:
@@ -27,17 +28,20 @@ def block(message: Message, characters: int) -> Written:
 
 def calls(message: Message, *, most: int, characters: int) -> tuple[str, ...]:
     """Its first calls, each like `weather({"city":"Oslo"})`."""
-    return tuple(one_line(_call(call), characters) for call in message.tool_calls[:most])
+    made = message.tool_calls
+    return tuple([one_line(_call(call), characters) for call in made[:most]]) if made else ()
 
 
 def attachments(message: Message) -> int:
     """How many files and data it brings, which are no words."""
-    return sum(isinstance(part, File | Data) for part in message.parts)
+    return len([part for part in message.parts if isinstance(part, _ATTACHED)])
 
 
 def _said(message: Message, gap: str, characters: int, *, labels: bool) -> Written:
     """The words of all parts. Texts that follow each other are one; what is not text stands apart."""
     reach = max(_REACH, 2 * characters)
+    if len(message.parts) == 1 and type(only := message.parts[0]) is Text:  # As most are.
+        return Written(only.text[:reach], len(only.text))
     pieces: list[str] = []
     length, gathered, after_text = 0, 0, False
     for part in message.parts:

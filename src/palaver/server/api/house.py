@@ -13,14 +13,20 @@ from litestar.handlers import HTTPRouteHandler
 from palaver.discovery.declared import masked
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
+from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, Source
 from palaver.storage import erasing, migrating, processes
 from palaver.storage.database import Database, redacted
-from palaver.storage.erasing import Label
+from palaver.storage.span_erasing import Label
 
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}
-_SHOWN: Mapping[str, Callable[[Any], Any]] = {"db": redacted, "connections": masked}
-"""Settings that may hold a password, and how they are shown."""
+_SHOWN: Mapping[str, Callable[[Any], Any]] = {
+    "db": redacted,
+    "connections": masked,
+    "redact": len,
+    "otlp_headers": hidden,
+}
+"""Settings that may hold a password, or are long, and how they are shown."""
 
 
 class Setting(msgspec.Struct, frozen=True):

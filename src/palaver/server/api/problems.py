@@ -45,10 +45,18 @@ def _failed(request: "Request[Any, Any, Any]", error: HTTPException) -> "Respons
         case 404, _:
             document["message"] = f"There is nothing at {request.url.path[:80]}."
         case 400, [{"key": str(name), "message": str(why), "source": "query"}, *_]:
-            document |= {"message": f"{name} does not fit: {why.replace('`', '')}.", "path": f"?{name}"}
+            asked = _as_asked(request, name)
+            document |= {"message": f"{asked} does not fit: {why.replace('`', '')}.", "path": f"?{asked}"}
         case _:
             pass
     return _problem(error.status_code, document, dict(error.headers or {}))
+
+
+def _as_asked(request: "Request[Any, Any, Any]", name: str) -> str:
+    """What the query calls it: Litestar tells the name of the handler's own parameter."""
+    given = request.route_handler.parsed_fn_signature.parameters.get(name)
+    alias = getattr(given.kwarg_definition, "name", None) if given is not None else None
+    return alias or name
 
 
 def _left(_: "Request[Any, Any, Any]", __: Gone) -> "Response[Any]":

@@ -37,7 +37,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
 from palaver.server.settings import Settings
-from palaver.storage import boards, thread_copies, threads
+from palaver.storage import boards, span_erasing, thread_copies, threads
 from palaver.storage.database import Database
 from palaver.storage.pages import Page, Window
 from palaver.storage.thread_copies import Branches
@@ -50,6 +50,8 @@ Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
 MOST_MESSAGES = 2_000
 """That a thread may begin with."""
+_AT_ONCE = 500
+"""Runs of which the traces are erased together."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -183,15 +185,21 @@ def routes(
 
         return answer(request, view(await database.write(work)))
 
-    @delete("/api/threads/{thread:str}", operation_id="delete_thread", summary="Erase it, and its runs")
-    async def delete_thread(request: Asked, thread: FromPath[str]) -> None:
+    @delete(
+        "/api/threads/{thread:str}",
+        operation_id="delete_thread",
+        summary="Erase it, and its runs; with traces, what they left there as well",
+    )
+    async def delete_thread(request: Asked, thread: FromPath[str], *, traces: FromQuery[bool] = False) -> None:
         project, check = caller_of(request).project, unless_stale(request, view)
 
-        def work(db: Connection) -> None:
+        def work(db: Connection) -> list[str]:
             check(threads.sure(db, project, thread))
-            threads.delete(db, project, thread)
+            return threads.delete(db, project, thread)
 
-        await database.write(work)
+        of_runs = await database.write(work)
+        if traces:
+            await _erase_traces(database, project, thread, of_runs)
 
     @post(
         "/api/threads/{thread:str}/duplicate",
@@ -242,6 +250,15 @@ def check_results(messages: list[Message], new: int) -> None:
     """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
     if any(message.tool_results for message in messages[new:]):
         believed(messages, bounds=_ANY)
+
+
+async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:
+    """What a thread left in the traces: that of its runs, and what others sent that names it as its session."""
+    for first in range(0, len(of_runs), _AT_ONCE):
+        while await database.write(span_erasing.erase_runs, project, of_runs[first : first + _AT_ONCE]):
+            pass
+    while await database.write(span_erasing.erase_labelled, project, "session", thread):
+        pass
 
 
 def _check(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:

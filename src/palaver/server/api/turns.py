@@ -15,7 +15,7 @@ from palaver.core.messages import Message
 from palaver.engine.engine import new_run_id
 from palaver.engine.records import Records
 from palaver.errors import ConflictingFields, Overloaded
-from palaver.protocols.base import Answer
+from palaver.protocols.base import Answer, Headers, accepted, ids
 from palaver.server.api.conventions import Asked, caller_of, read_body, response, shown_as, takes, utc_now
 from palaver.server.api.idempotency import asked_once
 from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_view
@@ -35,6 +35,7 @@ from palaver.server.turning import Given, Turning
 from palaver.storage import begun, idempotency, nodes
 from palaver.storage.database import Database
 from palaver.storage.idempotency import Kept, Once
+from palaver.storage.runs import RunRow
 
 Object = dict[str, Any]
 _LOOK, _KEPT_SECONDS = 0.05, 10.0
@@ -88,7 +89,13 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         raw, body = await read_body(request, settings, TakeTurn)
         messages, caller = said(request, body.messages, settings, most=MOST_MESSAGES), caller_of(request)
         look = _look(body, messages, raw)
-        given = Given(variant=body.variant, parameters=body.parameters, inputs=body.inputs, background=body.background)
+        given = Given(
+            variant=body.variant,
+            parameters=body.parameters,
+            inputs=body.inputs,
+            background=body.background,
+            trace_parent=accepted(request.headers.get("traceparent")),
+        )
         once, run = asked_once(request, raw, utc_now()), new_run_id()
         if once is not None:
             before = await database.write(begun.begin, once, run)
@@ -100,11 +107,13 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             if once is not None:
                 await asyncio.shield(database.write(begun.release, once, run))
             raise
-        whole = await _taken(house, joined, run)
+        row = await house.records.row(caller.project, run)
+        named = ids(await house.records.first(row))
+        whole = await _taken(house, joined, row, named)
         if once is not None:
             kept = Kept(status=whole.status, headers=whole.headers, body=whole.body, run=run)
             await database.write(idempotency.keep, once, kept)
-        return _told(house, request, run) if _wants_stream(request) else response(whole)
+        return _told(house, request, row, named) if _wants_stream(request) else response(whole)
 
     return [take_turn]
 
@@ -123,27 +132,26 @@ def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> Look:
     return checked
 
 
-async def _taken(house: House, joined: Joined, run: str) -> Answer:
+async def _taken(house: House, joined: Joined, row: RunRow, named: Headers) -> Answer:
     """The run as it begins, and what was said."""
     project, thread = joined.origin.project, joined.origin.thread
     assert thread is not None
-    row = await house.records.row(project, run)
     beside: dict[str | None, list[str]] = {}
     if joined.said:
         beside = await house.database.read(nodes.siblings, project, thread, [joined.said[0].parent])
     shown = Taken(run_view(row, house.records), [node_view(node, dict(beside), {}) for node in joined.said])
-    return shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{run}")
+    whole = shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{row.id}")
+    return and_headers(whole, *named)
 
 
 def _wants_stream(request: Asked) -> bool:
     return SSE in request.headers.get("accept", "")
 
 
-def _told(house: House, request: Asked, run: str, *, replayed: bool = False) -> Response[Any]:
+def _told(house: House, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
     caller = caller_of(request)
-    following = house.records.follow(caller.project, run)
-    named = ("x-palaver-run-id", run)
-    head = and_headers(HEAD, named, REPLAYED) if replayed else and_headers(HEAD, named)
+    following = house.records.follow(caller.project, row.id)
+    head = and_headers(HEAD, *named, *((REPLAYED,) if replayed else ()))
 
     async def tell(exchange: Exchange) -> None:
         with house.rates.streams.held(caller):
@@ -158,7 +166,7 @@ async def _given_again(house: House, request: Asked, once: Once, before: Kept) -
     kept: Kept | None = before
     row = await house.calling.appeared(caller_of(request).project, before.run)
     if _wants_stream(request):
-        return _told(house, request, row.id, replayed=True)
+        return _told(house, request, row, ids(await house.records.first(row)), replayed=True)
     try:
         async with asyncio.timeout(_KEPT_SECONDS):
             while kept is None or kept.status is None:  # It is being answered just now.

@@ -1,0 +1,207 @@
+"""The load: chats as an instrumentation sends them over OTLP, 2 KiB each, 20 to a trace, 500 to a request.
+
+The same number gives the same span, whatever it is asked for together with. Few of its words are common and most are
+rare, as in any language.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+
+SPANS, TRACE = 500, 20
+"""Spans of a request, and of a trace."""
+USERS, ROUTES = 1_000, 100
+FAILED = 997
+"""One in so many has failed."""
+COMMON, RARE = "the0", "word4900"
+"""Words that are in most of them, and in few."""
+
+_WORDS = [f"the{number}" if number < 10 else f"word{number}" for number in range(5_000)]
+_WEIGHTS = list(accumulate(1 / (place + 5) for place in range(len(_WORDS))))
+_ASKED, _SAID = 130, 52  # Words; with them a span has 2 KiB.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = 1_000_000
+
+Value = str | int | float | list[str]
+
+
+class Chat(NamedTuple):
+    """One span."""
+
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes
+    start: int
+    """Nanoseconds since 1970."""
+    end: int
+    failed: bool
+    attributes: dict[str, Value]
+
+
+class Times(NamedTuple):
+    """When the spans begin: one after the other."""
+
+    since: datetime
+    apart: timedelta
+
+    def start(self, number: int) -> int:
+        """Nanoseconds since 1970."""
+        return (self.since - _EPOCH + number * self.apart) // timedelta(microseconds=1) * 1_000
+
+
+def requests(first: int, count: int, times: Times) -> Iterator[list[Chat]]:
+    """So many spans from that one on, by request."""
+    for begin in range(first, first + count, SPANS):
+        yield chats(begin, min(SPANS, first + count - begin), times)
+
+
+def chats(first: int, count: int, times: Times) -> list[Chat]:
+    """Some of them."""
+    return [_chat(number, times) for number in range(first, first + count)]
+
+
+def _chat(number: int, times: Times) -> Chat:
+    chance = Random(number)
+    trace, place = divmod(number, TRACE)
+    asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_ASKED))
+    said = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_SAID))
+    start = times.start(number)
+    return Chat(
+        trace_id=Random(f"trace {trace}").randbytes(16),
+        span_id=_span_id(number),
+        parent_id=_span_id(trace * TRACE) if place else b"",
+        start=start,
+        end=start + chance.randrange(100, 3_000) * _MILLISECOND,
+        failed=number % FAILED == 0,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": "gpt-4o",
+            "gen_ai.response.model": "gpt-4o-2024-08-06",
+            "gen_ai.request.temperature": 0.2,
+            "gen_ai.usage.input_tokens": chance.randrange(50, 500),
+            "gen_ai.usage.output_tokens": chance.randrange(20, 200),
+            "gen_ai.response.finish_reasons": ["stop"],
+            "gen_ai.conversation.id": f"session-{number // (5 * TRACE)}",
+            "gen_ai.input.messages": _messages("user", asked),
+            "gen_ai.output.messages": _messages("assistant", said),
+            "user.id": f"user-{chance.randrange(USERS)}",
+            "http.route": f"/shop/{chance.randrange(ROUTES)}",
+        },
+    )
+
+
+def _span_id(number: int) -> bytes:
+    return Random(f"span {number}").randbytes(8)
+
+
+def _messages(role: str, text: str) -> str:
+    return msgspec.json.encode([{"role": role, "parts": [{"type": "text", "content": text}]}]).decode()
+
+
+# On the wire
+
+
+def as_protobuf(sent: Sequence[Chat]) -> bytes:
+    """An ExportTraceServiceRequest."""
+    spans = [
+        Span(
+            trace_id=chat.trace_id,
+            span_id=chat.span_id,
+            parent_span_id=chat.parent_id,
+            name="chat gpt-4o",
+            kind=Span.SPAN_KIND_CLIENT,
+            start_time_unix_nano=chat.start,
+            end_time_unix_nano=chat.end,
+            attributes=[KeyValue(key=name, value=_any(value)) for name, value in chat.attributes.items()],
+            status=Status(code=Status.STATUS_CODE_ERROR, message="It timed out.") if chat.failed else None,
+        )
+        for chat in sent
+    ]
+    scope = ScopeSpans(scope=InstrumentationScope(name="shop.chat"), spans=spans)
+    resource = Resource(attributes=[KeyValue(key="service.name", value=_any("shop"))])
+    group = ResourceSpans(resource=resource, scope_spans=[scope])
+    return ExportTraceServiceRequest(resource_spans=[group]).SerializeToString()
+
+
+def _any(value: Value) -> AnyValue:
+    match value:
+        case str():
+            return AnyValue(string_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case list():
+            return AnyValue(array_value=ArrayValue(values=[_any(item) for item in value]))
+
+
+def as_json(sent: Sequence[Chat]) -> bytes:
+    """The same in OTLP's JSON."""
+    spans = [
+        {
+            "traceId": chat.trace_id.hex(),
+            "spanId": chat.span_id.hex(),
+            "parentSpanId": chat.parent_id.hex(),
+            "name": "chat gpt-4o",
+            "kind": 3,
+            "startTimeUnixNano": str(chat.start),
+            "endTimeUnixNano": str(chat.end),
+            "attributes": [{"key": name, "value": _plain(value)} for name, value in chat.attributes.items()],
+            "status": {"code": 2, "message": "It timed out."} if chat.failed else {},
+        }
+        for chat in sent
+    ]
+    scope = {"scope": {"name": "shop.chat"}, "spans": spans}
+    resource = {"attributes": [{"key": "service.name", "value": _plain("shop")}]}
+    return msgspec.json.encode({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]})
+
+
+def _plain(value: Value) -> dict[str, Any]:
+    match value:
+        case str():
+            return {"stringValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case list():
+            return {"arrayValue": {"values": [_plain(item) for item in value]}}
+
+
+# One long trace
+
+
+LONG = bytes(range(1, 17))
+"""The trace that has very many spans."""
+WIDE = 200
+"""Its root has so many children; each has as many more as there are left for it."""
+
+
+def long_trace(count: int, times: Times) -> Iterator[list[Chat]]:
+    """That one, by request: an agent's steps."""
+    spans = [_step(number, times) for number in range(count)]
+    for first in range(0, count, SPANS):
+        yield spans[first : first + SPANS]
+
+
+def _step(number: int, times: Times) -> Chat:
+    parent = 0 if not number else 1 if number <= WIDE else 2 + number % WIDE
+    start = times.start(number)
+    return Chat(
+        trace_id=LONG,
+        span_id=(number + 1).to_bytes(8, "big"),
+        parent_id=parent.to_bytes(8, "big") if parent else b"",
+        start=start,
+        end=start + 5 * _MILLISECOND,
+        failed=False,
+        attributes={"gen_ai.operation.name": "execute_task", "step.number": number},
+    )

@@ -1,0 +1,206 @@
+"""/api/sessions, and traces as conversations: what a session comes to, and what it takes to go on from a trace."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.errors import NotFound
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Search,
+    Window,
+    answer,
+    caller_of,
+    read_body,
+    takes,
+)
+from palaver.server.api.spans import shortened
+from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, moment, session_row
+from palaver.server.settings import Settings
+from palaver.storage import span_sessions, span_trees
+from palaver.storage.database import Database
+from palaver.storage.span_pages import Query
+from palaver.traces.record import Span
+from palaver.traces.threads import Live, MessageStep, Step, Tab, Turn, live, thread, turn_of
+from palaver.traces.turns import turn, turns_of
+
+FEW = 5
+"""Traces of a session that are read at once."""
+MOST_READ = 8 * 1024 * 1024
+"""Bytes after which no more of them are: the rest is another page."""
+LONG = 256 * 1024
+"""Bytes of a trace's conversation that is shown as it is."""
+
+Session = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
+Turns = Annotated[int, QueryParameter(ge=1, le=200, description="How many traces at most.")]
+_read = msgspec.json.Decoder(Span).decode
+
+
+class SessionThread(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as a conversation. Each tab but the first leaves another one, after so many of its steps."""
+
+    session: str
+    traces: int
+    """How many of them are on this page."""
+    tabs: list[Tab]
+    next: str | None
+
+
+class TraceConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace as a conversation: what was given, the tools of which no message tells, and what was said."""
+
+    trace_id: str
+    span_id: str
+    """The span that the messages are of."""
+    steps: list[Step]
+    cut: int = 0
+    """Where it is long, each text in it is shown from its beginning: how many characters are left out."""
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """From where to go on: a trace, or one of its spans; and after how many of its messages, else after all."""
+
+    span_id: Annotated[str, Meta(max_length=64)] | None = None
+    upto: Annotated[int, Meta(ge=0)] | None = None
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+    ask = Asker(database, settings)
+
+    @get("/api/sessions", operation_id="list_sessions", summary="Sessions that spans name, the last active first")
+    async def list_sessions(
+        request: Asked,
+        search: Search = None,
+        since: Since = None,
+        until: Until = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[SessionRow]:
+        query = Query(since=moment(since, "?from"), until=moment(until, "?to"))
+        project, window = caller_of(request).project, Window(limit, after)
+        found = await ask(query, span_sessions.listed, project, query, window, name=search)
+        return found.of(session_row)
+
+    @get(
+        "/api/sessions/{session:str}/thread",
+        operation_id="get_session_thread",
+        summary="A session's traces as one conversation, with a tab for each branch",
+    )
+    async def get_session_thread(
+        request: Asked, session: FromPath[str], limit: Turns = 50, after: After = None
+    ) -> Response[SessionThread]:
+        return answer(request, await _thread(ask, caller_of(request).project, session, Window(limit, after)))
+
+    @get(
+        "/api/sessions/thread",
+        operation_id="get_session_thread_by_name",
+        summary="The same, of a session whose name cannot stand in a path",
+    )
+    async def get_session_thread_by_name(
+        request: Asked, session: Session, limit: Turns = 50, after: After = None
+    ) -> Response[SessionThread]:
+        return answer(request, await _thread(ask, caller_of(request).project, session, Window(limit, after)))
+
+    @get(
+        "/api/traces/{trace:str}/conversation",
+        operation_id="get_trace_conversation",
+        summary="What was said in a trace; a long one from the beginning of each text, unless the whole is wanted",
+    )
+    async def get_trace_conversation(
+        request: Asked,
+        trace: FromPath[str],
+        whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
+    ) -> Response[TraceConversation]:
+        found = await ask(None, turn, caller_of(request).project, trace.lower())
+        if found is None:
+            raise missing_trace(trace)
+        return answer(request, _conversation(found[1], whole=whole))
+
+    @post(
+        "/api/traces/{trace:str}/thread",
+        operation_id="open_trace_as_thread",
+        summary="What the playground needs to go on from a trace, or from a span of it; starts nothing",
+        operation_class=takes(Opening),
+        status_code=200,
+    )
+    async def open_trace_as_thread(request: Asked, trace: FromPath[str]) -> Response[Live]:
+        _, opening = await read_body(request, settings, Opening)
+        return answer(request, await ask(None, _opened, caller_of(request).project, trace, opening))
+
+    return [
+        list_sessions,
+        get_session_thread,
+        get_session_thread_by_name,
+        get_trace_conversation,
+        open_trace_as_thread,
+    ]
+
+
+# A session
+
+
+async def _thread(ask: Asker, project: str, session: str, window: Window) -> SessionThread:
+    turns: list[Turn] = []
+    after, size = window.after, 0
+    while len(turns) < window.limit and size < MOST_READ:
+        some = Window(min(FEW, window.limit - len(turns)), after)
+        page, read, more = await ask(None, turns_of, project, session, some)
+        turns += read
+        size += more
+        after = page.next
+        if after is None:
+            break
+    if not turns and window.after is None:
+        raise NotFound(f"There is no session {session[:80]!r}.")
+    return SessionThread(session=session, traces=len(turns), tabs=thread(turns), next=after)
+
+
+# A trace
+
+
+def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
+    """A trace's steps in their order."""
+    here = {"trace_id": said.trace_id, "span_id": said.span_id}
+    steps: list[Step] = [MessageStep(**here, message=message) for message in said.messages_in]
+    steps += said.tools
+    steps += [MessageStep(**here, message=message) for message in said.messages_out]
+    encoded, cut = msgspec.json.encode(steps), 0
+    if len(encoded) > LONG and not whole:
+        short = msgspec.json.encode(shortened(msgspec.json.decode(encoded)))
+        steps, cut = msgspec.json.decode(short, type=list[Step]), len(encoded.decode()) - len(short.decode())
+    return TraceConversation(trace_id=said.trace_id, span_id=said.span_id, steps=steps, cut=cut)
+
+
+# Going on
+
+
+def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
+    found = turn(db, project, trace.lower())
+    if found is None:
+        raise missing_trace(trace)
+    head, said = found
+    if opening.span_id is None:
+        source = None
+        if said.span_id != head.span_id:
+            body = span_trees.body(db, project, head.trace_id, said.span_id)
+            source = None if body is None else _called(head, _read(body))
+        return live(head, said, source, upto=opening.upto)
+    body = span_trees.body(db, project, head.trace_id, opening.span_id.lower())
+    if body is None:
+        raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
+    source = _read(body)
+    return live(head, turn_of(source), source, upto=opening.upto)
+
+
+def _called(head: Span, call: Span) -> Span:
+    """A call whose messages stand for the whole: what else was given is the head's, but for tools that it lacks."""
+    return msgspec.structs.replace(head, tools=head.tools or call.tools)

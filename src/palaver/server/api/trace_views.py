@@ -1,0 +1,264 @@
+"""Traces, spans and sessions as the REST API shows them, and what may be asked of them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+from litestar.params import QueryParameter
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.core import jsons
+from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
+from palaver.server.api.conventions import Time, told_time
+from palaver.server.settings import Settings
+from palaver.storage import span_filters
+from palaver.storage.asking import within
+from palaver.storage.database import Database
+from palaver.storage.pages import Window
+from palaver.storage.span_conditions import unindexed
+from palaver.storage.span_pages import Query, SpanListed, TraceListed
+from palaver.storage.span_sessions import SessionListed
+from palaver.storage.span_stats import Stat
+from palaver.storage.span_trees import Bone, Branch, Summary
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: started then or later.")]
+Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339: started before that.")]
+Words = Annotated[
+    str | None, QueryParameter(max_length=1_000, description='Words, and "phrases", that are all to be found.')
+]
+FilterText = Annotated[
+    str | None, QueryParameter(name="filter", max_length=8_000, description="A filter, as JSON, as in a query's body.")
+]
+_Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or an `and` or `or` of some."""
+
+    filter: Any = None
+    search: Annotated[str, Meta(max_length=1_000)] | None = None
+    since: _Moment | None = msgspec.field(default=None, name="from")
+    until: _Moment | None = msgspec.field(default=None, name="to")
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    after: Annotated[str, Meta(max_length=1_000)] | None = None
+
+    @property
+    def query(self) -> Query:
+        """What is asked for; an InvalidValue points at what is not to be understood."""
+        read = None if self.filter is None else span_filters.read(self.filter)
+        return Query(filter=read, search=self.search, since=self.since, until=self.until)
+
+    @property
+    def window(self) -> Window:
+        """Which piece of it."""
+        return Window(self.limit, self.after)
+
+
+class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A span as a row of a table."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    status: str
+    start: Time
+    duration_ms: float
+    workflow: str | None
+    session: str | None
+    user: str | None
+    model: str | None
+    provider: str | None
+    service: str | None
+    run_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    preview_in: Any = msgspec.field(name="in")
+    preview_out: Any = msgspec.field(name="out")
+
+
+class TraceRow(SpanRow, frozen=True, kw_only=True):
+    """A trace as a row: its root, or else its earliest span; tokens and cost are those of its calls."""
+
+    spans: int
+    errors: int
+
+
+class BranchRow(SpanRow, frozen=True, kw_only=True):
+    """A span in the tree."""
+
+    children: int
+    descendants: int
+    notes: tuple[str, ...]
+
+
+class TraceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace, in short."""
+
+    trace_id: str
+    root: TraceRow
+    spans: int
+    errors: int
+    kinds: dict[str, int]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    sessions: list[str]
+
+
+class BoneRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A span in the skeleton."""
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    status: str
+    start: Time
+    duration_ms: float
+    tokens: int | None
+    """Those it was given and those it gave; None where it says nothing of them."""
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as a row, with what its first trace was given and what came of its last."""
+
+    session: str
+    first: Time
+    last: Time
+    traces: int
+    spans: int
+    preview_in: Any = msgspec.field(name="in")
+    preview_out: Any = msgspec.field(name="out")
+
+
+class StatRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What traces came to in an hour or a day."""
+
+    at: Time
+    group: str | None
+    traces: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+def _shown(row: msgspec.Struct, kind: type[T]) -> T:
+    fields = msgspec.structs.asdict(row)
+    return kind(**{name: told_time(value) if isinstance(value, datetime) else value for name, value in fields.items()})
+
+
+def span_row(row: SpanListed) -> SpanRow:
+    """A span in a list."""
+    return _shown(row, SpanRow)
+
+
+def trace_row(row: TraceListed) -> TraceRow:
+    """A trace in a list."""
+    return _shown(row, TraceRow)
+
+
+def branch_row(row: Branch) -> BranchRow:
+    """A span in the tree."""
+    return _shown(row, BranchRow)
+
+
+def bone_row(row: Bone) -> BoneRow:
+    """A span in the skeleton."""
+    return _shown(row, BoneRow)
+
+
+def session_row(row: SessionListed) -> SessionRow:
+    """A session in the list."""
+    return _shown(row, SessionRow)
+
+
+def stat_row(row: Stat) -> StatRow:
+    """A step of time."""
+    return _shown(row, StatRow)
+
+
+def trace_view(found: Summary) -> TraceView:
+    """A trace, in short."""
+    root = trace_row(found.root)
+    return TraceView(
+        trace_id=root.trace_id,
+        root=root,
+        spans=root.spans,
+        errors=root.errors,
+        kinds=found.kinds,
+        input_tokens=root.input_tokens,
+        output_tokens=root.output_tokens,
+        cost=root.cost,
+        sessions=found.sessions,
+    )
+
+
+# Asking
+
+
+def asked_by_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> Query:
+    """The same as in a body, from a URL."""
+    read = None
+    if filter_ is not None:
+        try:
+            read = span_filters.read(jsons.received(filter_.encode()), "?filter")
+        except InvalidJson as error:
+            raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
+    return Query(filter=read, search=search, since=moment(since, "?from"), until=moment(until, "?to"))
+
+
+def moment(given: str | None, pointer: str) -> datetime | None:
+    """A time; without a zone it is UTC."""
+    if given is None:
+        return None
+    try:
+        read = msgspec.convert(given, datetime)
+    except msgspec.ValidationError:
+        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
+
+
+class Asker:
+    """Asks the database about traces, and never waits for too long."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._seconds = settings.query_seconds
+
+    async def __call__(
+        self, query: Query | None, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What a function gives. A question that takes too long is told with what made it slow."""
+        try:
+            return await self._database.read(self._ask, partial(_called, work, args, kwargs))
+        except QueryTimeout as error:
+            slow = unindexed(query.filter) if query is not None and query.filter is not None else []
+            if slow:
+                named = ", ".join(name[:80] for name in slow[:5])
+                raise QueryTimeout(f"{error.message} No index helps with {named}.") from None
+            raise
+
+    def _ask(self, db: Connection, work: Callable[[Connection], T]) -> T:
+        with within(db, self._seconds):
+            return work(db)
+
+
+def _called(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], db: Connection) -> T:
+    return work(db, *args, **kwargs)
+
+
+def missing_trace(trace: str) -> NotFound:
+    """The answer to an unknown trace, and to another project's."""
+    return NotFound(f"There is no trace {trace[:80]!r}.")

@@ -1,0 +1,146 @@
+"""/api/traces: traces in a list, by what is asked for, over time; and one of them: in short, as a tree, as a line."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.server.api.conventions import After, Asked, Limit, Page, Window, answer, caller_of, read_body, takes
+from palaver.server.api.trace_views import (
+    Asker,
+    Asking,
+    BoneRow,
+    BranchRow,
+    FilterText,
+    Since,
+    StatRow,
+    TraceRow,
+    TraceView,
+    Until,
+    Words,
+    asked_by_url,
+    bone_row,
+    branch_row,
+    missing_trace,
+    stat_row,
+    trace_row,
+    trace_view,
+)
+from palaver.server.settings import Settings
+from palaver.storage import span_pages, span_stats, span_trees
+from palaver.storage.database import Database
+from palaver.storage.span_pages import Query
+from palaver.storage.span_stats import Group, Stat, Step
+from palaver.storage.span_trees import Bone, Branch
+
+Bones = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
+Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children are wanted.")]
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What traces came to, in the order of time."""
+
+    data: list[StatRow]
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+    ask = Asker(database, settings)
+
+    @get("/api/traces", operation_id="list_traces", summary="Newest first: the root of each, or its earliest span")
+    async def list_traces(
+        request: Asked,
+        filter_: FilterText = None,
+        search: Words = None,
+        since: Since = None,
+        until: Until = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[TraceRow]:
+        query = asked_by_url(filter_, search, since, until)
+        found = await ask(query, span_pages.listed_traces, caller_of(request).project, query, Window(limit, after))
+        return found.of(trace_row)
+
+    @post(
+        "/api/traces/query",
+        operation_id="query_traces",
+        summary="The same, by a filter: it is asked of the span that stands for each trace",
+        operation_class=takes(Asking),
+        status_code=200,
+    )
+    async def query_traces(request: Asked) -> Page[TraceRow]:
+        _, asked = await read_body(request, settings, Asking)
+        query = asked.query
+        found = await ask(query, span_pages.listed_traces, caller_of(request).project, query, asked.window)
+        return found.of(trace_row)
+
+    @get(
+        "/api/traces/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time"
+    )
+    async def trace_stats(
+        request: Asked,
+        by: FromQuery[Step] = "hour",
+        group: FromQuery[Group | None] = None,
+        filter_: FilterText = None,
+        search: Words = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> Stats:
+        query = asked_by_url(filter_, search, since, until)
+        project = caller_of(request).project
+        found = await ask(query, _stats, project, by, group, query)
+        return Stats([stat_row(row) for row in found])
+
+    @get("/api/traces/{trace:str}", operation_id="get_trace", summary="One trace, in short")
+    async def get_trace(request: Asked, trace: FromPath[str]) -> Response[TraceView]:
+        found = await ask(None, span_trees.summary, caller_of(request).project, trace.lower())
+        if found is None:
+            raise missing_trace(trace)
+        return answer(request, trace_view(found))
+
+    @get(
+        "/api/traces/{trace:str}/tree",
+        operation_id="get_trace_tree",
+        summary="What stands at the top of a trace, or the children of a span, in the order of their start",
+    )
+    async def get_trace_tree(
+        request: Asked, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
+    ) -> Page[BranchRow]:
+        project, below = caller_of(request).project, parent if parent is None else parent.lower()
+        found = await ask(None, _tree, project, trace, below, Window(limit, after))
+        return found.of(branch_row)
+
+    @get(
+        "/api/traces/{trace:str}/skeleton",
+        operation_id="get_trace_skeleton",
+        summary="All spans of a trace, without what is in them",
+    )
+    async def get_trace_skeleton(
+        request: Asked, trace: FromPath[str], limit: Bones = 5_000, after: After = None
+    ) -> Page[BoneRow]:
+        found = await ask(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
+        return found.of(bone_row)
+
+    return [list_traces, query_traces, trace_stats, get_trace, get_trace_tree, get_trace_skeleton]
+
+
+def _stats(db: Connection, project: str, by: Step, group: Group | None, query: Query) -> list[Stat]:
+    return span_stats.stats(db, project, by=by, group=group, query=query)
+
+
+def _tree(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[Branch]:
+    _check(db, project, trace)
+    return span_trees.tree(db, project, trace.lower(), parent=parent, window=window)
+
+
+def _skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[Bone]:
+    _check(db, project, trace)
+    return span_trees.skeleton(db, project, trace.lower(), window)
+
+
+def _check(db: Connection, project: str, trace: str) -> None:
+    if span_pages.head_of(db, project, trace.lower()) is None:
+        raise missing_trace(trace)

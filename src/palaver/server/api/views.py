@@ -1,0 +1,124 @@
+"""/api/views: what somebody asked of a page of the web, kept under a name for everyone in the project."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Response, delete, get, post, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.core import jsons
+from palaver.errors import TooLarge
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Time,
+    Window,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    told_time,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.settings import Settings
+from palaver.storage import views
+from palaver.storage.database import Database
+from palaver.storage.views import View
+
+LONGEST = 64 * 1024
+"""Bytes of what is kept of a view."""
+
+PageName = Literal["traces", "spans", "sessions"]
+OfPage = Annotated[PageName, QueryParameter(name="page", description="The page of the web that they are of.")]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+
+
+class GivenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A view as a person wants it."""
+
+    name: Name
+    body: dict[str, Any]
+    """What was asked: the page reads it, and nobody else."""
+
+
+class NewView(GivenView, frozen=True, kw_only=True):
+    """A new one, and the page that it is of."""
+
+    page: PageName
+
+
+class ViewView(msgspec.Struct, frozen=True, kw_only=True):
+    """One that is kept."""
+
+    id: str
+    page: PageName
+    name: str
+    body: dict[str, Any]
+    created_at: Time
+    updated_at: Time
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get("/api/views", operation_id="list_views", summary="The saved views of a page, last saved first")
+    async def list_views(request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
+        found = await database.read(views.listed, caller_of(request).project, of, Window(limit, after))
+        return found.of(_shown)
+
+    @post("/api/views", operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
+    async def create_view(request: Asked) -> Response[ViewView]:
+        raw, body = await read_body(request, settings, NewView)
+        project, now = caller_of(request).project, utc_now()
+        kept = _checked(body)
+        made = View(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
+
+        def work(db: Connection) -> Answer:
+            views.create(db, project, made)
+            return shown_as(_shown(made), status=201, location=f"{settings.root_path}/api/views/{made.id}")
+
+        return await once(request, database, raw, work)
+
+    @put(
+        "/api/views/{view:str}",
+        operation_id="replace_view",
+        summary="Give it another name, or another content",
+        operation_class=takes(GivenView),
+    )
+    async def replace_view(request: Asked, view: FromPath[str]) -> Response[ViewView]:
+        _, body = await read_body(request, settings, GivenView)
+        project, kept = caller_of(request).project, _checked(body)
+        put = await database.write(views.replace, project, view, name=body.name, body=kept, at=utc_now())
+        return answer(request, _shown(put))
+
+    @delete("/api/views/{view:str}", operation_id="delete_view", summary="Let go of it")
+    async def delete_view(request: Asked, view: FromPath[str]) -> None:
+        await database.write(views.remove, caller_of(request).project, view)
+
+    return [list_views, create_view, replace_view, delete_view]
+
+
+def _checked(body: GivenView) -> dict[str, Any]:
+    if len(jsons.encode(body.body)) > LONGEST:
+        raise TooLarge(f"What is kept of a view has at most {LONGEST} bytes.", pointer="/body")
+    return body.body
+
+
+def _shown(view: View) -> ViewView:
+    return ViewView(
+        id=view.id,
+        page=msgspec.convert(view.page, PageName),
+        name=view.name,
+        body=view.body,
+        created_at=told_time(view.created_at),
+        updated_at=told_time(view.updated_at),
+    )

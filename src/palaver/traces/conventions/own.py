@@ -1,0 +1,37 @@
+"""What we record ourselves beside gen_ai's attributes. From a foreign sender these are labels like any other.
+
+Whose run it was, in which project and by which key, is not read here: mapping.py believes it of our own recorder only.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from palaver.core.kinds import is_object
+from palaver.traces.conventions.base import Found
+from palaver.traces.conventions.meanings import finish_of
+from palaver.traces.conventions.reading import Reader
+from palaver.traces.record import Convention, Raw
+
+NAME: Convention = "palaver"
+ROOTS: frozenset[str] = frozenset(("palaver",))
+
+
+def read(raw: Raw) -> Found:
+    """Values, user, cost and end of a run."""
+    reader = Reader(raw.attributes)
+    return Found(
+        inputs=reader.json("palaver.inputs"),
+        outputs=reader.json("palaver.value"),
+        parameters=_parameters(reader),
+        cost=reader.amount("palaver.cost"),
+        finish=finish_of(reader.value("palaver.finish")),
+        user=reader.label("palaver.user"),
+        notes=tuple(reader.notes),
+    )
+
+
+def _parameters(reader: Reader) -> Mapping[str, Any] | UnsetType:
+    parameters = reader.json("palaver.parameters")
+    return parameters if is_object(parameters) else UNSET

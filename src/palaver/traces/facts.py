@@ -1,0 +1,61 @@
+"""The facts of a run that is over, of which runs.py makes its spans; and how much of them is recorded."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from palaver.core.calls import Call, Record
+from palaver.core.events import Event
+from palaver.core.origins import Origin
+
+NO_PARENT = "1".zfill(16)
+"""The parent in the `traceparent` of a run whose trace was named before it began: it goes on with nobody's span."""
+
+
+class ToldTool(NamedTuple):
+    """A tool that an instrumentation in this process has told of."""
+
+    call_id: str | None
+    name: str
+
+
+class Home(NamedTuple):
+    """The run that steps of a framework belong to, while it goes on."""
+
+    trace_id: str
+    span_id: str
+    """Of the run's own span."""
+    project: str
+    session: str
+    run_id: str
+    call: Call
+    record: Record
+
+
+class Facts(NamedTuple):
+    """What is known of a run that is over."""
+
+    workflow: str
+    is_chat: bool
+    call: Call
+    origin: Origin
+    events: Sequence[Event]
+    """All of them; where the last is missing, the run broke off."""
+    ended_at: datetime
+    """When it was over, for one that broke off."""
+    first_output_at: datetime | None = None
+    left_at: datetime | None = None
+    """When whoever asked went away, if that was before its end."""
+    times: Mapping[int, datetime] = {}
+    """When the events of tools were said, by their numbers. Those that came at once have one time, the same object."""
+    told: Sequence[ToldTool] = ()
+    """The tools of which somebody else has made a span, who saw more of them."""
+    is_cut: bool = False
+    """Did its frameworks tell of more steps than spans were made of?"""
+
+
+def kept_of(call: Call, content: Record) -> Record:
+    """How much of a run is recorded: the least of what its call and our settings allow."""
+    if call.record == "off" or content == "off":
+        return "off"
+    return "full" if call.record == content else "metadata"

@@ -1,0 +1,55 @@
+"""Prices: what a span cost where nobody says so, by the operator's own list. None comes with us: they change.
+
+`[prices."gpt-4o"]` names a model, `[prices."gpt-4o*"]` all whose names begin so. Of those that fit the longest counts.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from palaver.core.usage import Usage
+from palaver.traces.record import Span
+
+_MILLION = 1_000_000
+_ANY = "*"
+
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model costs: US dollars for a million tokens."""
+
+    input: Dollars
+    output: Dollars = 0
+    cached: Dollars | None = None
+    """Input that was read from a cache; None: as any other. So for what was put there."""
+    cache_creation: Dollars | None = None
+
+
+def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price that fits a model best, if any does."""
+    if model in prices:
+        return prices[model]
+    fitting = [name for name in prices if name.endswith(_ANY) and model.startswith(name[:-1])]
+    return prices[max(fitting, key=len)] if fitting else None
+
+
+def cost_of(usage: Usage, price: Price) -> float:
+    """What so many tokens cost. Cached input is counted as part of the input, and priced by itself."""
+    cached, created = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    fresh = max(0, usage.input_tokens - cached - created)
+    dollars = fresh * price.input + usage.output_tokens * price.output
+    dollars += cached * (price.input if price.cached is None else price.cached)
+    dollars += created * (price.input if price.cache_creation is None else price.cache_creation)
+    return dollars / _MILLION
+
+
+def priced(span: Span, prices: Mapping[str, Price]) -> Span:
+    """The record with its cost, where none was reported and there is a price for its model."""
+    if not prices or span.cost is not None or span.usage is None or span.model is None:
+        return span
+    price = price_of(span.model, prices)
+    if price is None:
+        return span
+    return msgspec.structs.replace(span, cost=cost_of(span.usage, price), cost_source="computed")

@@ -1,0 +1,178 @@
+"""What the benchmark of traces sends, writes and reckons is what it says."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import Figure, at_least, at_most
+from benchmarks.servers import Server
+from benchmarks.stand import CannotMeasure
+from benchmarks.traces import bare, chats, filling, own, taking
+from benchmarks.traces.chats import Times
+from benchmarks.traces.own import Cost
+from benchmarks.traces.sending import JSON, PROTOBUF, send
+from benchmarks.traces.taking import Kept, Round
+from palaver.storage import spans
+from palaver.storage.database import open_database
+from palaver.traces.intake import Sent, take
+from palaver.traces.otlp import LIMITS, decode
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+TIMES = Times(NOW - timedelta(hours=1), timedelta(milliseconds=10))
+
+
+# The load
+
+
+def test_a_span_is_the_same_whatever_it_is_asked_for_with() -> None:
+    assert chats.chats(40, 3, TIMES) == chats.chats(0, 43, TIMES)[40:]
+
+
+def test_spans_have_two_kibibytes_and_come_twenty_to_a_trace_and_five_hundred_to_a_request() -> None:
+    sent = list(chats.requests(0, 1_200, TIMES))
+
+    assert [len(some) for some in sent] == [500, 500, 200]
+    assert 1_900 < len(chats.as_protobuf(sent[0])) / 500 < 2_200
+    assert set(Counter(chat.trace_id for some in sent for chat in some).values()) == {20}
+    assert len({chat.span_id for some in sent for chat in some}) == 1_200
+    assert [chat.parent_id == b"" for chat in sent[0][:21]] == [True, *[False] * 19, True]
+    assert {chat.parent_id for chat in sent[0][1:20]} == {sent[0][0].span_id}
+
+
+def test_both_forms_are_read_as_the_same_spans() -> None:
+    some = chats.chats(0, 60, TIMES)
+
+    read = [
+        decode(body, form, NOW, LIMITS)
+        for body, form in ((chats.as_protobuf(some), PROTOBUF), (chats.as_json(some), JSON))
+    ]
+
+    assert read[0] == read[1]
+    assert [span.span_id for span in read[0].spans] == [chat.span_id.hex() for chat in some]
+
+
+def test_the_long_trace_hangs_together() -> None:
+    spans_of_it = [chat for some in chats.long_trace(1_000, TIMES) for chat in some]
+    below = Counter(chat.parent_id for chat in spans_of_it)
+
+    assert {chat.trace_id for chat in spans_of_it} == {chats.LONG}
+    assert set(below) <= {b"", *(chat.span_id for chat in spans_of_it)}
+    assert (below[b""], below[spans_of_it[0].span_id]) == (1, chats.WIDE)
+
+
+# Bare
+
+
+async def _kept(place: Path, count: int) -> None:
+    sent = Sent(
+        project="default", body=chats.as_protobuf(chats.chats(0, count, TIMES)), media_type=PROTOBUF, received_at=NOW
+    )
+    database = open_database(str(place))
+    await database.write(spans.add, take(sent, lambda span: span).rows, today=NOW.date())
+    await database.close()
+
+
+@pytest.mark.parametrize("count", [40])
+async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count: int) -> None:
+    await _kept(tmp_path / "ours.db", count)
+    stored = bare.of_sqlite(tmp_path / "ours.db")
+
+    await bare.make(tmp_path / "bare.db", stored)
+    seconds = bare.write(stored, tmp_path / "bare.db")
+
+    assert seconds > 0
+    assert len(stored.rows) == count
+    assert bare.of_sqlite(tmp_path / "bare.db") == stored
+
+
+async def test_what_one_database_holds_is_copied_as_it_is(tmp_path: Path) -> None:
+    await _kept(tmp_path / "ours.db", 40)
+
+    await filling.copy(tmp_path / "ours.db", str(tmp_path / "copy.db"), today=NOW.date())
+
+    assert bare.of_sqlite(tmp_path / "copy.db") == bare.of_sqlite(tmp_path / "ours.db")
+
+
+# Sending
+
+
+@pytest.fixture
+def answers() -> list[int]:
+    """What the next requests are answered; when there are no more, 200."""
+    return []
+
+
+@pytest.fixture
+def server(answers: list[int]) -> Iterator[Server]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(answers.pop() if answers else 200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # silent
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        yield Server(name="deaf", pid=0, port=listening.server_address[1], seconds=0)
+        listening.shutdown()
+        thread.join()
+
+
+def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> None:
+    answers += [503, 429]
+    seen: list[bool] = []
+
+    sent = send(server, [b"a", b"b", b"c"], connections=2, seen=lambda: seen.append(True))
+
+    assert (len(sent.waits), sent.refused) == (3, 2)
+    assert len(seen) <= 3
+
+
+def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: list[int]) -> None:
+    answers += [400]
+
+    with pytest.raises(CannotMeasure, match="deaf answered 400"):
+        send(server, [b"a"], connections=1)
+
+
+# Figures
+
+
+def test_rates_are_told_as_ratios_of_the_same_round() -> None:
+    rounds = [
+        Round(protobuf=3_000, json=2_400, bare=6_000, microseconds=300),
+        Round(protobuf=1_000, json=900, bare=4_000, microseconds=320),
+        Round(protobuf=2_000, json=1_000, bare=5_000, microseconds=310),
+    ]
+
+    told = list(taking.figures(Kept(name="SQLite", new=Path, stored=lambda _: bare.Stored([], [])), rounds))
+
+    assert [(figure.name, figure.value, figure.spread, figure.goal) for figure in told] == [
+        ("spans into SQLite / bare", 0.4, 0.125, at_least(0.35)),
+        ("spans into SQLite", 2_000, 1_000, at_least(2_000)),
+        ("spans into SQLite: JSON / protobuf", 0.8, 0.2, at_least(0.6)),
+    ]
+
+
+def test_tracing_is_told_as_what_it_adds() -> None:
+    told = list(own.figures([(Cost(say=500, look=600, tokens=2_000, first=2), Cost(700, 1_000, 2_300, 2.1))]))
+
+    assert [_short(figure) for figure in told] == [
+        ("tracing a run: one that says one word", 200, at_most(300), "met"),
+        ("tracing a run: one that asks a tool, two spans", 400, at_most(300), "missed"),
+        ("tracing a run: each event", 0.5, at_most(2), "met"),
+        ("tracing a run: first delta / without", 1.05, at_most(1.1), "met"),
+    ]
+
+
+def _short(figure: Figure) -> tuple[object, ...]:
+    return figure.name, figure.value, figure.goal, figure.verdict

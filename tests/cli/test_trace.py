@@ -1,0 +1,465 @@
+"""palaver trace, as a person runs it."""
+
+import asyncio
+import gzip
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from palaver.cli import trace_tail
+from palaver.cli.trace import command
+from palaver.cli.trace_asking import asked
+from palaver.cli.trace_lines import duration
+from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
+from palaver.storage.database import Database, open_database
+from palaver.storage.span_pages import ANY
+from tests.server.traced import chat, span, span_id, trace_id
+from tests.traces.otlp.sent import request
+
+T, U = trace_id("t"), trace_id("uv")
+
+
+def run(place: Path, *arguments: str, given: bytes | None = None, code: int = 0) -> Result:
+    """The command in this process; an error is raised, not printed."""
+    asked = [*arguments, "--db", str(place / "palaver.db")]
+    result = CliRunner().invoke(command, asked, standalone_mode=False, input=given)
+    if result.exception is not None:
+        raise result.exception
+    assert (result.return_value or 0) == code, result.output
+    return result
+
+
+def spans() -> list[Span]:
+    """An agent's trace, in which something failed, and another."""
+    broken = span("broken", 3, seconds=0.25, parent="root", gen_ai__operation__name="execute_tool")
+    broken.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="no \x1b[31mmap"))
+    return [
+        span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id="s-1"),
+        chat("call", "Why is the sky blue?", "Because \\u001b[2J\u202e[red].", 1, parent="root"),
+        broken,
+        span("orphan", 4, parent="nobody"),
+        chat("alone", "Hi", "Hello.", 5, trace="uv", http__route="/chat", gen_ai__workflow__name="tutor"),
+    ]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a database of these."""
+    assert run(tmp_path, "import", "-", given=request(*spans())).output == "5 spans kept, 0 there already.\n"
+    return tmp_path
+
+
+def steers(text: str) -> bool:
+    return re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text) is not None
+
+
+# show
+
+
+def test_a_trace_is_shown_as_a_tree_and_what_was_said(place: Path) -> None:
+    shown = run(place, "show", T).output.splitlines()
+
+    start = shown[1]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  ok  5\.0 s  4 spans  1 error  3 tokens in, 2 out", start)
+    assert [shown[0], *shown[2:]] == [
+        "root",
+        f"trace {T}",
+        "session s-1",
+        "",
+        f"    5.0 s  {span_id('root')}  agent      root",
+        f"    1.0 s  {span_id('call')}  llm          call  gpt-4o  3+2",
+        f"   250 ms  {span_id('broken')}  tool         broken  error",
+        f"    1.0 s  {span_id('orphan')}  unknown    orphan  (orphan)",
+        "",
+        "user",
+        "  Why is the sky blue?",
+        "tool",
+        "  call broken(null)",
+        "  error: null",
+        "assistant",
+        "  Because \ufffd[2J\\u202e[red].",
+    ]
+    tree = run(place, "show", T, "--tree").output.splitlines()
+    assert tree == shown[:9]
+    assert run(place, "show", T, "--conversation").output.splitlines() == [*shown[:4], *shown[9:]]
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_one_traces(place: Path) -> None:
+    assert run(place, "show", f"{U.upper()[:-2]}…").output.startswith("alone\n")
+    with pytest.raises(NotFound, match="Several traces begin with 0000"):
+        run(place, "show", "0000")
+    for unknown in ("ffff", "%", "' OR 1=1", ""):
+        with pytest.raises(NotFound, match="There is no trace"):
+            run(place, "show", unknown)
+    with pytest.raises(NotFound, match="in the project team-a"):
+        run(place, "show", T, "--project", "team-a")
+
+
+def test_a_span_is_shown_with_all_that_it_holds(place: Path) -> None:
+    shown = run(place, "show", T, "--span", span_id("call")[:-2] + "6C").output
+    record = msgspec.json.decode(run(place, "show", T, "--span", span_id("call"), "--json").output)
+
+    assert not steers(shown)
+    assert "messages in\nuser\n  Why is the sky blue?\n" in shown
+    assert "  gen_ai.request.model = gpt-4o\n" in shown
+    assert (record["span_id"], record["kind"], record["model"]) == (span_id("call"), "llm", "gpt-4o")
+    failed = run(place, "show", T, "--span", span_id("broken")).output
+    assert "status: error\nstatus_message: no \ufffd[31mmap\n" in failed
+    told = span("told", 9, trace="told", gen_ai__operation__name="execute_tool", gen_ai__tool__call__result="4\\n5")
+    told.events.append(Span.Event(name="seen", attributes=[]))
+    told.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
+    take(place, told)
+    more = run(place, "show", trace_id("told"), "--span", span_id("told")).output
+    assert more.endswith(f"event seen {{}}\nlink {T} {span_id('root')} {{}}\n")
+    for given, why in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
+        with pytest.raises(NotFound, match=why):
+            run(place, "show", T, "--span", given)
+
+
+def test_a_trace_as_json_has_all_of_it(place: Path) -> None:
+    shown = run(place, "show", T, "--json").output
+    found = msgspec.json.decode(shown)
+
+    assert not steers(shown)
+    assert [(row["name"], row["depth"], row["notes"]) for row in found["spans"]] == [
+        ("root", 0, []),
+        ("call", 1, []),
+        ("broken", 1, []),
+        ("orphan", 0, ["orphan"]),
+    ]
+    assert [message["role"] for message in found["messages"]] == ["user", "assistant"]
+    assert (found["root"]["trace_id"], found["kinds"]["llm"], found["sessions"]) == (T, 1, ["s-1"])
+
+
+# export and import
+
+
+def names(lines: bytes) -> list[str]:
+    return sorted(msgspec.json.decode(line)["name"] for line in lines.splitlines())
+
+
+def test_traces_are_saved_and_taken_back_equal(place: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    saved = run(place, "export").stdout_bytes
+    sent = run(place, "export", "--format", "otlp").stdout_bytes
+
+    assert names(saved) == ["alone", "broken", "call", "orphan", "root"]
+    assert run(other, "import", "-", given=saved).output == "5 spans kept, 0 there already.\n"
+    again = run(other, "import", "-", "--json", given=gzip.compress(sent))
+    assert msgspec.json.decode(again.output) == {
+        "new": 0,
+        "replaced": 0,
+        "unchanged": 5,
+        "rejected": 0,
+        "reasons": [],
+    }
+    assert run(other, "export").stdout_bytes == saved
+    assert run(tmp_path / "third", "import", "-", given=sent).output == "5 spans kept, 0 there already.\n"
+    assert run(tmp_path / "third", "export").stdout_bytes == saved
+    assert b"\xe2\x80\xae" not in saved
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--workflow", "tutor"], ["alone"]),
+        (["--trace", U], ["alone"]),
+        (["--session", "s-1"], ["broken", "call", "orphan", "root"]),
+        (["--session", "s-1", "--status", "error"], []),
+        (["--status", "ok", "--filter", "kind=agent"], ["broken", "call", "orphan", "root"]),
+        (["--search", "hello"], ["alone"]),
+        (["--from", "1h", "--to", "2999-01-01"], ["alone", "broken", "call", "orphan", "root"]),
+        (["--to", "1h"], []),
+        (["--filter", "http.route=/chat"], ["alone"]),
+        (["--filter", "http.route^=/c", "--filter", "duration_ms >= 1000", "--filter", "model~GPT"], []),
+        (["--filter", "tokens_in<4", "--filter", "duration_ms>2000"], []),
+        (["--filter", '{"field": "model", "op": "exists"}', "--filter", "name!=x"], ["alone"]),
+    ],
+)
+def test_what_is_saved_can_be_chosen(place: Path, options: list[str], found: list[str]) -> None:
+    assert names(run(place, "export", *options).stdout_bytes) == found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--filter", "nonsense"],
+        ["--filter", "{"],
+        ["--filter", "duration_ms=long"],
+        ["--filter", "statuss=error"],
+        ["--from", "yesterday"],
+        ["--format", "html"],
+        ["--format", "html", "--trace", "0", "--session", "s-1"],
+        ["--format", "csv"],
+    ],
+)
+def test_what_cannot_be_asked_for_is_a_usage_error(place: Path, options: list[str]) -> None:
+    with pytest.raises(click.UsageError):
+        run(place, "export", *options)
+
+
+def test_a_file_is_written_as_its_name_says(place: Path) -> None:
+    page, lines, talk = place / "trace.html", place / "traces.jsonl", place / "talk.html"
+    told = run(place, "export", "-o", str(lines)).stderr
+
+    run(place, "export", "--trace", T, "-o", str(page))
+    run(place, "export", "--session", "s-1", "-o", str(talk))
+    assert told == f"{lines}: 2 traces.\n"
+    assert len(lines.read_bytes().splitlines()) == 5
+    for file in (page, talk):
+        assert file.read_text().startswith("<!doctype html>")
+        assert "Why is the sky blue?" in file.read_text()
+    assert run(place, "export", "--trace", T, "--format", "html").stdout_bytes == page.read_bytes()
+    with pytest.raises(TargetNotFound):
+        run(place, "export", "-o", str(place / "nowhere" / "x.jsonl"))
+    with pytest.raises(NotFound):
+        run(place, "export", "--session", "nobody", "-o", str(talk))
+
+
+def otlp_document(place: Path) -> bytes:
+    """An OTLP/JSON request that somebody formatted, over many lines."""
+    (line,) = run(place, "export", "--format", "otlp", "--trace", U).stdout_bytes.splitlines()
+    return msgspec.json.format(line, indent=2)
+
+
+def test_any_form_is_told_by_its_first_bytes(place: Path, tmp_path: Path) -> None:
+    files = {
+        "records": run(place, "export").stdout_bytes,
+        "lines": run(place, "export", "--format", "otlp").stdout_bytes,
+        "document": otlp_document(place),
+        "marked": b"\xef\xbb\xbf\n" + otlp_document(place),
+        "protobuf": request(*spans()),
+    }
+    for name, content in files.items():
+        for kind, packed in (("plain", content), ("gzip", gzip.compress(content))):
+            file = tmp_path / f"{name}.{kind}"
+            file.write_bytes(packed)
+            other = tmp_path / f"{name}-{kind}"
+            kept = 1 if name in ("document", "marked") else 5
+            told = run(other, "import", str(file), str(file)).output
+            assert (name, kind, told) == (
+                name,
+                kind,
+                f"{kept} span{'s' * (kept != 1)} kept, {kept} there already.\n",
+            )
+    assert run(tmp_path / "nothing", "import", "-", given=b"").output == "0 spans kept, 0 there already.\n"
+    assert run(tmp_path / "nothing", "import", "-", given=b" \n\n").output == "0 spans kept, 0 there already.\n"
+
+
+def test_what_is_rejected_is_told_and_loses_no_other(place: Path, tmp_path: Path) -> None:
+    good = run(place, "export", "--trace", U).stdout_bytes.rstrip(b"\n")
+    record = msgspec.json.decode(good)
+
+    def but(**fields: Any) -> bytes:
+        return msgspec.json.encode(record | fields)
+
+    bad = [
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "00"}]}]}]}',
+        b"{",
+        b"[]",
+        b'{"a": 1}',
+        but(trace_id="x\x1b"),
+        but(span_id="0" * 16),
+        but(start="2026-01-01T00:00:00"),
+        but(duration_ms=-1),
+        but(duration_ms=1e300),
+        but(messages_in=[{"role": "nobody"}]),
+        b'{"resourceSpans": 1}',
+        b'{"a": ' + b"[" * 5000,
+    ]
+    result = run(tmp_path / "other", "import", "-", given=b"\n".join([good, *bad, b""]), code=1)
+
+    assert result.stdout == "1 span kept, 0 there already, 12 rejected.\n"
+    assert result.stderr.splitlines() == [
+        "rejected: standard input, line 2: spans[0]: trace id has 1 bytes",
+        "rejected: standard input, line 3: it is not JSON: Input data was truncated",
+        "rejected: standard input, line 4: it is no JSON object",
+        "rejected: standard input, line 5: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
+        "rejected: standard input, line 6: trace_id is not 32 hexadecimal digits",
+    ]
+    broken_first = run(tmp_path / "other", "import", "-", given=b"{\n" + good, code=1)
+    assert broken_first.stdout == "0 spans kept, 1 there already, 1 rejected.\n"
+
+
+def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = gzip.compress(run(place, "export").stdout_bytes)
+
+    with pytest.raises(TargetNotFound):
+        run(place, "import", str(place / "nowhere"))
+    with pytest.raises(
+        InvalidBody, match="standard input holds no spans: give what palaver trace export writes, or OTLP"
+    ):
+        run(place, "import", "-", given=b"not\njson\n")
+    with pytest.raises(InvalidBody, match="damaged gzip"):
+        run(place, "import", "-", given=whole[:-20])
+    monkeypatch.setattr("palaver.cli.trace_files.LONGEST", 100)
+    with pytest.raises(TooLarge):
+        run(place, "import", "-", given=b"\n" + b"\x12" * 200)
+    long = run(place, "import", "-", given=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
+    assert [line.partition(": ")[2] for line in long.stderr.splitlines()] == [
+        "standard input, line 1: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
+        "standard input, line 2: it has more than 100 bytes",
+        "standard input, line 3: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
+    ]
+
+
+def test_a_span_that_the_database_does_not_take_loses_no_other(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from palaver.storage import spans as kept
+
+    saved = run(place, "export").stdout_bytes
+    add = kept.add
+
+    def picky(db: Any, rows: Any, **more: Any) -> Any:
+        if any(row.name == "call" for row in rows):
+            raise ValueError("not this one")
+        return add(db, rows, **more)
+
+    monkeypatch.setattr(kept, "add", picky)
+    result = run(tmp_path / "other", "import", "-", given=saved, code=1)
+
+    assert result.stdout == "4 spans kept, 0 there already, 1 rejected.\n"
+    assert result.stderr == f"rejected: standard input, line 1: the span {span_id('call')} could not be kept\n"
+
+
+def test_what_is_imported_is_redacted_by_the_rules_of_the_house(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # S8.3
+    (tmp_path / "palaver.toml").write_text('[[redact]]\npath = "attributes.order"\naction = "hash"\n')
+    monkeypatch.chdir(tmp_path)
+    secret = "sk-proj-" + "a1B2" * 8
+    sent = request(span("root", order="order 42", note=f"key {secret}"))
+
+    run(tmp_path, "import", "-", given=sent)
+    first = run(tmp_path, "export").stdout_bytes
+    run(tmp_path / "other", "import", "-", given=first.replace(b'"ok"', b'"ok"'))
+
+    assert b"order 42" not in first
+    assert secret.encode() not in first
+    assert secret.encode() not in (tmp_path / "palaver.db").read_bytes()
+
+
+# tail
+
+
+async def database_with(place: Path) -> Database:
+    return open_database(str(place / "palaver.db"))
+
+
+def take(place: Path, *sent: Span) -> None:
+    run(place, "import", "-", given=request(*sent))
+
+
+async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_tail, "PATIENCE", 0.0)
+    database = await database_with(place)
+    following = trace_tail.Traces(database, "default", ANY)
+    assert [row.name for row in await following.begin(10)] == ["root", "alone"]
+    assert await following.look() == []
+
+    monkeypatch.setattr(trace_tail, "PATIENCE", 60.0)
+    await asyncio.to_thread(take, place, span("child", 7, trace="v", parent="top"))
+    early = await following.look()
+    await asyncio.to_thread(take, place, span("top", 6, trace="v"), span("later", 8, trace="t", parent="root"))
+    told = await following.look()
+    await asyncio.to_thread(take, place, span("alone2", 9, trace="w", parent="other"))
+    waiting = await following.look()
+    monkeypatch.setattr(trace_tail, "PATIENCE", 0.0)
+    at_last = await following.look()
+    await database.close()
+
+    assert (early, [(row.name, row.spans) for row in told], waiting) == ([], [("top", 2)], [])  # type: ignore[attr-defined]
+    assert [row.name for row in at_last] == ["alone2"]
+
+
+async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path) -> None:
+    database = await database_with(place)
+    following = trace_tail.Spans(database, "default", asked(["kind=llm"], None))
+    assert await following.begin(0) == []
+    assert [row.name for row in await trace_tail.Spans(database, "default", ANY).begin(2)] == ["orphan", "alone"]
+
+    await asyncio.to_thread(take, place, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9))
+    assert [row.name for row in await following.look()] == ["new", "team"]
+    assert await following.look() == []
+    await database.close()
+
+
+def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stopped(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trace_tail, "PAUSE", 0.0)
+    monkeypatch.setattr(trace_tail.Spans, "look", stopped)
+    monkeypatch.setattr(trace_tail.Traces, "look", stopped)
+
+    traces = run(place, "tail").output.splitlines()
+    found = [msgspec.json.decode(line) for line in run(place, "tail", "--spans", "--json").stdout.splitlines()]
+
+    assert [line[10:].split()[:3] for line in traces if line] == [["ok", "root", "5.0"], ["ok", "tutor", "1.0"]]
+    assert [row["name"] for row in found] == ["root", "call", "broken", "orphan", "alone"]
+    assert run(place, "tail", "-n", "0").stdout == ""
+    only = run(place, "tail", "--spans", "--filter", "status=error").stdout
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  error       broken +250 ms +-   → no \ufffd\[31mmap\n", only), only
+
+
+async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_tail, "_REMEMBERED", 1)
+    database = await database_with(place)
+    following = trace_tail.Traces(database, "default", ANY)
+    await following.begin(10)
+    following._after = 1000
+
+    await following.look()
+    assert following._after == 5
+    assert len(following._told) == 1
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"), [(0.0, "0 µs"), (0.25, "250 µs"), (12.4, "12 ms"), (59_940, "59.9 s"), (600_000, "10 min")]
+)
+def test_a_duration_is_told_as_people_say_it(ms: float, told: str) -> None:
+    assert duration(ms) == told
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_tail_follows_until_it_is_stopped_and_ends_quietly(place: Path, as_json: bool) -> None:
+    asked = ["trace", "tail", "-n", "1", "--db", str(place / "palaver.db"), *(["--json"] if as_json else [])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "palaver.cli", *asked],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        take(place, chat("new", "And\\u001b?", "Well.", 9, trace="x"))
+        second = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert (process.returncode, errors.strip()) == (0, "")
+    if as_json:
+        assert [msgspec.json.decode(line)["name"] for line in (first, second)] == ["alone", "new"]
+    else:
+        assert re.fullmatch(
+            r"\d\d:\d\d:\d\d  ok          tutor {21}      1\.0 s           3\+2  Hi → Hello\.\n", first
+        ), first
+        assert second.endswith("And\ufffd? → Well.\n"), second

@@ -1,0 +1,76 @@
+"""The talk that every emitter has, and what is seen of it: two turns of one session, each of them a trace.
+
+The user asks for the weather, the model calls a tool, the tool answers, and the model says so.
+"""
+
+from typing import Any
+
+from tests.conformance.telemetry.house import Table
+
+TOLD = "kind status session user workflow model provider input_tokens output_tokens errors".split()
+
+
+def seen(table: Table, session: str) -> dict[str, Any]:
+    """What is shown of a session: rows, trees, tools, each turn by itself, and the whole of it."""
+    rows = table.rows(session)
+    traces = [row["trace_id"] for row in rows]
+    return {
+        "rows": [
+            {name: row[name] for name in TOLD}
+            | {side: (row[side]["renderer"], row[side]["text"]) for side in ("in", "out")}
+            for row in rows
+        ],
+        "trees": [table.tree(trace) for trace in traces],
+        "tools": [[_tool(span) for span in table.spans(trace) if span["kind"] == "tool"] for trace in traces],
+        "conversations": [table.conversation(trace) for trace in traces],
+        "thread": table.thread(session),
+    }
+
+
+def talk(session: str, tree: Any, **more: Any) -> dict[str, Any]:
+    """What is to be seen: `more` is where an emitter says more, or less, than others."""
+    row: dict[str, Any] = {
+        "kind": tree[0],
+        "status": "ok",
+        "session": session,
+        "user": more.get("user", "u-1"),
+        "workflow": more.get("workflow"),
+        "model": "gpt-4o-mini",
+        "provider": "openai",
+        "input_tokens": 50,
+        "output_tokens": 16,
+        "errors": 0,
+    }
+    first = [*more.get("leading", [("system", "Be brief.")]), *_turn("What is the weather in Oslo?", "Oslo", "4 °C")]
+    both = [*first, *_turn("And in Bergen?", "Bergen", "9 °C")]
+    out = more.get("out", "chat")
+    return {
+        "rows": [
+            {**row, "in": ("chat", "What is the weather in Oslo?"), "out": (out, "It is 4 °C in Oslo.")},
+            {**row, "in": ("chat", "And in Bergen?"), "out": (out, "It is 9 °C in Bergen.")},
+        ],
+        "trees": [[tree], [tree]],
+        "tools": more.get("tools", [[tool("Oslo", "4 °C")], [tool("Bergen", "9 °C")]]),
+        "conversations": [first, both],
+        "thread": [both],
+    }
+
+
+def tool(city: str, said: str, **more: Any) -> dict[str, Any]:
+    """The span of a tool."""
+    known = {"name": "weather", "call_id": f"call_{city.lower()}"}
+    return {"tool": known, "inputs": {"city": city}, "outputs": said, **more}
+
+
+def _tool(span: dict[str, Any]) -> dict[str, Any]:
+    return {name: span[name] for name in ("tool", "inputs", "outputs")}
+
+
+def _turn(question: str, city: str, said: str) -> list[Any]:
+    call_id = f"call_{city.lower()}"
+    return [
+        ("user", question),
+        ("assistant", {"calls": "weather", "as": call_id, "with": {"city": city}}),
+        ("tool", {"answers": call_id, "with": said}),
+        ("assistant", f"It is {said} in {city}."),
+    ]

@@ -1,0 +1,61 @@
+"""What is no talk: embeddings, retrieval, and what failed. Each fills the fields that every span has."""
+
+from typing import Any
+
+from tests.conformance.telemetry.house import Emitted
+
+
+def told(span: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: span[name] for name in names}
+
+
+def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: Emitted) -> None:
+    table = emitted("ai_sdk.mjs")
+
+    for session in ("6-embedded", "7-embedded"):
+        (row,) = table.rows(session)
+
+        assert told(row, "kind", "model", "provider", "user", "input_tokens", "output_tokens", "spans") == {
+            "kind": "embedding",
+            "model": "text-embedding-3-small",
+            "provider": "openai",
+            "user": "u-1",
+            "input_tokens": 12,
+            "output_tokens": 0,
+            "spans": 3,
+        }
+        assert table.tree(row["trace_id"]) == [("embedding", ("embedding",), ("embedding",))]
+    (embedded,) = table.rows("6-embedded")
+    whole = next(span for span in table.spans(embedded["trace_id"]) if span["parent_id"] is None)
+    assert told(whole, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
+
+
+def test_what_a_retriever_of_langchain_found(emitted: Emitted) -> None:
+    table = emitted("langchain_agent.py")
+    (row,) = table.rows("retrieval")
+    (span,) = table.spans(row["trace_id"])
+
+    assert (row["kind"], row["in"]["text"]) == ("retrieval", "Oslo")
+    assert told(span, "inputs", "outputs") == {
+        "inputs": "Oslo",
+        "outputs": {"documents": [{"content": "Oslo: bring a coat.", "metadata": {"page": 7}}]},
+    }
+
+
+def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emitted: Emitted) -> None:
+    table = emitted("openai_sdk.py")
+    (row,) = table.rows("failed")
+    why = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
+
+    assert told(row, "status", "model", "errors", "input_tokens") == {
+        "status": "error",
+        "model": "gpt-of-nobody",
+        "errors": 2,
+        "input_tokens": None,
+    }
+    assert [(row[side]["renderer"], row[side]["text"]) for side in ("in", "out")] == [("chat", "Hello?"), ("text", why)]
+    (_, call) = table.spans(row["trace_id"])
+    assert told(call, "kind", "exception") == {
+        "kind": "llm",
+        "exception": {"type": "openai.NotFoundError", "message": why},
+    }

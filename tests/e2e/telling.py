@@ -1,0 +1,97 @@
+"""Spans as another program sends them: OTLP, written as JSON by hand."""
+
+import time
+from typing import Any
+
+import httpx
+
+NOW = time.time_ns() - 120_000_000_000
+MS = 1_000_000
+AT_ONCE = 5_000
+"""Spans in a request."""
+
+
+def trace_id(number: int) -> str:
+    return f"{0xA0 + number:032x}"
+
+
+def span_id(number: int) -> str:
+    return f"{0xB0 + number:016x}"
+
+
+def value(of: Any) -> dict[str, Any]:
+    """An AnyValue."""
+    match of:
+        case bool():
+            return {"boolValue": of}
+        case int():
+            return {"intValue": str(of)}
+        case float():
+            return {"doubleValue": of}
+        case list():
+            return {"arrayValue": {"values": [value(item) for item in of]}}
+        case dict():
+            return {"kvlistValue": {"values": pairs(of)}}
+        case _:
+            return {"stringValue": str(of)}
+
+
+def pairs(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value(given)} for name, given in attributes.items()]
+
+
+def span(
+    trace: int,
+    number: int,
+    name: str,
+    *,
+    parent: int | None = None,
+    at: float = 0,
+    ms: float = 100,
+    failed: str | None = None,
+    events: list[dict[str, Any]] | None = None,
+    attributes: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One that starts so many milliseconds after two minutes ago."""
+    start = NOW + int(at * MS)
+    return {
+        "traceId": trace_id(trace),
+        "spanId": span_id(number),
+        "parentSpanId": "" if parent is None else span_id(parent),
+        "name": name,
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + int(ms * MS)),
+        "attributes": pairs(attributes or {}),
+        "events": events or [],
+        "status": {} if failed is None else {"code": 2, "message": failed},
+    }
+
+
+def said(role: str, *texts: str) -> dict[str, Any]:
+    """A message in the parts form of gen_ai."""
+    return {"role": role, "parts": [{"type": "text", "content": text} for text in texts]}
+
+
+def chat(given: list[Any], answered: list[Any], **more: Any) -> dict[str, Any]:
+    """The attributes of a call of a model."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.request.temperature": 0.2,
+        "gen_ai.usage.input_tokens": 31,
+        "gen_ai.usage.output_tokens": 9,
+        "gen_ai.input.messages": given,
+        "gen_ai.output.messages": answered,
+    } | {name.replace("__", "."): item for name, item in more.items()}
+
+
+def send(url: str, *spans: dict[str, Any], service: str = "shop") -> None:
+    """Send them, a few thousand at a time; all of them have to be taken."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=120) as http:
+        for first in range(0, len(spans), AT_ONCE):
+            scope = {"scope": {"name": "by.hand"}, "spans": list(spans[first : first + AT_ONCE])}
+            resource = {"attributes": pairs({"service.name": service})}
+            body = {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+            answer = http.post("/v1/traces", json=body)
+            assert (answer.status_code, answer.json()) == (200, {}), answer.text

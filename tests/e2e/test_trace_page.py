@@ -1,0 +1,386 @@
+"""One trace on the page: its tree, its time, what was said in it, and going on from there; and sessions as threads."""
+
+import asyncio
+import re
+import time
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.e2e import telling
+from tests.e2e.playing import answered, cell, figure, messages, overflow, send, shot, shots
+from tests.e2e.telling import chat, said, span, span_id, trace_id
+from tests.e2e.test_hostile import PAYLOADS, UNFOLD
+from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.watching import Watch
+from tests.serving import Served
+
+
+@pytest.fixture(autouse=True)
+def two_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told happened just before each test, however long ago this file was read."""
+    monkeypatch.setattr(telling, "NOW", time.time_ns() - 120_000_000_000)
+
+
+MOST_MS = 1_500
+"""A task that is longer freezes the page, even on a busy machine."""
+
+
+def tree(page: Page) -> Locator:
+    return page.get_by_role("tree", name="Spans of the trace")
+
+
+def row(page: Page, name: str | re.Pattern[str]) -> Locator:
+    return tree(page).get_by_role("treeitem").filter(has_text=name)
+
+
+async def ran(site: Served, model: str, text: str) -> str:
+    """A run over Chat Completions: the id of its trace, once that is stored."""
+    return await called(site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]})
+
+
+async def called(site: Served, path: str, body: dict[str, Any]) -> str:
+    """The trace of whatever a request runs."""
+    async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
+        trace = (await http.post(path, json=body)).headers["x-palaver-trace-id"]
+        for _ in range(200):
+            if (await http.get(f"/api/traces/{trace}")).status_code == 200:
+                return trace
+            await asyncio.sleep(0.05)
+    raise AssertionError("the trace never came")
+
+
+async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(page: Page, site: Served) -> None:
+    trace = await ran(site, "calculator", "(2 + 3) * 4")
+    await page.goto(f"/traces/{trace}")
+
+    await expect(page.get_by_role("heading", name="invoke_workflow calculator")).to_be_visible()
+    await expect(tree(page).get_by_role("treeitem")).to_have_count(3)
+    await expect(row(page, "execute_tool add")).to_have_attribute("aria-level", "2")
+    await expect(page.get_by_role("group", name="Timeline")).to_be_visible()
+    await expect(page.get_by_role("article", name="You")).to_contain_text("(2 + 3) * 4")
+    await expect(page.get_by_role("article", name="Answer")).to_contain_text("The answer is 20.")
+    await expect(page.get_by_role("region", name="Tool multiply")).to_be_visible()
+    await shots(page, "trace")
+
+    await tree(page).focus()  # The usual keys of a tree; one selection for everything, and it is in the address.
+    await page.keyboard.press("End")
+    await expect(row(page, "execute_tool multiply")).to_have_attribute("aria-selected", "true")
+    await expect(page.get_by_role("article", name="Span")).to_contain_text("execute_tool multiply")
+    await expect(page).to_have_url(re.compile(r"\?span=[0-9a-f]{16}$"))
+    await page.keyboard.press("ArrowLeft")
+    await expect(row(page, "invoke_workflow")).to_have_attribute("aria-selected", "true")
+    await page.keyboard.press("ArrowLeft")
+    await expect(tree(page).get_by_role("treeitem")).to_have_count(1)
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowDown")
+    await expect(row(page, "execute_tool add")).to_have_attribute("aria-selected", "true")
+    await shots(page, "trace-span")
+
+    await page.reload()
+    await expect(row(page, "execute_tool add")).to_have_attribute("aria-selected", "true")
+    await expect(page.get_by_role("article", name="Span").get_by_role("region", name="Inputs")).to_contain_text("a: 2")
+
+
+async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, site: Served) -> None:
+    trace = await ran(site, "calculator", "(2 + 3) * 4")
+    await page.goto(f"/traces/{trace}")
+    await page.get_by_role("button", name="Open in playground").click()
+    await expect(page).to_have_url(re.compile(r"/play/conv_"))
+    await expect(messages(cell(page, 1)).last).to_contain_text("The answer is 20.")
+
+    await send(page, "6 * 7")
+    await answered(cell(page, 1), "The answer is 42.")
+
+    # From any turn: what was asked is asked again, and answered by the workflow.
+    await page.goto(f"/traces/{trace}")
+    asked = page.get_by_role("article", name="You")
+    await asked.hover()
+    await asked.get_by_role("button", name="Continue from here").click()
+    await expect(page).to_have_url(re.compile(r"/play/conv_"))
+    await expect(messages(cell(page, 1))).to_have_count(1)
+    await messages(cell(page, 1)).first.hover()
+    await messages(cell(page, 1)).first.get_by_role("button", name="Answer again").click()
+    await answered(cell(page, 1), "The answer is 20.")
+
+
+async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: Served) -> None:
+    trace = await called(site, "/services/shout", {"text": "so what"})
+    await page.goto(f"/traces/{trace}")
+    await expect(page.locator("main")).to_contain_text("SO WHAT")
+    await shot(page, "trace-single-turn")
+    await page.get_by_role("button", name="Open in playground").click()
+
+    await expect(page).to_have_url(re.compile(r"/play/(?!conv_)\w+"))
+    await page.get_by_role("button", name="Run row 1", exact=True).click()
+    await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("SO WHAT")
+
+
+async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: Served) -> None:
+    attributes = chat([said("user", "Who are you?")], [said("assistant", "A shop.")])
+    telling.send(site.url, span(1, 1, "chat gpt-4o", attributes=attributes))
+    await page.goto(f"/traces/{trace_id(1)}")
+    await page.get_by_role("button", name="Open in playground").click()
+    question = page.get_by_role("dialog", name="Which workflow goes on?")
+    await shot(page, "trace-which-workflow")
+    await question.get_by_role("button", name="tutor").click()
+
+    await expect(page).to_have_url(re.compile(r"/play/conv_"))
+    await expect(messages(cell(page, 1)).last).to_contain_text("A shop.")
+    await expect(page.get_by_text("tutor does not take temperature")).to_be_visible()
+    await send(page, "And now?")
+    await answered(cell(page, 1), "On maths, you said 'And now?'")
+
+
+async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent(page: Page, site: Served) -> None:
+    definitions = [{"type": "function", "name": "weather", "parameters": {"type": "object"}}]
+    raised = {
+        "exception.type": "TimeoutError",
+        "exception.message": "No answer within 5 s",
+        "exception.stacktrace": "…",
+    }
+    event = {"name": "exception", "timeUnixNano": str(telling.NOW), "attributes": telling.pairs(raised)}
+    call = chat(
+        [said("user", "Weather in Oslo?")], [said("assistant", "Sunny.")], gen_ai__tool__definitions=definitions
+    )
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "guide", "session.id": "oslo"}
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
+    found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Oslo weather"}
+    telling.send(
+        site.url,
+        span(2, 1, "invoke_agent guide", ms=2_400, attributes=agent),
+        span(2, 2, "search the archive", parent=1, at=40, ms=310, attributes=found),
+        span(2, 3, "chat gpt-4o", parent=1, at=380, ms=900, attributes=call),
+        span(2, 4, "weather", parent=1, at=1_300, ms=700, failed="No answer", events=[event], attributes=tool),
+        span(2, 5, "GET /forecast", parent=4, at=1_350, ms=600, attributes={"http.route": "/forecast"}),
+        span(2, 6, "lost one", parent=99, at=1_400, ms=10),
+    )
+    await page.goto(f"/traces/{trace_id(2)}")
+
+    await expect(row(page, "lost one")).to_contain_text("orphan")
+    await expect(page.get_by_role("article", name="Answer")).to_contain_text("Sunny.")
+    await expect(page.get_by_role("link", name="oslo")).to_be_visible()
+    await shots(page, "trace-agent")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for view in ("Timeline", "Tree"):  # On a phone they are tabs; a row leads to its span.
+        await page.get_by_role("group", name="View").get_by_role("button", name=view).click()
+        await expect(row(page, "GET /forecast")).to_be_visible()
+        assert await overflow(page) <= 0
+        await shot(page, f"trace-{view.lower()}-phone")
+    await row(page, "GET /forecast").click()
+    await expect(page.get_by_role("article", name="Span")).to_contain_text("GET /forecast")
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    await page.get_by_role("button", name="Next error").click()
+    await expect(row(page, "weather")).to_have_attribute("aria-selected", "true")
+    detail = page.get_by_role("article", name="Span")
+    await expect(detail.get_by_role("alert")).to_contain_text("No answer within 5 s")
+    await detail.get_by_role("button", name="Events").click()
+    await expect(detail.get_by_role("row", name="exception.type")).to_contain_text("TimeoutError")
+    await shots(page, "trace-failed-span")
+
+    await page.get_by_role("searchbox", name="Find spans").fill("sunny")  # In its texts, which only the server has.
+    await expect(page.get_by_text("1 found")).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(row(page, "chat gpt-4o")).to_have_attribute("aria-selected", "true")
+    await detail.get_by_role("button", name="Parameters").click()
+    await expect(detail.get_by_role("region", name="Parameters")).to_contain_text("temperature: 0.2")
+    await expect(detail.get_by_role("region", name="Facts")).to_contain_text("31 in, 9 out")
+
+    await page.get_by_role("button", name="Zoom in").click()
+    await expect(page.get_by_role("button", name="Whole trace")).to_be_enabled()
+    for kind in ("Records", "OTLP", "A page"):
+        await page.get_by_role("button", name="Export").click()
+        async with page.expect_download() as saved:
+            await page.get_by_role("menuitem", name=kind).click()
+        assert "invoke_agent guide" in (await (await saved.value).path()).read_text("utf-8")
+
+
+async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Served) -> None:
+    spans = [span(3, 0, "crawl", ms=30_000, attributes={"gen_ai.operation.name": "invoke_agent"})]
+    for number in range(1, 30_000):
+        parent = 0 if number % 100 == 1 else number - (number - 1) % 100
+        kind = {"gen_ai.operation.name": ("chat", "execute_tool", "retrieval")[number % 3]}
+        failed = "broken" if number == 25_050 else None
+        spans.append(span(3, number, f"step {number}", parent=parent, at=number, ms=5, failed=failed, attributes=kind))
+    await asyncio.to_thread(telling.send, site.url, *spans)
+    await page.add_init_script(LONG_TASKS)
+    await page.goto(f"/traces/{trace_id(3)}")
+    await expect(page.get_by_text("30,000 spans", exact=True)).to_be_visible()
+    await expect(row(page, "crawl")).to_be_visible()
+    await expect(page.get_by_text("spans so far")).to_have_count(0)
+
+    await page.get_by_role("button", name="Open all").click()
+    await tree(page).focus()
+    await page.keyboard.press("End")
+    await expect(row(page, "step 29999")).to_have_attribute("aria-selected", "true")
+    for _ in range(20):
+        await tree(page).evaluate("(box) => box.scrollBy(0, -20000)")
+        await page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+    await page.get_by_role("button", name="Next error").click()
+    await expect(row(page, "step 25050")).to_have_attribute("aria-selected", "true")
+    await page.get_by_role("button", name="Close all").click()
+    await page.get_by_role("button", name="Zoom in").click()
+    assert await tree(page).get_by_role("treeitem").count() < 100  # Only those that one sees are there.
+    await shot(page, "trace-of-30000-spans")
+
+    tasks = await longest(page)
+    figure("long tasks with a trace of 30,000 spans, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < MOST_MS
+
+
+async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, site: Served) -> None:
+    parts = [f"part {number} " + "word " * 180_000 for number in range(5)]  # A single text is cut at a mebibyte.
+    attributes = chat([said("user", *parts)], [said("assistant", "That is a lot, said the **last** word.")])
+    telling.send(site.url, span(4, 1, "chat gpt-4o", attributes=attributes))
+    await page.add_init_script(LONG_TASKS)
+    await page.goto(f"/traces/{trace_id(4)}")
+
+    asked = page.get_by_role("article", name="You")
+    await expect(asked).to_contain_text("part 4")
+    await expect(page.get_by_text(re.compile(r"4\.\d MB are left out"))).to_be_visible()
+    await page.get_by_role("button", name="Show all").click()
+    await expect(asked.get_by_role("button", name=re.compile("Show more"))).to_have_count(5)
+    await asked.get_by_role("button", name=re.compile("Show more")).first.click()
+    await expect(asked.get_by_role("button", name="Show more (680 KB)")).to_be_visible()
+    await shot(page, "trace-of-4-mb")
+
+    await tree(page).get_by_role("treeitem").first.click()
+    span_view = page.get_by_role("article", name="Span")
+    await expect(span_view).to_contain_text("shown in part")
+    await span_view.get_by_role("button", name="Show all").first.click()
+    await expect(span_view.get_by_role("button", name=re.compile("Show more"))).to_have_count(5)
+    await span_view.get_by_role("button", name="Attributes").click()
+    await expect(span_view.get_by_role("region", name="Attributes")).to_contain_text("gen_ai.request.model")
+
+    tasks = await longest(page)
+    figure("long tasks with a message of 4 MB, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < MOST_MS
+
+
+async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(page: Page, site: Served) -> None:
+    name = "müller/42 %2F?"
+    first = [said("user", "Hi"), said("assistant", "Hello, Ms Müller.")]
+    second = [said("user", "My order?"), said("assistant", "It is on its way.")]
+    other = [said("user", "A refund, please."), said("assistant", "Of course.")]
+    turns = [(first[:1], first[1:]), ([*first, second[0]], second[1:]), ([*first, other[0]], other[1:])]
+    for place, (given, answer) in enumerate(turns):
+        attributes = chat(given, answer, session__id=name)
+        telling.send(site.url, span(10 + place, 1, "chat gpt-4o", at=place * 1_000, attributes=attributes))
+    await page.goto("/sessions")
+    listed = page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text=name)
+    await expect(listed).to_contain_text("3 traces")
+    await expect(listed).to_contain_text("Hi")
+    await expect(listed).to_contain_text("Of course.")
+    await shots(page, "sessions")
+    await page.get_by_role("searchbox", name="Find a session").fill("nobody's")
+    await expect(page.get_by_text("No session has this in its name")).to_be_visible()
+    await page.get_by_role("searchbox", name="Find a session").fill("müller/42 %")
+    await listed.click()
+
+    await expect(page.get_by_role("heading", name=name)).to_be_visible()
+    spoken = page.get_by_role("article")
+    await expect(spoken).to_have_text([re.compile(text) for text in ("Hi", "Hello", "A refund", "Of course")])
+    await page.get_by_role("tab", name="First").click()
+    await expect(spoken).to_have_text([re.compile(text) for text in ("Hi", "Hello", "My order", "on its way")])
+    await page.get_by_role("tab", name="Branch 1").click()
+    await shots(page, "session")
+    await page.reload()
+    await expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+    await page.get_by_role("button", name="Open in playground").click()
+    await page.get_by_role("dialog").get_by_role("button", name="tutor").click()
+    await expect(page).to_have_url(re.compile(r"/play/conv_"))
+    await expect(messages(cell(page, 1))).to_have_count(4)
+    await page.go_back()
+    await page.get_by_role("link", name=re.compile(r"^Trace 0{8}")).last.click()
+    await expect(page.get_by_role("heading", name="chat gpt-4o").first).to_be_visible()
+
+
+async def test_many_sessions_come_as_one_scrolls(page: Page, site: Served) -> None:
+    for number in range(130):
+        attributes = chat(
+            [said("user", f"Question {number}")], [said("assistant", "Yes.")], session__id=f"many-{number}"
+        )
+        telling.send(site.url, span(1_000 + number, 1, "chat gpt-4o", at=number, attributes=attributes))
+    await page.goto("/sessions")
+    await page.get_by_role("searchbox", name="Find a session").fill("many-")
+    rows = page.get_by_role("list", name="Sessions").get_by_role("listitem")
+    await expect(rows.first).to_contain_text("many-129")
+    first = rows.filter(has_text="Question 0")
+    for _ in range(100):
+        if await first.count():
+            break
+        await rows.first.evaluate("(row) => row.closest('.overflow-y-auto').scrollBy(0, 2000)")
+        await asyncio.sleep(0.1)
+
+    await expect(first).to_contain_text("many-0")
+    assert await rows.count() < 60  # Those that one does not see are not there.
+
+
+async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: Served) -> None:
+    everything = "\n\n".join(PAYLOADS)
+    names = ["__proto__", "constructor", "__proto__.polluted", "toString", "a..b", "\u202eevil", *PAYLOADS]
+    attributes = chat(
+        [said("user", everything)],
+        [said("assistant", everything)],
+        session__id=PAYLOADS[0],
+        user__id=PAYLOADS[1],
+    )
+    attributes |= dict.fromkeys(names, everything)
+    attributes |= {"gen_ai.request.model": PAYLOADS[1], "nested": [{"__proto__": {"polluted": 1}, "x": PAYLOADS[0]}]}
+    event = {
+        "name": PAYLOADS[1],
+        "timeUnixNano": str(telling.NOW),
+        "attributes": telling.pairs({"__proto__": PAYLOADS[0]}),
+    }
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": PAYLOADS[1], "input.value": everything}
+    telling.send(
+        site.url,
+        span(5, 1, PAYLOADS[1], failed=everything, events=[event], attributes=attributes),
+        span(5, 2, PAYLOADS[9], parent=1, attributes=tool),
+        span(5, 3, "javascript:window.caught=1", parent=2, attributes={"url.full": "javascript:window.caught=1"}),
+        service=PAYLOADS[0],
+    )
+
+    for path in (
+        f"/traces/{trace_id(5)}",
+        f"/traces/{trace_id(5)}?span={span_id(1)}",
+        f"/traces/{trace_id(5)}?span={span_id(2)}",
+    ):
+        await page.goto(path)
+        await expect(row(page, "onerror")).to_be_visible()
+        await page.locator("main").evaluate(UNFOLD)
+    await page.goto(f"/traces/{trace_id(5)}?span={span_id(1)}")
+    attributes_of = page.get_by_role("region", name="Attributes", exact=True)
+    await attributes_of.get_by_role("button", name="Attributes").click()
+    for name in ("__proto__", "constructor", "toString"):
+        await expect(attributes_of.get_by_role("rowheader", name=name, exact=True)).to_be_visible()
+    await shot(page, "trace-hostile")
+    await page.goto("/sessions")
+    await page.get_by_role("searchbox", name="Find a session").fill("window.caught")
+    await page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text="window.caught").first.click()
+    await expect(page.get_by_role("article", name="You")).to_be_visible()
+
+    assert await page.evaluate("window.caught") is None
+    assert await page.evaluate("({}).polluted") is None
+    assert watch.foreign == []
+    links = await page.evaluate("[...document.querySelectorAll('a')].map((a) => a.protocol)")
+    assert set(links) <= {"http:", "https:", "mailto:"}
+    assert await overflow(page) <= 0
+
+
+async def test_a_trace_that_is_not_here_says_so_and_shows_when_it_comes(page: Page, watch: Watch, site: Served) -> None:
+    await page.goto(f"/traces/{trace_id(7)}")
+    await expect(page.get_by_role("heading", name="This trace is not here")).to_be_visible()
+    await shot(page, "trace-missing")
+
+    # What is inside ends first; then what it is in: the page takes both in by itself.
+    telling.send(site.url, span(7, 2, "inner step", parent=1, at=119_000))
+    await expect(row(page, "inner step")).to_be_visible()
+    await expect(page.get_by_text("Still running")).to_be_visible()
+    telling.send(site.url, span(7, 1, "outer", at=118_000, ms=2_000))
+    await expect(row(page, "outer")).to_be_visible()
+    await expect(page.get_by_text("Still running")).to_have_count(0)
+    watch.forgive("404")

@@ -1,0 +1,46 @@
+"""A trace as one HTML file, opened where there is no server: it shows all, and asks nobody for anything."""
+
+import asyncio
+from pathlib import Path
+
+from playwright.async_api import Browser, Page, expect
+
+from tests.e2e.playing import answered, cell, send, shot
+
+TOLD = "Trace <b>me</b> & keep me"
+
+
+async def saved(page: Page, folder: Path) -> Path:
+    """The page of the trace of a run that said this."""
+    await page.goto("/play?workflow=scripted")
+    await send(page, TOLD)
+    await answered(cell(page, 1), TOLD)
+    rows: list[dict[str, str]] = []
+    async with asyncio.timeout(20):
+        while not rows:  # A run is traced behind its back, a moment later.
+            rows = (await (await page.request.get("/api/traces", params={"search": "trace keep"})).json())["data"]
+    answer = await page.request.get(f"/api/traces/{rows[0]['trace_id']}/export.html")
+    path = folder / "trace.html"
+    path.write_bytes(await answer.body())
+    return path
+
+
+async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tmp_path: Path) -> None:
+    paper = await saved(page, tmp_path)
+    for scheme in ("light", "dark"):
+        asked: list[str] = []
+        said: list[str] = []
+        context = await browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
+        context.on("request", lambda request, asked=asked: asked.append(request.url))
+        alone = await context.new_page()
+        alone.on("console", lambda message, said=said: said.append(message.text))
+        await alone.goto(paper.as_uri())
+
+        await expect(alone.locator("article.user").first).to_contain_text(TOLD)
+        await expect(alone.locator("b")).to_have_count(0)
+        span = alone.locator("details.span").first
+        await span.locator("summary").first.click()
+        await expect(span).to_contain_text("as it was sent")
+        await shot(alone, f"trace-page-{scheme}")
+        await context.close()
+        assert (asked, said) == ([paper.as_uri()], [])

@@ -1,0 +1,331 @@
+"""What ran, in a table: found, filtered, kept as a view, followed live; whatever it is called, however much it is."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.e2e.playing import answered, cell, figure, overflow, send, shot, shots
+from tests.e2e.test_hostile import ALL, PAYLOADS
+from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.watching import Watch
+from tests.server import traced
+from tests.serving import Served, served
+
+
+@asynccontextmanager
+async def program(site: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody's program that sends its spans."""
+    async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
+        yield http
+
+
+async def sent(site: Served, *spans: Span) -> None:
+    async with program(site) as http:
+        for first in range(0, len(spans), 1_000):
+            (await traced.send(http, *spans[first : first + 1_000])).raise_for_status()
+
+
+def rows(page: Page, text: str | re.Pattern[str] = "") -> Locator:
+    """The rows of the table that have this text; the line of titles is none."""
+    return page.get_by_role("grid").locator("[data-place]").filter(has_text=text)
+
+
+async def search(page: Page, text: str) -> None:
+    await page.get_by_role("searchbox", name="Search", exact=True).fill(text)
+
+
+async def add_filter(page: Page, field: str, comparison: str, value: str) -> None:
+    """Add a condition by the form behind the button; the value is a choice."""
+    await page.get_by_role("button", name="Filter", exact=True).click()
+    form = page.get_by_role("dialog", name="Filter")
+    await form.get_by_label("Field").select_option(label=field)
+    await form.get_by_label("Comparison").select_option(label=comparison)
+    place = form.get_by_label("Value")
+    if await place.evaluate("(field) => field.tagName") == "SELECT":
+        await place.select_option(value)
+    else:
+        await place.fill(value)
+    await form.get_by_role("button", name="Apply").click()
+
+
+async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> None:
+    await page.goto("/play?workflow=eliza")
+    await send(page, "I need a holiday by the sea")
+    await answered(cell(page, 1), re.compile("holiday", re.IGNORECASE))
+    await send(page, "My boss hates holidays")
+    await answered(cell(page, 1), re.compile("boss|holidays", re.IGNORECASE))
+
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
+    await search(page, "sea boss")
+    row = rows(page)
+    await expect(row).to_have_count(1)
+    await expect(row).to_contain_text("eliza")
+    await expect(row).to_contain_text("My boss hates holidays")
+    await expect(row).to_contain_text("workflow")
+
+    await row.get_by_role("button", name=re.compile("^Input of row 1")).hover()
+    whole = page.get_by_role("region", name="Whole conversation")
+    await expect(whole.get_by_role("article")).to_have_count(4)
+    await expect(whole).to_contain_text("I need a holiday by the sea")
+    await shot(page, "traces-hover")
+    await page.mouse.move(2, 2)
+    await expect(whole).to_have_count(0)
+
+    await row.focus()
+    await page.keyboard.press("Tab")  # Without a mouse, too.
+    await expect(whole).to_contain_text("My boss hates holidays")
+
+
+async def test_what_is_asked_stays_in_the_address(page: Page, site: Served) -> None:
+    good = [traced.chat(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
+    bad = traced.chat("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
+    bad.status.code, bad.status.message = 2, "The orchard is closed."  # type: ignore[assignment]
+    await sent(site, *good, bad)
+
+    await page.goto("/traces")
+    await search(page, "apples")
+    await expect(rows(page)).to_have_count(4)
+    await add_filter(page, "Status", "is", "error")
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page)).to_contain_text("apples rotten")
+    await expect(page).to_have_url(re.compile(r"q=apples&f=status"))
+
+    await page.reload()
+    await expect(rows(page)).to_have_count(1)
+    chips = page.get_by_role("group", name="Filters")
+    await expect(chips.get_by_role("button", name="Status is error", exact=True)).to_be_visible()
+    await page.go_back()
+    await expect(rows(page)).to_have_count(4)
+    await page.go_forward()
+    await expect(rows(page)).to_have_count(1)
+
+    # Another condition: all of them have to hold, or any.
+    await add_filter(page, "Name", "is", "fine1")
+    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    await page.get_by_role("button", name="Any of").click()
+    await expect(rows(page)).to_have_count(2)
+    await page.get_by_role("button", name="Remove the filter Status is error").click()
+    await expect(rows(page)).to_have_count(1)
+    await search(page, "pears")
+    await page.get_by_role("button", name="Clear the filters").click()
+    await expect(page).to_have_url(re.compile(r"/traces$"))
+    await expect(rows(page).nth(3)).to_be_visible()  # And whatever the other tests left: theirs may be newer.
+
+
+async def test_a_mistake_is_told_in_one_line(page: Page, watch: Watch) -> None:
+    await page.goto("/traces?f=colour~eq~red")
+    await expect(page.get_by_role("alert")).to_contain_text("There is no field 'colour'.")
+    await expect(page.get_by_role("alert")).to_have_count(1)
+    await page.get_by_role("button", name="Clear the filters").click()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    watch.forgive("422|400")
+
+
+async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: Served) -> None:
+    whole = traced.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
+    await sent(site, whole, traced.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
+    await page.goto("/traces?f=name~in~tree,leaf")
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page)).to_contain_text("gardener")
+
+    await page.get_by_role("group", name="Rows").get_by_role("button", name="Spans").click()
+    await expect(rows(page)).to_have_count(2)
+    await rows(page).first.focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.url}/traces/{traced.trace_id('tree')}?span={traced.span_id('leaf')}")
+    await page.go_back()
+    await rows(page).nth(1).get_by_text("gardener").click()
+    await expect(page).to_have_url(re.compile(traced.span_id("tree")))
+
+
+async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Served) -> None:
+    await sent(site, traced.chat("v", "views", "yes", trace="views"))
+    await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
+    await page.get_by_role("button", name="Views", exact=True).click()
+    await page.get_by_role("menuitem", name="Save as a new view").click()
+    await page.get_by_role("textbox", name="Name").fill("Calls of a day")
+    await page.keyboard.press("Enter")
+    chosen = page.get_by_role("button", name="View Calls of a day")
+    await expect(chosen).to_be_visible()
+
+    await page.goto("/traces")
+    await page.get_by_role("button", name="Views", exact=True).click()
+    await page.get_by_role("menuitem", name="Calls of a day").click()
+    await expect(page).to_have_url(re.compile(r"range=24h&q=views|q=views&range=24h"))
+    await expect(rows(page)).to_have_count(1)
+    await page.reload()
+    await search(page, "nothing like it")
+    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    await expect(chosen).to_contain_text("(changed)")
+    await chosen.click()
+    await page.get_by_role("menuitem", name="Save changes").click()
+    await expect(chosen).not_to_contain_text("(changed)")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(chosen).to_contain_text("(changed)")
+    await chosen.click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await expect(chosen).to_have_count(0)
+    await page.get_by_role("button", name="Undo").last.click()
+    await page.get_by_role("button", name="Views", exact=True).click()
+    await expect(page.get_by_role("menuitem", name="Calls of a day")).to_be_visible()
+
+
+async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page: Page, site: Served) -> None:
+    old = [traced.chat(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
+    await sent(site, *old)
+    await page.goto("/traces?q=tide")
+    await expect(rows(page).first).to_contain_text("tide 0")
+    await page.get_by_role("button", name="Live", exact=True).click()
+
+    await sent(site, traced.chat("n1", "tide turns", "out", 10, trace="n1"))
+    await expect(rows(page).first).to_contain_text("tide turns")
+
+    box = page.get_by_role("grid").locator("xpath=..")
+    await box.evaluate("(box) => box.scrollTo(0, 1200)")
+    watched = rows(page, "tide 20")
+    before = await watched.bounding_box()
+    await sent(site, *(traced.chat(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12)))
+    pill = page.get_by_role("button", name="12 new")
+    await expect(pill).to_be_visible()
+    assert await watched.bounding_box() == before
+    await shot(page, "traces-live")
+    await pill.click()
+    await expect(rows(page).first).to_contain_text("tide more 11")
+    await expect(pill).to_have_count(0)
+
+
+async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, site: Served) -> None:
+    await sent(site, *(traced.chat(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
+    await page.goto("/traces?q=road")
+    box = page.get_by_role("grid").locator("xpath=..")
+    await expect(rows(page).first).to_be_visible()
+    await box.evaluate("(box) => box.scrollTo(0, 2400)")
+    await rows(page, "road 45").click()
+    await expect(page).to_have_url(f"{site.url}/traces/{traced.trace_id('r45')}")
+    await sent(site, traced.chat("r-new", "road ahead", "on", 1, trace="r-new"))
+
+    await page.go_back()
+    await expect(rows(page, "road 45")).to_be_in_viewport()
+    await page.get_by_role("button", name="1 new").click()  # Though nobody follows, what came meanwhile is known.
+    await expect(rows(page).first).to_contain_text("road ahead")
+
+
+async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: Watch, site: Served) -> None:
+    await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
+    await sent(site, traced.chat("q1", "quiet one", "yes", trace="q1"))
+    await page.goto("/traces?q=quiet")
+    await page.get_by_role("button", name="Live", exact=True).click()
+    await sent(site, traced.chat("q2", "quiet two", "yes", 1, trace="q2"))
+    await expect(rows(page)).to_have_count(2)
+    watch.faults.clear()  # The browser's own lines about the socket.
+
+
+async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: Served) -> None:
+    await sent(site, *(traced.chat(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
+    await page.goto("/traces?q=bars")
+    plot = page.get_by_role("slider", name="Traces over time")
+    await expect(plot).to_have_attribute("aria-valuetext", "5")
+    await plot.focus()
+    await page.keyboard.press("End")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("from=.*&to="))
+    await expect(rows(page).first).to_be_visible()
+    await page.get_by_role("button", name="Hide the plots").click()
+    await expect(plot).to_have_count(0)
+
+
+async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch: Watch, site: Served) -> None:
+    spans = [
+        Span(
+            trace_id=bytes.fromhex(traced.trace_id(f"x{n}")),
+            span_id=bytes.fromhex(traced.span_id(f"x{n}")),
+            name=payload,
+            start_time_unix_nano=traced.NOW + n,
+            end_time_unix_nano=traced.NOW + n + 1,
+            attributes=traced.pairs(
+                {
+                    "gen_ai.workflow.name": payload,
+                    "gen_ai.request.model": payload,
+                    "session.id": payload,
+                    "user.id": payload,
+                    "gen_ai.input.messages": json.dumps(
+                        [{"role": "user", "parts": [{"type": "text", "content": ALL + " hostile"}]}]
+                    ),
+                    "gen_ai.output.messages": payload,
+                    "__proto__": payload,
+                }
+            ),
+        )
+        for n, payload in enumerate(PAYLOADS)
+    ]
+    await sent(site, *spans)
+    async with program(site) as http:
+        await http.post("/api/views", json={"name": PAYLOADS[1], "page": "traces", "body": {"search": PAYLOADS[0]}})
+    for kind in ("traces", "spans"):
+        await page.goto(f"/traces?q=hostile&rows={kind}")
+        await expect(rows(page)).to_have_count(len(PAYLOADS))
+        await rows(page).nth(3).get_by_role("button").first.hover()
+        await expect(page.get_by_role("region", name="Whole conversation")).to_contain_text("window.caught")
+        await shot(page, f"traces-hostile-{kind}")
+    await page.get_by_role("button", name="Views", exact=True).click()
+    await page.get_by_role("menuitem").first.click()
+    await page.goto(f"/traces?q=hostile&f=@__proto__~exists&f={'name~ne~' + PAYLOADS[1]}")
+    await expect(rows(page).first).to_be_visible()
+
+    assert await page.evaluate("window.caught") is None
+    assert watch.foreign == []
+    links = await page.evaluate("[...document.querySelectorAll('a')].map((a) => a.protocol)")
+    assert set(links) <= {"http:"}
+
+
+async def test_twenty_thousand_spans_scroll(page: Page, site: Served) -> None:
+    many = [traced.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)]
+    await sent(site, *many)
+    await page.goto("/traces?rows=spans&range=24h&f=name~starts_with~0&f=name~starts_with~1&any=1")
+    await expect(rows(page).first).to_contain_text("flood 0")
+    await page.evaluate(LONG_TASKS)
+    box = page.get_by_role("grid").locator("xpath=..")
+    for _ in range(60):
+        await box.evaluate("(box) => box.scrollBy(0, 4000)")
+        await asyncio.sleep(0.1)
+    tasks = await longest(page)
+    figure("long tasks while scrolling 20,000 spans, ms", max(tasks, default=0))
+    assert max(tasks, default=0) < 1_000  # A wide watchdog; the figure is what we look at.
+    places = await page.locator("[data-place]").evaluate_all("(rows) => rows.map((row) => Number(row.dataset.place))")
+    assert max(places) > 1_000
+    assert len(places) < 100
+
+
+async def test_every_screen_has_room_for_it(page: Page, site: Served) -> None:
+    long = "w" * 300
+    wide = traced.chat(long, long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
+    await sent(site, wide)
+    await page.goto("/traces")
+    await expect(rows(page).first).to_be_visible()
+    await shots(page, "traces")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await rows(page).first.click()
+    await expect(page).to_have_url(re.compile(r"/traces/[0-9a-f]{32}"))
+    assert await overflow(page) <= 0
+
+
+async def test_who_has_no_traces_yet_is_told_how_to_get_some(browser: Browser, built: Path, tmp_path: Path) -> None:
+    with served(tmp_path, db=str(tmp_path / "palaver.db")) as server:
+        context = await browser.new_context(base_url=server.url, reduced_motion="reduce", locale="en-GB")
+        page = await context.new_page()
+        await page.goto("/traces")
+        await expect(page.get_by_role("heading", name="No traces yet")).to_be_visible()
+        await expect(page.locator("pre")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={server.url}")
+        await shot(page, "traces-none")
+        await sent(server, traced.chat("first", "hello", "hello", trace="first"))  # And it is there at once.
+        await expect(rows(page)).to_have_count(1)
+        await context.close()

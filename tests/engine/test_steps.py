@@ -1,0 +1,396 @@
+"""The steps that frameworks tell of: they become spans as they end, and what is open ends with the run."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from palaver import chat, workflow
+from palaver.core import steps
+from palaver.core.calls import Secret
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall, ToolResult
+from palaver.core.steps import Fault, Listener, Step, Told
+from palaver.core.usage import Usage
+from palaver.engine import steps as hearing
+from palaver.engine.engine import Engine
+from palaver.engine.tracing import Tracing
+from palaver.traces.facts import Home
+from palaver.traces.record import Defined, Raised, Span, Tool
+from tests.engine.running import ASKED, NOW, call, ran
+from tests.frameworks.told import kinds, stopped, traced, tree
+
+TELLER = ("house",)
+
+
+def heard() -> Listener:
+    listener = steps.listener()
+    assert listener is not None
+    return listener
+
+
+def telling(*tell: Callable[[Listener], None]) -> Any:
+    """A chat that tells of steps."""
+
+    @chat
+    async def teller(messages: list[Message]) -> str:
+        for each in tell:
+            each(heard())
+        return "Done."
+
+    return teller
+
+
+def begin(kind: Any, name: str, **given: Any) -> Step:
+    step = heard().begin(TELLER, kind, name, **given)
+    assert step is not None
+    return step
+
+
+async def test_a_step_says_all_that_is_known_of_it() -> None:
+    asked = Told(messages_in=[{"role": "user", "content": "2+2?"}], model="gpt-9", parameters={"temperature": 0})
+    answered = Told(
+        messages_out=[{"role": "assistant", "content": "4"}],
+        model="gpt-9-2026",
+        provider="openai",
+        usage=Usage(3, 1, cost=0.5),
+        finish="stop",
+        tools=[{"name": "add", "parameters": {"type": "object"}}],
+    )
+
+    def tell(listener: Listener) -> None:
+        step = listener.begin(TELLER, "llm", "gpt", tell=lambda: asked)
+        assert step is not None
+        step.end(lambda: answered)
+
+    root, span = await traced(telling(tell))
+
+    assert span.parent_id == root.span_id
+    assert (span.name, span.kind, span.status) == ("chat gpt-9-2026", "llm", "ok")
+    assert (span.messages_in, span.messages_out) == ((Message.user("2+2?"),), (Message.assistant("4"),))
+    assert (span.model, span.provider, span.finish) == ("gpt-9-2026", "openai", "stop")
+    assert (span.parameters, span.tools) == ({"temperature": 0}, (Defined("add", parameters={"type": "object"}),))
+    assert (span.usage, span.cost, span.cost_source) == (Usage(3, 1), 0.5, "reported")
+    assert (span.service, span.scope, span.conventions) == ("palaver", "palaver", ("palaver", "gen_ai"))
+    assert (span.run_id, span.session, span.notes) == (root.run_id, root.session, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "title"),
+    [
+        ("agent", "Ann", "invoke_agent Ann"),
+        ("llm", "gpt", "chat gpt"),
+        ("llm", "", "chat"),
+        ("tool", "add", "execute_tool add"),
+        ("retrieval", "shelf", "retrieval shelf"),
+        ("embedding", "ada", "embeddings ada"),
+        ("guardrail", "polite", "guardrail polite"),
+        ("task", "node", "node"),
+        ("task", "", "unnamed"),
+    ],
+)
+async def test_each_kind_has_its_title(kind: Any, name: str, title: str) -> None:
+    _, span = await traced(telling(lambda _: begin(kind, name).end()))
+
+    assert (span.name, span.kind) == (title, kind)
+
+
+async def test_steps_stand_below_the_one_that_they_are_in() -> None:
+    def tell(_: Listener) -> None:
+        outer = begin("task", "outer")
+        begin("task", "first", parent=outer).end()
+        second = begin("task", "second", parent=outer)
+        begin("task", "inmost", parent=second).end()
+        second.end()
+        outer.end()
+        begin("task", "after").end()
+
+    assert tree(await traced(telling(tell))) == [
+        "invoke_workflow teller",
+        ["outer", ["first", "second", ["inmost"]], "after"],
+    ]
+
+
+async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> None:
+    @chat
+    async def uses(messages: list[Message]) -> AsyncIterator[Any]:
+        yield ToolCall("c1", "add", "{}")
+        begin("tool", "add", call_id="c1", tell=lambda: Told(inputs="{}")).end(lambda: Told(outputs=3))
+        yield ToolResult("c1", 3)
+        yield ToolCall("c2", "other", "{}")
+        yield ToolResult("c2", 4)
+
+    spans = await traced(uses)
+
+    assert tree(spans) == ["invoke_workflow uses", ["execute_tool add", "execute_tool other"]]
+    assert (spans[1].tool, spans[1].inputs, spans[1].outputs) == (Tool("add", "c1"), {}, 3)
+
+
+async def test_what_failed_says_how() -> None:
+    def tell(_: Listener) -> None:
+        begin("tool", "raises").end(error=KeyError("x"))
+        begin("tool", "refuses").end(error=Fault("tool_error", "no"))
+        begin("tool", "rude").end(error=_Rude())
+        begin("task", "left").end(error=GeneratorExit())
+
+    spans = await traced(telling(tell))
+
+    assert [(span.status, span.exception) for span in spans[1:]] == [
+        ("error", Raised("KeyError", "'x'")),
+        ("error", Raised("tool_error", "no")),
+        ("error", Raised(f"{__name__}._Rude", "")),
+        ("cancelled", None),
+    ]
+
+
+class _Rude(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not telling")
+
+
+async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
+    begun = asyncio.Event()
+
+    @chat
+    async def waits(messages: list[Message]) -> AsyncIterator[str]:
+        begin("llm", "gpt", tell=lambda: Told(messages_out=[{"role": "assistant", "content": "On and"}]))
+        yield "On and"
+        begun.set()
+        await asyncio.Event().wait()
+
+    spans = await stopped(waits, begun)
+
+    assert kinds(spans) == ["workflow invoke_workflow waits: cancelled", ["llm chat gpt: cancelled"]]
+    assert (spans[1].messages_out, spans[1].finish) == ((Message.assistant("On and"),), "cancelled")
+
+
+async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
+    def tell(_: Listener) -> None:
+        begin("task", "forgotten")
+
+    spans = await traced(telling(tell))
+
+    assert kinds(spans) == ["workflow invoke_workflow teller: ok", ["task forgotten: incomplete"]]
+
+
+async def test_after_the_run_nothing_is_heard_any_more() -> None:
+    kept: list[Any] = []
+
+    def tell(listener: Listener) -> None:
+        kept.extend((listener, begin("task", "late")))
+        listener.memory["handler"] = object()
+
+    spans = await traced(telling(tell))
+    listener, step = kept
+    step.end(lambda: Told(outputs="too late"))
+
+    assert listener.begin(TELLER, "task", "later") is None
+    assert (len(spans), spans[1].outputs, listener.memory) == (2, None, {})
+
+
+async def test_a_step_ends_once() -> None:
+    def tell(_: Listener) -> None:
+        step = begin("task", "once")
+        step.end(lambda: Told(outputs=1))
+        step.end(lambda: Told(outputs=2), error=ValueError())
+
+    spans = await traced(telling(tell))
+
+    assert [(span.outputs, span.status) for span in spans[1:]] == [(1, "ok")]
+
+
+def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
+    put: list[Any] = []
+    home = Home("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
+    listener = hearing.Hearing(home, put.append, lambda: NOW, most=5)
+    step = listener.begin(TELLER, "llm", "gpt", tell=lambda: Told(usage=Usage(3, 1)))
+    assert step is not None
+
+    step.end()
+    listener.ended(step)
+    listener.close("cancelled")
+
+    assert [(span.span_id, span.parent_id, span.start, span.usage) for work in put for span in work()] == [
+        (put[0]()[0].span_id, "b" * 16, NOW, Usage(3, 1))
+    ]
+    assert (len(put), listener.tools, listener.is_cut) == (1, [], False)
+
+
+async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hearing, "MOST", 3)
+
+    def tell(listener: Listener) -> None:
+        for number in range(5):
+            if (step := listener.begin(TELLER, "task", str(number))) is not None:
+                step.end()
+
+    spans = await traced(telling(tell))
+
+    assert tree(spans) == ["invoke_workflow teller", ["0", "1", "2"]]
+    assert spans[0].notes == ("cut:steps",)
+
+
+async def test_what_is_too_long_for_an_attribute_stands_in_its_field() -> None:
+    long = "x" * 1_100_000
+
+    def tell(_: Listener) -> None:
+        begin("task", "long").end(lambda: Told(outputs=long, inputs={"a": 1}))
+        begin("task", "longer").end(lambda: Told(outputs=long * 3))
+
+    _, kept, cut = await traced(telling(tell))
+
+    assert (kept.outputs == long, kept.inputs, kept.notes) == (True, {"a": 1}, ("cut:palaver.value",))
+    assert (cut.outputs, cut.notes, cut.dropped) == (None, ("cut:palaver.value",), {"bytes": 3_300_002})
+
+
+async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
+    def bad() -> Told:
+        raise RuntimeError("a mistake")
+
+    def tell(_: Listener) -> None:
+        begin("task", "odd", tell=lambda: Told(inputs=1)).end(bad)
+        begin("task", "mad").end(lambda: Told(outputs=object()))
+
+    _, odd, mad = await traced(telling(tell))
+
+    assert (odd.inputs, odd.outputs, odd.notes) == (1, None, ("unreadable:step",))
+    assert (mad.status, mad.outputs, mad.notes) == ("ok", None, ("unwritable:palaver.value",))
+
+
+async def test_a_callers_secret_is_in_no_step() -> None:
+    def tell(_: Listener) -> None:
+        begin("task", "t", tell=lambda: Told(inputs={"key": "open-sesame"})).end(error=ValueError("open-sesame!"))
+
+    spans = await traced(telling(tell), secrets={"k": Secret("open-sesame")})
+
+    assert (spans[1].inputs, spans[1].exception) == ({"key": "***"}, Raised("ValueError", "***!"))
+    assert "sesame" not in repr(spans)
+
+
+async def test_steps_of_threads_are_heard_too() -> None:
+    @workflow
+    def sync() -> int:
+        inside = threading.Thread(target=begin("task", "step").end)
+        inside.start()
+        inside.join()
+        return 3
+
+    assert tree(await traced(sync)) == ["invoke_workflow sync", ["step"]]
+
+
+async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
+    spans: list[Span] = []
+    arrived = asyncio.Event()
+
+    def sink(given: Any) -> None:
+        spans.extend(given)
+        arrived.set()
+
+    tracing = Tracing(sink)
+
+    @chat
+    async def long(messages: list[Message]) -> str:
+        begin("task", "early").end()
+        async with asyncio.timeout(10):
+            await arrived.wait()
+        return "Done."
+
+    await ran(long, ASKED, engine=Engine(tracing=tracing))
+    await tracing.close()
+
+    assert [span.name for span in spans] == ["early", "invoke_workflow long"]
+
+
+async def test_nobody_listens_where_nothing_is_traced() -> None:
+    seen: list[object] = []
+
+    @chat
+    async def looks(messages: list[Message]) -> str:
+        seen.append(steps.listener())
+        return "Hi."
+
+    await ran(looks, ASKED)
+    await traced(looks, record="off")
+
+    assert seen == [None, None]
+    assert steps.listener() is None
+
+
+# Told twice
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> TracerProvider:
+    made = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made)
+    return made
+
+
+async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provider: TracerProvider) -> None:
+    def tell(_: Listener) -> None:
+        with provider.get_tracer("opentelemetry.instrumentation.the-house").start_as_current_span("theirs"):
+            begin("task", "ours").end()
+
+    assert tree(await traced(telling(tell))) == ["invoke_workflow teller", ["theirs"]]
+
+
+async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider) -> None:
+    def tell(_: Listener) -> None:
+        with provider.get_tracer("mine").start_as_current_span("mine"):
+            begin("task", "ours").end()
+
+    assert tree(await traced(telling(tell))) == ["invoke_workflow teller", ["mine", "ours"]]
+
+
+async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(provider: TracerProvider) -> None:
+    said = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
+    tracer = provider.get_tracer("opentelemetry.instrumentation.openai")
+
+    def tell(_: Listener) -> None:
+        first = begin("llm", "gpt", tell=lambda: Told(usage=Usage(3, 1)))
+        with tracer.start_as_current_span("chat theirs", attributes=said):
+            pass
+        first.end()
+        begin("llm", "other", tell=lambda: Told(usage=Usage(5, 5))).end()
+
+    spans = await traced(telling(tell))
+
+    assert tree(spans) == ["invoke_workflow teller", ["chat theirs", "chat other"]]
+    assert [span.usage for span in spans[1:]] == [Usage(3, 1), Usage(5, 5)]
+
+
+# What it costs
+
+
+def test_a_process_without_frameworks_loads_none_of_them() -> None:
+    code = """
+import asyncio, sys
+from palaver import chat
+from palaver.core.calls import Call
+from palaver.core.messages import Message
+from palaver.engine.engine import Engine
+from palaver.engine.tracing import Tracing
+
+@chat
+async def plain(messages):
+    yield "Hi."
+
+async def main():
+    tracing = Tracing(lambda spans: print(len(spans)))
+    run = Engine(tracing=tracing).start(plain, Call(workflow="plain", messages=(Message.user("?"),)))
+    await run.ended()
+    await tracing.close()
+
+asyncio.run(main())
+names = ("langchain_core", "agents", "pydantic_ai", "opentelemetry.sdk")
+print([name for name in sys.modules if name.startswith(names) or name.endswith("_steps")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "1\n[]\n"

@@ -1,0 +1,387 @@
+"""What LangChain and LangGraph tell of their steps, with real graphs, agents, chains, retrievers and models."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+
+from palaver import Message, chat, workflow
+from palaver.core.calls import Secret
+from palaver.core.usage import Usage
+from palaver.frameworks import langchain_steps
+from palaver.traces.record import Raised, Tool
+from tests.frameworks.langchain_models import Scripted, asking, call, words
+from tests.frameworks.told import kinds, stopped, traced, tree
+from tests.frameworks.told import words as said
+
+SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18, "input_token_details": {"cache_read": 4}}
+ABOUT = {"model_name": "gpt-9-2026", "finish_reason": "tool_calls"}
+
+
+class Model(Scripted):
+    """One that says what it is."""
+
+    temperature: float = 0.2
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model": "gpt-9", "temperature": self.temperature, "api_key": "sk-hidden"}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return {"ls_provider": "openai", "ls_model_name": "gpt-9", "ls_model_type": "chat"}
+
+
+@tool
+def double(x: int) -> int:
+    """Twice as much."""
+    return 2 * x
+
+
+@tool
+def broken(x: int) -> int:
+    """Fails."""
+    raise ValueError(f"{x} is too much")
+
+
+class State(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+def agent(*turns: Any, tools: Any = (double,), **given: Any) -> Any:
+    return create_agent(Model(turns=list(turns)), list(tools), **given)
+
+
+def calls(*made: dict[str, Any]) -> AIMessage:
+    return asking(*made, usage_metadata=SPENT, response_metadata=ABOUT)
+
+
+async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
+    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), name="Maths")))
+
+    assert kinds(spans) == [
+        "workflow invoke_workflow Maths: ok",
+        [
+            "agent invoke_agent Maths: ok",
+            [
+                "task model: ok",
+                ["llm chat gpt-9-2026: ok"],
+                "task tools: ok",
+                ["tool execute_tool double: ok"],
+                "task model: ok",
+                ["llm chat gpt-9: ok"],
+            ],
+        ],
+    ]
+    assert len({span.span_id for span in spans}) == 8
+    assert {span.trace_id for span in spans} == {spans[0].trace_id}
+    assert {(span.run_id, span.session) for span in spans} == {(spans[0].run_id, spans[0].session)}
+    assert all(span.start >= spans[0].start for span in spans)
+
+
+async def test_a_models_call_has_what_it_was_asked_and_said_and_what_that_cost() -> None:
+    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind.")))
+    first, second = [span for span in spans if span.kind == "llm"]
+
+    assert said(first.messages_in) == ["system: Be kind.", "user: Well?"]
+    assert said(first.messages_out) == ['assistant: double{"x":2}#c1']
+    assert said(second.messages_in) == [
+        "system: Be kind.",
+        "user: Well?",
+        'assistant: double{"x":2}#c1',
+        "tool: 4#c1",
+    ]
+    assert said(second.messages_out) == ["assistant: It is 4."]
+    assert first.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=4)
+    assert (first.model, first.provider, first.finish) == ("gpt-9-2026", "openai", "tool-calls")
+    assert (first.parameters, second.usage) == ({"temperature": 0.2}, None)
+    assert b"sk-hidden" not in repr(spans).encode()
+
+
+async def test_a_tool_is_told_once_by_whoever_ran_it() -> None:
+    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("4"))))
+    [ran] = [span for span in spans if span.kind == "tool"]
+
+    assert (ran.tool, ran.inputs, ran.outputs, ran.notes) == (Tool(name="double", call_id="c1"), {"x": 2}, 4, ())
+
+
+async def test_tools_that_run_at_once_stand_beside_each_other() -> None:
+    spans = await traced(chat(agent(calls(call("double", "c1", x=2), call("double", "c2", x=3)), words("So."))))
+
+    assert tree(spans)[1][1] == [
+        "model",
+        ["chat gpt-9-2026"],
+        "tools",
+        ["execute_tool double"],
+        "tools",
+        ["execute_tool double"],
+        "model",
+        ["chat gpt-9"],
+    ]
+    assert sorted(span.inputs["x"] for span in spans if span.kind == "tool") == [2, 3]
+
+
+async def test_branches_have_their_own_children() -> None:
+    async def slow(x: int) -> int:
+        await asyncio.sleep(0.02)
+        return x + 1
+
+    inner = {"left": RunnableLambda(slow) | RunnableLambda(slow), "right": RunnableLambda(slow)}
+    spans = await traced(workflow(RunnableParallel(inner), name="both"), inputs={"input": 1})
+
+    assert tree(spans) == [
+        "invoke_workflow both",
+        ["RunnableParallel<left,right>", ["RunnableSequence", ["slow", "slow"], "slow"]],
+    ]
+    assert [span.outputs for span in spans[1:]] == [{"left": 3, "right": 2}, 3, 2, 2, 3]
+
+
+async def test_what_fails_says_how_and_what_it_is_in_fails_with_it() -> None:
+    spans = await traced(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])))
+    [ran] = [span for span in spans if span.kind == "tool"]
+
+    assert kinds(spans)[1] == [
+        "agent invoke_agent LangGraph: error",
+        [
+            "task model: ok",
+            ["llm chat gpt-9-2026: ok"],
+            "task tools: error",
+            ["tool execute_tool broken: error"],
+        ],
+    ]
+    assert (ran.exception, ran.status_message) == (Raised("ValueError", "2 is too much"), "2 is too much")
+    assert ran.attributes["error.type"] == "ValueError"
+
+
+async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
+    spans = await traced(chat(Model(turns=[ConnectionError("gone")]), name="model"))
+
+    assert kinds(spans) == ["workflow invoke_workflow model: error", ["llm chat gpt-9: error"]]
+    assert (said(spans[1].messages_in), spans[1].exception) == (["user: Well?"], Raised("ConnectionError", "gone"))
+
+
+class Endless(Model):
+    """Says something, and then nothing any more."""
+
+    def _should_stream(self, *args: Any, **kwargs: Any) -> bool:
+        return True
+
+    async def _astream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        for word in ("On", " and"):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        self.turns[0].set()
+        await asyncio.Event().wait()
+
+
+async def test_a_run_that_is_stopped_leaves_what_its_model_had_said() -> None:
+    speaking = asyncio.Event()
+    graph = StateGraph(State)
+
+    async def talk(state: State) -> Any:
+        return {"messages": [await Endless(turns=[speaking]).ainvoke(state["messages"])]}
+
+    graph.add_node(talk)
+    graph.add_edge(START, "talk")
+    spans = await stopped(chat(graph.compile(name="talker")), speaking)
+
+    assert kinds(spans) == [
+        "workflow invoke_workflow talker: cancelled",
+        ["task talker: cancelled", ["task talk: cancelled", ["llm chat gpt-9: cancelled"]]],
+    ]
+    assert said(spans[-1].messages_out) == ["assistant: On and"]
+    assert all(span.exception is None for span in spans)
+
+
+async def test_metadata_are_who_did_what_and_when_and_nothing_that_was_said() -> None:
+    spans = await traced(
+        chat(agent(calls(call("double", "c1", x=2)), words("It is 4."), system_prompt="Be kind.")), record="metadata"
+    )
+
+    assert len(spans) == 8
+    for span in spans:
+        assert (span.messages_in, span.messages_out, span.inputs, span.outputs) == ((), (), None, None)
+        assert (span.parameters, span.tools) == ({}, ())
+    assert not [text for text in ("kind", "Well", "It is") if text in repr([span.attributes for span in spans])]
+    assert [span.usage for span in spans if span.kind == "llm"] == [Usage(11, 7, cached_input_tokens=4), None]
+
+
+async def test_metadata_have_the_type_of_what_was_raised_and_not_its_words() -> None:
+    spans = await traced(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])), record="metadata")
+    [ran] = [span for span in spans if span.kind == "tool"]
+
+    assert (ran.status, ran.exception, ran.status_message) == ("error", Raised("ValueError", ""), "")
+    assert "too much" not in repr([(span.attributes, span.events) for span in spans])
+
+
+async def test_nothing_is_told_where_nothing_is_recorded() -> None:
+    assert await traced(chat(agent(words("Hi."))), record="off") == []
+
+
+async def test_a_callers_secret_is_in_no_step() -> None:
+    model = Model(turns=[ConnectionError("with open-sesame"), words("never")])
+    spans = await traced(
+        chat(model, name="model"), Message.user("It is open-sesame."), secrets={"k": Secret("open-sesame")}
+    )
+
+    assert len(spans) == 2
+    assert "sesame" not in repr(spans)
+
+
+async def test_models_that_a_plain_function_calls_are_heard() -> None:
+    @chat
+    async def plain(messages: list[Message]) -> str:
+        answer = await Model(turns=[words("Hi", ".")]).ainvoke([HumanMessage("Hello?")])
+        return answer.text
+
+    spans = await traced(plain)
+
+    assert kinds(spans) == ["workflow invoke_workflow plain: ok", ["llm chat gpt-9: ok"]]
+    assert (said(spans[1].messages_in), said(spans[1].messages_out)) == (["user: Hello?"], ["assistant: Hi."])
+
+
+async def test_and_those_that_a_sync_one_calls_in_its_thread() -> None:
+    @chat
+    def plain(messages: list[Message]) -> Iterator[str]:
+        for chunk in Model(turns=[words("Hi", ".")]).stream([HumanMessage("Hello?")]):
+            yield chunk.text
+
+    assert tree(await traced(plain)) == ["invoke_workflow plain", ["chat gpt-9"]]
+
+
+async def test_each_run_hears_of_its_own() -> None:
+    @chat
+    async def plain(messages: list[Message]) -> str:
+        model = Model(turns=[words(f"To {messages[0].text}")])
+        await asyncio.sleep(0.01)
+        return (await model.ainvoke([HumanMessage(messages[0].text)])).text
+
+    several = await asyncio.gather(*(traced(plain, Message.user(str(number))) for number in range(5)))
+
+    assert [said(spans[1].messages_in) for spans in several] == [[f"user: {number}"] for number in range(5)]
+    assert [len(spans) for spans in several] == [2] * 5
+
+
+async def test_a_chain_shows_its_links_and_a_text_model_what_it_completed() -> None:
+    chain = ChatPromptTemplate.from_messages([("system", "On {topic}."), ("placeholder", "{messages}")]) | FakeListLLM(
+        responses=["Done."]
+    )
+    spans = await traced(chat(chain, name="chain"), inputs={"topic": "tea"})
+
+    assert tree(spans) == ["invoke_workflow chain", ["RunnableSequence", ["ChatPromptTemplate", "chat"]]]
+    model = spans[-1]
+    assert said(model.messages_in) == ["user: System: On tea.\nHuman: Well?"]
+    assert said(model.messages_out) == ["assistant: Done."]
+    prompt = spans[2]
+    assert (prompt.inputs, said(prompt.messages_out)) == ({"topic": "tea"}, ["system: On tea.", "user: Well?"])
+
+
+class Shelf(BaseRetriever):
+    """Two documents."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return [Document("Tea.", metadata={"page": 1}, id="d1"), Document(query)]
+
+
+async def test_a_retriever_shows_what_was_looked_for_and_found() -> None:
+    spans = await traced(workflow(Shelf(), name="shelf"), inputs={"input": "tea"})
+
+    assert kinds(spans) == ["workflow invoke_workflow shelf: ok", ["retrieval retrieval Shelf: ok"]]
+    assert spans[1].inputs == {"query": "tea"}
+    assert spans[1].outputs == {
+        "documents": [
+            {"content": "Tea.", "metadata": {"page": 1}, "id": "d1"},
+            {"content": "tea", "metadata": {}},
+        ]
+    }
+
+
+async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
+    async def first(state: State) -> Any:
+        return Command(update={"messages": [AIMessage("One.")], "count": 1}, goto="second")
+
+    async def second(state: State) -> Any:
+        def three(given: list[HumanMessage]) -> list[Any]:
+            return [AIMessage("Three."), HumanMessage(str(len(given)))]
+
+        link = RunnableLambda(three)
+        await link.ainvoke([HumanMessage("Two.")])
+        return {"messages": ("ai", "Four.")}
+
+    class Counted(State):
+        count: int
+
+    graph = StateGraph(Counted)
+    graph.add_node(first)
+    graph.add_node(second)
+    graph.add_edge(START, "first")
+    spans = await traced(chat(graph.compile(name="counter")))
+
+    shown = {span.name: (said(span.messages_in), said(span.messages_out), span.outputs) for span in spans[1:]}
+    assert shown["first"] == (["user: Well?"], ["assistant: One."], {"count": 1})
+    assert shown["three"] == (["user: Two."], ["assistant: Three.", "user: 1"], None)
+    assert shown["second"][1] == ["assistant: Four."]
+    assert shown["counter"] == (["user: Well?"], ["assistant: One.", "assistant: Four."], {"count": 1})
+
+
+async def test_the_older_agents_are_agents_too() -> None:
+    old = RunnableLambda(lambda _: "Done.").with_config(run_name="AgentExecutor")
+
+    assert kinds(await traced(chat(old, name="old")))[1] == ["agent invoke_agent AgentExecutor: ok"]
+
+
+async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
+    async def ask(state: State) -> Any:
+        return {"messages": [AIMessage(interrupt("May I?"))]}
+
+    graph = StateGraph(State)
+    graph.add_node(ask)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
+    spans = await traced(chat(graph.compile(checkpointer=InMemorySaver(), name="asker")))
+
+    assert {span.status for span in spans} == {"ok"}
+    assert tree(spans) == ["invoke_workflow asker", ["asker", ["ask"]]]
+
+
+async def test_what_langchain_hides_is_left_out_and_what_it_holds_is_shown() -> None:
+    hidden = (RunnableLambda(lambda text: text) | Model(turns=[words("Hi.")])).with_config(tags=["langsmith:hidden"])
+    spans = await traced(chat(RunnableLambda(lambda _: "Hello?") | hidden, name="chain"))
+
+    assert "chat gpt-9" in tree(spans)[1][1]
+    assert "RunnableSequence" not in tree(spans)[1][1]
+
+
+async def test_a_telling_that_breaks_costs_nobody_the_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bad(*_: Any) -> Any:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(langchain_steps, "dumped", bad)
+    with caplog.at_level(logging.CRITICAL):
+        spans = await traced(chat(Model(turns=[words("Hi.")]), name="model"))
+
+    assert kinds(spans) == ["workflow invoke_workflow model: ok", ["llm chat gpt-9: ok"]]
+    assert (said(spans[0].messages_out), said(spans[1].messages_out)) == (["assistant: Hi."], ["assistant: Hi."])
+    assert spans[1].notes == ("unreadable:step",)
+
+
+async def test_a_model_alone_outside_of_any_run_tells_nobody() -> None:
+    answer = await Model(turns=[words("Hi.")]).ainvoke([HumanMessage("Hello?")])
+
+    assert answer.text == "Hi."

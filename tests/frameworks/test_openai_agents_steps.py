@@ -1,0 +1,401 @@
+"""What the OpenAI Agents SDK tells of its steps, with real agents, tools, handoffs and guardrails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+import msgspec
+import pytest
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    custom_span,
+    function_tool,
+    generation_span,
+    input_guardrail,
+    mcp_tools_span,
+    output_guardrail,
+    set_trace_processors,
+    set_tracing_disabled,
+    speech_group_span,
+    trace,
+)
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.tracing import Span, Trace, TracingProcessor, get_trace_provider, response_span, set_trace_provider
+from agents.tracing.provider import DefaultTraceProvider
+from agents.usage import Usage as SdkUsage
+from openai import AsyncOpenAI
+
+from palaver import Message, chat
+from palaver.core.usage import Usage
+from palaver.frameworks import openai_agents_steps, telling
+from palaver.testing import client, scripted
+from palaver.traces.record import Raised, Tool
+from tests.frameworks.told import kinds, stopped, traced, tree, words
+
+
+class Exporter(TracingProcessor):
+    """An author's own: what would be sent elsewhere."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_trace_start(self, trace: Trace) -> None:
+        self.heard.append(trace.name)
+
+    def on_trace_end(self, trace: Trace) -> None: ...
+
+    def on_span_start(self, span: Span[Any]) -> None:
+        self.heard.append(span.span_data.type)
+
+    def on_span_end(self, span: Span[Any]) -> None: ...
+
+    def shutdown(self) -> None: ...
+
+    def force_flush(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def exporter() -> Iterator[Exporter]:
+    """A provider as a process has it at first, but that nothing leaves it."""
+    telling.listen()  # Whoever is first here would have it listen to this provider as well.
+    before, theirs, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
+    theirs.register_processor(exporter)
+    set_trace_provider(theirs)
+    theirs.register_processor(openai_agents_steps._PROCESSOR)  # As `listen` has it.
+    yield exporter
+    set_trace_provider(before)
+
+
+@function_tool
+def double(x: int) -> int:
+    """Twice as much."""
+    if x < 0:
+        raise ValueError("negative")
+    return 2 * x
+
+
+def spent(given: int, made: int) -> SdkUsage:
+    return SdkUsage(requests=1, input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+def calling(*made: tuple[str, int], usage: SdkUsage | None = None) -> ModelStep:
+    calls = [function_call("double", {"x": x}, call_id=call_id) for call_id, x in made]
+    return ModelStep(output=calls, usage=usage or spent(3, 4))
+
+
+def saying(text: str) -> ModelStep:
+    return ModelStep(output=[assistant_message(text)], usage=spent(5, 6))
+
+
+def agent(*steps: Any, **given: Any) -> Agent[Any]:
+    return Agent(**{"name": "Maths", "model": ScriptedModel(steps), "tools": [double], **given})
+
+
+async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
+    settings = ModelSettings(temperature=0.2, extra_headers={"x-key": "hidden"})
+    spans = await traced(
+        chat(agent(calling(("c1", 2)), saying("It is 4."), instructions="Be kind.", model_settings=settings))
+    )
+    _, _, first, tool, second = spans
+
+    assert kinds(spans) == [
+        "workflow invoke_workflow Maths: ok",
+        ["agent invoke_agent Maths: ok", ["llm chat: ok", "tool execute_tool double: ok", "llm chat: ok"]],
+    ]
+    assert words(first.messages_in) == ["system: Be kind.", "user: Well?"]
+    assert words(first.messages_out) == ['assistant: double{"x":2}#c1']
+    assert words(second.messages_in)[2:] == [words(first.messages_out)[0], "tool: 4#c1"]
+    assert words(second.messages_out) == ["assistant: It is 4."]
+    assert (first.usage, second.usage) == (Usage(3, 4), Usage(5, 6))
+    assert first.parameters == {"temperature": 0.2}
+    assert (tool.tool, tool.inputs, tool.outputs) == (Tool(name="double", call_id="c1"), {"x": 2}, 4)
+    assert "hidden" not in repr(spans)
+
+
+async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
+    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+
+    told = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
+    assert sum(told[1:], told[0]) == spans[0].usage == Usage(8, 10)
+    assert [span.usage for span in spans if span.kind not in ("llm", "workflow")] == [None, None]
+
+
+async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call() -> None:
+    spans = await traced(chat(agent(calling(("c1", 2), ("c2", -3)), saying("So."))))
+
+    assert sorted((span.tool.call_id, span.inputs["x"], span.status) for span in spans if span.tool) == [
+        ("c1", 2, "ok"),
+        ("c2", -3, "error"),
+    ]
+    assert tree(spans)[1][1] == ["chat", "execute_tool double", "execute_tool double", "chat"]
+
+
+async def test_a_handoff_goes_from_one_agent_to_the_next() -> None:
+    poet = agent(saying("Roses."), name="Poet", tools=[])
+    clerk = agent(
+        ModelStep(output=[function_call("transfer_to_poet", {}, call_id="c1")], usage=spent(1, 1)), handoffs=[poet]
+    )
+    spans = await traced(chat(clerk))
+
+    assert kinds(spans) == [
+        "workflow invoke_workflow Maths: ok",
+        [
+            "agent invoke_agent Maths: ok",
+            ["llm chat: ok", "task handoff to Poet: ok"],
+            "agent invoke_agent Poet: ok",
+            ["llm chat: ok"],
+        ],
+    ]
+    assert [span.outputs for span in spans if span.kind == "task"] == [{"from": "Maths", "to": "Poet"}]
+
+
+@input_guardrail(run_in_parallel=False)
+async def polite(*_: Any) -> GuardrailFunctionOutput:
+    return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
+
+
+@output_guardrail
+async def no_answer(*_: Any) -> GuardrailFunctionOutput:
+    return GuardrailFunctionOutput(output_info="secret reason", tripwire_triggered=True)
+
+
+async def test_guardrails_say_whether_they_let_it_pass() -> None:
+    spans = await traced(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
+
+    shown = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
+    assert shown == {"guardrail polite": {"triggered": False}, "guardrail no_answer": {"triggered": True}}
+    assert spans[0].status == "error"
+
+
+async def test_a_model_that_fails_says_how() -> None:
+    spans = await traced(chat(agent(ConnectionError("gone"))))
+
+    assert kinds(spans)[1][1] == ["llm chat: error"]
+    assert spans[2].exception == Raised("ConnectionError", "gone")
+    assert words(spans[2].messages_in) == ["user: Well?"]
+
+
+async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
+    begun = asyncio.Event()
+
+    @function_tool
+    async def wait() -> str:
+        """Takes for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    step = ModelStep(output=[function_call("wait", {}, call_id="c1")], usage=spent(1, 1))
+    spans = await stopped(chat(agent(step, tools=[wait])), begun)
+
+    assert kinds(spans) == [
+        "workflow invoke_workflow Maths: cancelled",
+        ["agent invoke_agent Maths: cancelled", ["llm chat: ok", "tool execute_tool wait: cancelled"]],
+    ]
+    assert spans[-1].tool == Tool(name="wait", call_id="c1")
+
+
+async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
+    spans = await traced(
+        chat(agent(calling(("c1", -2)), saying("It is 4."), instructions="Be kind.")), record="metadata"
+    )
+
+    assert len(spans) == 5
+    for span in spans:
+        assert (span.messages_in, span.messages_out, span.inputs, span.outputs) == ((), (), None, None)
+        assert (span.parameters, span.status_message) == ({}, "")
+    assert [span.usage for span in spans if span.kind == "llm"] == [Usage(3, 4), Usage(5, 6)]
+    assert [span.exception for span in spans if span.tool] == [Raised("tool_error", "")]
+
+
+@pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+async def test_the_sdks_real_models_tell_what_went_over_the_wire(kind: Any) -> None:
+    script = [{"text": "Let me see."}, {"tool_call": {"id": "c1", "name": "double", "arguments": {"x": 1}}}]
+    asked = msgspec.json.encode(script).decode()
+    async with client(scripted) as http:
+        api = AsyncOpenAI(api_key="none", base_url="http://localhost/scripted/v1", http_client=cast("Any", http))
+        model = kind("scripted", api)
+        settings = ModelSettings(temperature=0.5)
+        helper = agent(model=model, tool_use_behavior="stop_on_first_tool", model_settings=settings)
+        spans = await traced(chat(helper), Message.user(asked))
+
+    _, _, told, tool = spans
+    assert (told.name, told.status, told.model) == ("chat scripted", "ok", "scripted")
+    assert words(told.messages_in) == [f"user: {asked}"]
+    assert words(told.messages_out) == ['assistant: Let me see. double{"x":1}#c1']
+    assert told.parameters["temperature"] == 0.5
+    assert (tool.inputs, tool.outputs) == ({"x": 1}, 2)
+
+
+async def test_a_model_whose_spans_say_nothing_is_told_of_by_hooks() -> None:
+    model = ScriptedModel([saying("Hi."), ConnectionError("gone")], emit_traces=True)
+    first = await traced(chat(agent(model=model)))
+    second = await traced(chat(agent(model=model)))
+
+    assert (words(first[2].messages_out), first[2].usage) == (["assistant: Hi."], Usage(5, 6))
+    assert (len(first), len(second)) == (3, 3)
+    assert (second[2].status, second[2].exception) == ("error", Raised("ConnectionError", "gone"))
+
+
+async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(*_: Any) -> Any:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(openai_agents_steps, "asked", bad)
+    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+
+    assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["execute_tool double"]]]
+    assert words(spans[0].messages_out)[-1] == "assistant: 4"
+
+
+async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_agents_steps, "_MOST_OPEN", 2)
+
+    @chat
+    async def careless(messages: list[Message]) -> str:
+        with trace("mine"):
+            for _ in range(5):
+                custom_span("open", {}).start()
+        return "Done."
+
+    spans = await traced(careless)
+
+    assert kinds(spans) == ["workflow invoke_workflow careless: ok", ["task open: incomplete"] * 5]
+    assert len(openai_agents_steps._PROCESSOR._open) <= 2
+    openai_agents_steps._PROCESSOR._open.clear()
+
+
+async def test_other_spans_are_tasks_with_what_they_say() -> None:
+    @chat
+    async def plain(messages: list[Message]) -> str:
+        with trace("mine"):
+            with mcp_tools_span("files") as listing:
+                listing.span_data.result = ["read"]
+            with speech_group_span("Hi"):
+                pass
+            with generation_span(
+                [{"role": "user", "content": "Hi"}], model="gpt-9", model_config={"temperature": 1}
+            ) as asked:
+                asked.span_data.output = [{"role": "assistant", "content": "Ho"}]
+                asked.span_data.usage = {"input_tokens": 2, "output_tokens": 1}
+            with response_span() as answered:
+                answered.span_data.input = "Hi"
+        return "Done."
+
+    _, listed, spoken, asked, answered = await traced(plain)
+
+    assert (listed.name, listed.kind, listed.outputs) == ("list tools of files", "task", ["read"])
+    assert (spoken.name, spoken.kind) == ("speech_group", "task")
+    assert (asked.name, words(asked.messages_in), words(asked.messages_out)) == (
+        "chat gpt-9",
+        ["user: Hi"],
+        ["assistant: Ho"],
+    )
+    assert (asked.usage, asked.parameters) == (Usage(2, 1), {"temperature": 1})
+    assert (answered.name, words(answered.messages_in), answered.usage) == ("chat", ["user: Hi"], None)
+
+
+# For whom it is
+
+
+async def test_what_we_run_is_told_to_nobody_else(exporter: Exporter) -> None:
+    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+
+    assert (len(spans), exporter.heard) == (5, [])
+
+
+async def test_nothing_is_traced_where_we_do_not(exporter: Exporter) -> None:
+    spans = await traced(chat(agent(saying("4"))), record="off")
+
+    assert (spans, exporter.heard) == ([], [])
+
+
+async def test_it_is_told_though_the_author_has_switched_tracing_off(exporter: Exporter) -> None:
+    await traced(chat(agent(saying("4"))))  # Then the provider is ours, and hands on what is set.
+    set_tracing_disabled(True)
+    try:
+        spans = await traced(chat(agent(saying("4"))))
+    finally:
+        set_tracing_disabled(False)
+
+    assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["chat"]]]
+    assert exporter.heard == []
+
+
+async def test_what_an_author_runs_is_told_to_us_and_to_whom_the_author_says(exporter: Exporter) -> None:
+    @chat
+    async def plain(messages: list[Message]) -> str:
+        with trace("mine"), custom_span("thinking", {"about": "tea"}):
+            model = ScriptedModel([calling(("c1", 2)), saying("4")], emit_traces=True)
+            result = await Runner.run(agent(model=model), "Well?")
+        return str(result.final_output)
+
+    spans = await traced(plain)
+
+    assert tree(spans) == [
+        "invoke_workflow plain",
+        ["thinking", ["invoke_agent Maths", ["chat", "execute_tool double", "chat"]]],
+    ]
+    assert spans[1].inputs == {"about": "tea"}
+    assert {"mine", "custom", "agent", "generation", "function"} <= set(exporter.heard)
+
+
+async def test_an_authors_own_processors_can_still_be_set() -> None:
+    await traced(chat(agent(saying("4"))))
+    other = Exporter()
+    set_trace_processors([other])
+
+    @chat
+    async def plain(messages: list[Message]) -> AsyncIterator[str]:
+        result = await Runner.run(agent(saying("4")), "?", run_config=RunConfig(workflow_name="theirs"))
+        yield str(result.final_output)
+
+    await traced(plain)
+
+    assert "theirs" in other.heard
+
+
+async def test_the_provider_that_stands_before_the_authors_own_is_one() -> None:
+    await traced(chat(agent(saying("4"))))
+    provider = get_trace_provider()
+
+    assert (provider.get_current_trace(), provider.get_current_span()) == (None, None)
+    assert provider.time_iso() > "2026"
+    assert [provider.gen_trace_id()[:6], provider.gen_span_id()[:5], provider.gen_group_id()[:6]] == [
+        "trace_",
+        "span_",
+        "group_",
+    ]
+    provider.register_processor(other := Exporter())
+    provider.force_flush()
+    with trace("mine"):
+        pass
+    provider.shutdown()
+
+    assert other.heard == ["mine"]
+
+
+async def test_outside_of_any_run_nobody_is_told(exporter: Exporter) -> None:
+    result = await Runner.run(agent(saying("4")), "?")
+
+    assert (result.final_output, openai_agents_steps._PROCESSOR._open) == ("4", {})
+    assert "agent" in exporter.heard
+
+
+def test_a_package_that_only_has_the_name_is_no_matter(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
+    monkeypatch.setattr(telling, "_waiting", waiting)
+
+    telling.listen()
+    telling.listen()
+
+    assert list(waiting) == ["no_such_package"]
+    assert caplog.messages == ["The steps of json cannot be heard"]

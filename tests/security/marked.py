@@ -1,0 +1,76 @@
+"""Spans with marked secrets in every place, and all ways to read what was kept of them."""
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from tests.traces.otlp.sent import pairs, request
+from tests.traces.otlp.sent import span as sent_span
+
+PROVIDER = "sk-proj-MARKEDprovider1234567890"
+ODD = "MARKED+odd/secret==of-no-shape"
+PASSWORD = "MARKEDpassword"
+
+
+def spans_with(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
+    """Requests with every secret in every place."""
+    told = f"{key} {PROVIDER} Bearer {key} palaver={cookie} at postgresql://ann:{PASSWORD}@db.example/x"
+    attributes: dict[str, Any] = {
+        "http.request.header.authorization": f"Bearer {ODD}",
+        "http.request.header.cookie": f"palaver={cookie}; other={ODD}",
+        "openai.api_key": ODD,
+        "db.password": PASSWORD,
+        "said": told,
+        told: "as a name",
+        "listed": [told, {"api_key": ODD, "deep": {"password": [ODD]}}],
+        "input.value": f'{{"text": "{told}", "headers": {{"Authorization": "{ODD}"}}}}',
+        "output.value": told,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": told,
+        "gen_ai.input.messages": f'[{{"role": "user", "parts": [{{"type": "text", "content": "{told}"}}]}}]',
+        "gen_ai.tool.definitions": f'[{{"name": "a", "description": "{told}"}}]',
+        "session.id": told,
+        "user.id": told,
+    }
+    raised = Span.Event(name=told, attributes=pairs({"exception.type": "E", "exception.message": told, told: told}))
+    linked = Span.Link(trace_id=b"1" * 16, span_id=b"2" * 8, attributes=pairs({"of": told, "api_key": ODD}))
+    marked = sent_span(
+        attributes,
+        name=told,
+        events=[raised],
+        links=[linked],
+        status=Status(code=Status.STATUS_CODE_ERROR, message=told),
+        trace_state=f"key={PROVIDER}",
+    )
+    body = request(marked, resource={"service.name": told, "api_key": ODD, "host": told}, scope=told)
+    protobuf = {"content-type": "application/x-protobuf"}
+    yield body, protobuf
+    yield gzip.compress(body), {**protobuf, "content-encoding": "gzip"}
+    yield body[:-10], protobuf
+    yield told.encode(), protobuf
+    yield f'{{"resourceSpans": "{told}"}}'.encode(), {"content-type": "application/json"}
+
+
+def traces(ask: Callable[..., httpx.Response]) -> int:
+    """Read all that is kept of traces, in every way; how many spans there are."""
+    rows: list[dict[str, Any]] = []
+    for _ in range(100):  # What runs leave is written beside everything else.
+        rows = ask("POST", "/api/spans/query", json={"limit": 200}).json()["data"]
+        if len(rows) > 30:
+            break
+        time.sleep(0.1)
+    for row in rows:
+        ask("GET", f"/api/spans/{row['trace_id']}/{row['span_id']}")
+    for trace in {row["trace_id"] for row in rows}:
+        for part in ("", "/tree", "/skeleton", "/export"):
+            ask("GET", f"/api/traces/{trace}{part}")
+        ask("POST", f"/api/traces/{trace}/thread", json={})
+    for path in ("/api/traces", "/api/sessions", "/api/traces/stats?by=hour&group=model"):
+        ask("GET", path)
+    for form in ("jsonl", "otlp"):
+        ask("GET", f"/api/traces/export?format={form}")
+    return len(rows)

@@ -1,0 +1,151 @@
+"""S4.5: spans that mean harm, sent to a real server: answered as the contract says, cheaply, and no other is lost."""
+
+import gzip
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.server.traced import span, span_id, trace_id
+from tests.serving import Served, served
+from tests.traces.otlp.sent import JSON, PROTOBUF, field, pairs, request
+
+MIB = 1024 * 1024
+
+
+class Sent(NamedTuple):
+    """A body, and how it is to be answered."""
+
+    body: bytes
+    status: int
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+def bad(**attributes: Any) -> bytes:
+    """A span that means harm, and one that does not."""
+    return request(span("bad", **attributes), span("good", 1))
+
+
+def nested(levels: int) -> bytes:
+    """Lists in lists, written by hand: no library makes them."""
+    deep = field(1, b"x")
+    for _ in range(levels):
+        deep = field(5, field(1, deep))
+    attribute = field(9, field(1, b"deep") + field(2, deep))
+    spans = field(2, span("bad").SerializeToString() + attribute) + field(2, span("good", 1).SerializeToString())
+    return field(1, field(2, spans))
+
+
+def zeros(gigabytes: int) -> bytes:
+    """So many, packed."""
+    return gzip.compress(bytes(64 * MIB)) * (gigabytes * 16)
+
+
+def many() -> bytes:
+    given = span("bad")
+    given.attributes.extend(pairs({f"a.{number}": number for number in range(100_000)}))
+    return request(given, span("good", 1))
+
+
+def circles() -> bytes:
+    """Each the parent of the other, and one of itself."""
+    return request(span("a", parent="b"), span("b", 1, parent="a"), span("self", 2, parent="self"), span("good", 3))
+
+
+GZIP = {"content-encoding": "gzip"}
+SENT: dict[str, Callable[[], Sent]] = {
+    "a hundred thousand attributes": lambda: Sent(many(), 200),
+    "a name of a thousand names": lambda: Sent(bad(**{"a__" * 1000 + "a": "x", "a__" * 120 + "a": "x"}), 200),
+    "names that mean something elsewhere": lambda: Sent(
+        bad(**{"__proto__": '{"a": 1}', "constructor": "x", "__class__": "x", "gen_ai.prompt.999999999.role": "x"}), 200
+    ),
+    "a value of ten megabytes": lambda: Sent(bad(large="x" * 10 * MIB), 200),
+    "ten values of a megabyte each": lambda: Sent(bad(**{f"v{number}": "x" * MIB for number in range(10)}), 200),
+    "values in values without end": lambda: Sent(nested(90), 200),
+    "values in values beyond what protobuf takes": lambda: Sent(nested(3_000), 200),
+    "a number where a message should be": lambda: Sent(field(1, b"\x08\x96\x01") + request(span("good", 1)), 200),
+    "another wire type": lambda: Sent(b"\x08\x96\x01" + request(span("good", 1)), 200),
+    "a length beyond the end": lambda: Sent(b"\x0a\xff\xff\xff\xff\x0f" + b"x" * 100, 400),
+    "half a request": lambda: Sent(request(span("good", 1))[:-20], 400),
+    "no protobuf at all": lambda: Sent(b"GET / HTTP/1.1\r\n\r\n" * 1000, 400),
+    "ten gigabytes of nothing, packed": lambda: Sent(zeros(10), 413, GZIP),
+    "what is no gzip": lambda: Sent(b"\x1f\x8b" + b"x" * 1000, 400, GZIP),
+    "half a gzip": lambda: Sent(gzip.compress(os.urandom(MIB))[: MIB // 2], 400, GZIP),
+    "more than is taken": lambda: Sent(bytes(17 * MIB), 413),
+    "parents in a circle": lambda: Sent(circles(), 200),
+    "the same span a thousand times": lambda: Sent(request(*[span("bad")] * 1000, span("good", 1)), 200),
+    "ids that are none": lambda: Sent(
+        request(Span(name="bad"), Span(trace_id=b"x", span_id=b"y"), span("good", 1)), 200
+    ),
+    "JSON that goes down": lambda: Sent(b'{"resourceSpans":' + b"[" * 100_000, 400, {"content-type": JSON}),
+    "JSON of many names": lambda: Sent(
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 1, "spanId": [], "name": {}}]}]}]}',
+        200,
+        {"content-type": JSON},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("otlp")
+    with served(folder, db=str(folder / "palaver.db"), rate_per_minute="0") as started:
+        yield started
+
+
+def cpu(server: Served) -> float:
+    """Seconds of work that it has done: others on this machine do not count."""
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak(server: Served) -> int:
+    """The most memory that it ever had, in bytes."""
+    lines = Path(f"/proc/{server.process.pid}/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_what_means_harm_is_answered_and_costs_little(server: Served, name: str) -> None:  # S4.5
+    sent = SENT[name]()
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        http.post("/v1/traces", content=request(span("warm")), headers={"content-type": PROTOBUF})
+        before = cpu(server)
+        answer = http.post("/v1/traces", content=sent.body, headers={"content-type": PROTOBUF, **sent.headers})
+        spent = cpu(server) - before
+        good = http.get(f"/api/spans/{trace_id('t')}/{span_id('good')}")
+        listed = http.get("/api/traces")
+        tree = http.get(f"/api/traces/{trace_id('t')}/tree")
+
+    assert answer.status_code == sent.status, answer.content[:300]
+    assert spent < 1
+    assert listed.status_code == 200
+    if sent.status == 200 and b"good" in sent.body:
+        assert (good.status_code, good.json()["name"]) == (200, "good")
+        assert tree.status_code == 200
+
+
+def test_memory_stays_within_bounds(server: Served) -> None:  # S4.5
+    """After all of the above: bodies of 16 MiB, and what becomes of them."""
+    assert peak(server) < 700 * MIB
+
+
+def test_a_tree_of_circles_lists_every_span_once(server: Served) -> None:  # S4.5
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        http.post("/v1/traces", content=circles(), headers={"content-type": PROTOBUF})
+        rows: list[str] = []
+        after: str | None = None
+        while True:
+            query = {} if after is None else {"after": after}
+            page = http.get(f"/api/traces/{trace_id('t')}/skeleton", params=query).json()
+            rows += [row["span_id"] for row in page["data"]]
+            if (after := page["next"]) is None:
+                break
+
+    assert {span_id(name) for name in ("a", "b", "self", "good")} <= set(rows)
+    assert len(rows) == len(set(rows))

@@ -1,0 +1,69 @@
+"""S8.1 and S8.3 of what runs themselves say: a secret in a question, a tool's arguments or an answer is in no trace."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver import Message, chat, workflow
+from palaver.core.events import ToolEnded, ToolStarted
+from palaver.core.parts import ToolResult
+from palaver.core.usage import Usage
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.storage.database import Database
+from palaver.storage.span_tables import span_bodies, spans
+from palaver.storage.spans import unpacked
+from tests.security.marked import PASSWORD, PROVIDER
+from tests.server.test_redacting_runs import everything
+
+TOLD = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.org with Bearer MARKEDbearer0123456789"
+
+
+@chat(name="talker")
+async def agent(messages: list[Message]) -> AsyncIterator[Any]:
+    """Says everything again: to a tool, from it, and itself."""
+    said = messages[-1].text
+    yield ToolStarted(call_id="c1", name="search")
+    yield ToolEnded(arguments=msgspec.json.encode({"q": said, "headers": {"authorization": "MARKED-odd"}}).decode())
+    yield ToolResult(call_id="c1", output={"found": said, "api_key": "MARKED-odd"})
+    for word in said.split(" "):
+        yield f"{word} "
+    yield Usage(input_tokens=1, output_tokens=1)
+
+
+@workflow(name="plain")
+def plain(text: str, password: str) -> dict[str, str]:
+    """Gives it back."""
+    return {"text": text, "password": password}
+
+
+RULES: dict[str, Any] = {"traces": (), "runs": ({"detector": "iban", "scope": ["runs"]},)}
+
+
+@pytest.mark.parametrize("scope", RULES)
+async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, scope: str) -> None:  # S8.1, S8.3
+    server = Server(Registry([agent, plain]), Settings(redact=RULES[scope]), database=database)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
+        messages = [{"role": "user", "content": TOLD}]
+        live = await http.post("/talker/invoke", json={"messages": messages}, headers=header)
+        await http.post("/plain/invoke", json={"inputs": {"text": TOLD, "password": "MARKED-odd"}}, headers=header)
+        await http.post("/talker/v1/responses", json={"input": TOLD, "user": "u", "metadata": {"k": PROVIDER}})
+        await server.telemetry.flushed()
+        await server.recorder.flushed()
+        exported = [(await http.get(f"/api/traces/export?format={form}")).text for form in ("jsonl", "otlp")]
+        listed = [(await http.get(path)).text for path in ("/api/traces", "/api/sessions")]
+        kept = await database.read(lambda db: [unpacked(row.body).decode() for row in db.execute(span_bodies.select())])
+        rows = await database.read(lambda db: [str(row) for row in db.execute(spans.select())])
+        whole = await database.read(everything)
+    await server.close()
+
+    assert "MARKEDprovider" in live.text  # Live streams are not changed.
+    assert len(kept) == 5
+    assert [text for text in (*exported, *listed, *kept, *rows) if "MARKED" in text] == []
+    assert ("MARKED" in whole) == (scope == "traces")  # Runs are kept as they were, unless a rule names them.

@@ -1,0 +1,163 @@
+"""A trace, and a session's conversation, as one HTML file."""
+
+import re
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from palaver.server.api import trace_page
+from palaver.server.api.html_page import POLICY
+from tests.server.api.test_thread_files import ATTACKS, _Seen
+from tests.server.keyed import keyed
+from tests.server.traced import chat, send, span, span_id, trace_id, traced
+
+T = trace_id("t")
+
+
+def read(answer: httpx.Response) -> _Seen:
+    assert answer.status_code == 200, answer.text
+    seen = _Seen()
+    seen.feed(answer.text)
+    return seen
+
+
+def data(answer: httpx.Response, name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', answer.text, re.DOTALL)
+    assert found is not None
+    assert "<" not in found[1]
+    return msgspec.json.decode(found[1])
+
+
+def trace(text: str = "Hi") -> list[Span]:
+    quoted = msgspec.json.encode(text).decode()[1:-1]
+    broken = span(
+        "tool",
+        3,
+        parent="root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name=text,
+        gen_ai__tool__call__result=text,
+    )
+    broken.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=text))
+    broken.events.append(Span.Event(name=text, attributes=[]))
+    broken.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
+    root = span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id=f"s{text}e", **{text: text})
+    root.name = text
+    call = chat("call", quoted, quoted, 1, parent="root", user__id=text, gen_ai__usage__cost=0.5)
+    return [root, call, broken, span("orphan", 4, parent="nobody")]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S7.4
+    async with traced(*trace(attack)) as house:
+        answer = await house.http.get(f"/api/traces/{T.upper()}/export.html")
+        talk = await house.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
+        lines = (await house.http.get("/api/traces/export", params={"trace": T})).content.split(b"\n")
+
+    for page, name in ((answer, f"trace-{T}.html"), (talk, "session.html")):
+        seen = read(page)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["content-disposition"] == f'attachment; filename="{name}"'
+        assert page.headers["content-security-policy"] == f"{POLICY}; sandbox"
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert ("meta", "content", POLICY) in seen.attributes
+        assert set(seen.tags) <= {
+            "html", "head", "meta", "title", "style", "body", "h1", "h2", "article", "p", "pre", "details", "summary",
+            "span", "div", "svg", "rect", "script",
+        }  # fmt: skip
+        assert seen.tags.count("script") == 1
+        assert ("script", "type", "application/json") in seen.attributes
+        assert {name for _, name, _ in seen.attributes} <= {
+            "lang", "charset", "http-equiv", "content", "name", "class", "dir", "type", "id", "viewbox",
+            "preserveaspectratio", "aria-hidden", "x", "width", "height",
+        }  # fmt: skip
+        if attack.isprintable():
+            assert attack in seen.text
+    records = sorted((msgspec.json.decode(line) for line in lines if line), key=lambda record: record["start"])
+    assert sorted(data(answer, "spans"), key=lambda record: record["start"]) == records
+
+
+async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_page, "AT_ONCE", 2)
+    async with traced(*trace("Why?")) as house:
+        answer = await house.http.get(f"/api/traces/{T}/export.html")
+
+    page = answer.text
+    assert page.startswith("<!doctype html>\n")
+    assert page.endswith("</body></html>\n")
+    assert '<article class="user"><h2>user</h2>\n<p dir="auto">Why?</p>\n</article>' in page
+    assert '<article class="tool"><h2>tool</h2><pre>Why?()</pre>\n<pre>error: Why?</pre></article>' in page
+    order = re.findall(
+        r'<summary><span(?: class="(d\d)")?>([^<]*)(?: <span class="note">\((\w+)\)</span>)?</span>', page
+    )
+    assert order == [("", "Why?", ""), ("d1", "call", ""), ("d1", "tool", ""), ("", "orphan", "orphan")]
+    assert '<rect x="20.00" width="20.00" height="1"/>' in page
+    assert 'class="span error"' in page
+    assert "used: 3 tokens in, 2 out\ncost: $0.5" in page
+    assert [record["name"] for record in data(answer, "spans")] == ["Why?", "call", "tool", "orphan"]
+
+
+async def test_a_span_shows_the_beginning_of_what_is_long_and_the_file_has_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace_page, "LONG", 10)
+    async with traced(span("root", long="0123456789abc")) as house:
+        answer = await house.http.get(f"/api/traces/{T}/export.html")
+
+    assert 'long = 0123456789<span class="note">… and 3 more characters</span>' in answer.text
+    assert data(answer, "spans")[0]["attributes"]["long"] == "0123456789abc"
+
+
+async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(name: str, at: float, *said: str) -> Span:
+        messages = [
+            {"role": "user" if place % 2 == 0 else "assistant", "parts": [{"type": "text", "content": text}]}
+            for place, text in enumerate(said)
+        ]
+        given = {
+            "gen_ai__input__messages": msgspec.json.encode(messages[:-1]).decode(),
+            "gen_ai__output__messages": msgspec.json.encode(messages[-1:]).decode(),
+        }
+        return chat(name, "", "", at, trace=name, session__id="a b", **given)
+
+    turns = [
+        turn("one", 0, "Hi", "Hello."),
+        turn("two", 1, "Hi", "Hello.", "And?", "Well."),
+        turn("three", 2, "Hi", "Hello.", "But?", "No."),
+    ]
+    async with traced(*turns) as house:
+        answer = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
+        monkeypatch.setattr(trace_page, "SESSION_BYTES", 1)
+        monkeypatch.setattr(trace_page, "_TRACES", 1)
+        cut = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
+
+    assert re.findall(r'<p dir="auto">(.*?)</p>', answer.text) == ["Hi", "Hello.", "And?", "Well.", "But?", "No."]
+    assert '<h2 class="part">Branch 2, from step 2 of branch 1</h2>' in answer.text
+    assert '<h1 dir="auto">Session a b</h1>' in answer.text
+    assert [len(tab["steps"]) for tab in data(answer, "session")["tabs"]] == [4, 2]
+    assert "it is too long for one file" not in answer.text
+    assert re.findall(r'<p dir="auto">(.*?)</p>', cut.text) == ["Hi", "Hello."]
+    assert "it is too long for one file" in cut.text
+
+
+async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:  # S2.5
+    async with keyed() as house:
+        _, theirs = await house.give(project="theirs")
+        _, ours = await house.give(project="ours")
+        await send(house.http, chat("a", "Hi", "Ho", session__id="s"), header=theirs)
+        for path in (f"/api/traces/{T}/export.html", "/api/sessions/thread.html?session=s"):
+            found = await house.http.get(path, headers=theirs)
+            hidden = await house.http.get(path, headers=ours)
+            without = await house.http.get(path)
+            assert (found.status_code, hidden.status_code, without.status_code) == (200, 404, 401)
+            assert hidden.headers["content-type"].startswith("application/")
+
+
+async def test_postgresql_gives_the_same_page(postgres_url: str) -> None:
+    async with traced(*trace()) as small, keyed(url=postgres_url) as large:
+        await send(large.http, *trace())
+        path = f"/api/traces/{T}/export.html"
+        assert (await small.http.get(path)).text == (await large.http.get(path)).text

@@ -1,0 +1,118 @@
+"""/api/traces/{trace}/scores, the filter `feedback`, and what goes with a thread; on every database."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.storage.database import Database
+from palaver.testing import echo, scripted
+from tests.server.traced import send, span, trace_id
+
+
+@pytest.fixture
+async def server(database: Database) -> AsyncIterator[Server]:
+    made = Server(Registry([echo, scripted]), Settings(), database=database)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+        yield opened
+
+
+async def told(server: Server, http: httpx.AsyncClient, text: str, *ratings: dict[str, Any]) -> tuple[str, str]:
+    """A run of which people thought that; it, and its trace."""
+    answer = await http.post("/scripted/invoke", json={"messages": [{"role": "user", "content": text}]})
+    run, trace = answer.headers["x-palaver-run-id"], answer.headers["x-palaver-trace-id"]
+    for rating in ratings:
+        assert (await http.put(f"/api/runs/{run}/feedback", json=rating)).status_code == 200
+    await server.telemetry.flushed()
+    return run, trace
+
+
+UP, DOWN = {"rating": "up", "comment": "So true.", "user": "ann"}, {"rating": "down", "user": "bob"}
+
+
+async def test_thumbs_are_scores_of_their_trace(server: Server, http: httpx.AsyncClient) -> None:
+    run, trace = await told(server, http, "Hi", UP, DOWN)
+    _, silent = await told(server, http, "Ho")
+    scores = (await http.get(f"/api/traces/{trace}/scores")).json()["data"]
+
+    times = [score.pop("created_at") for score in scores]
+    same = {"source": "feedback", "run": run, "message": None, "key": None}
+    assert scores == [
+        {**same, "value": 1.0, "comment": "So true.", "user": "ann"},
+        {**same, "value": 0.0, "comment": "", "user": "bob"},
+    ]
+    assert times == sorted(times)
+    assert (await http.get(f"/api/traces/{trace.upper()}/scores")).json()["data"] != []
+    assert (await http.get(f"/api/traces/{silent}/scores")).json() == {"data": []}
+    assert (await http.get(f"/api/traces/{trace_id('none')}/scores")).status_code == 404
+
+
+FOUND: list[tuple[dict[str, Any], list[str]]] = [
+    ({"op": "eq", "value": "up"}, ["good"]),
+    ({"op": "eq", "value": "down"}, ["bad"]),
+    ({"op": "eq", "value": "mixed"}, ["mixed"]),
+    ({"op": "in", "value": ["up", "mixed"]}, ["good", "mixed"]),
+    ({"op": "ne", "value": "up"}, ["bad", "foreign", "mixed", "none"]),
+    ({"op": "not_in", "value": ["up", "down"]}, ["foreign", "mixed", "none"]),
+    ({"op": "exists"}, ["bad", "good", "mixed"]),
+    ({"op": "missing"}, ["foreign", "none"]),
+]
+
+
+async def test_traces_are_found_by_what_people_thought(server: Server, http: httpx.AsyncClient) -> None:
+    traces = {
+        (await told(server, http, "a", UP))[1]: "good",
+        (await told(server, http, "b", DOWN))[1]: "bad",
+        (await told(server, http, "c", UP, DOWN))[1]: "mixed",
+        (await told(server, http, "d"))[1]: "none",
+        trace_id("f"): "foreign",
+    }
+    await send(http, span("foreign", trace="f"))
+    for asked, names in FOUND:
+        body = {"filter": {"field": "feedback", **asked}}
+        rows = (await http.post("/api/traces/query", json=body)).json()["data"]
+        assert sorted(traces[row["trace_id"]] for row in rows) == names, asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        ({"op": "eq", "value": "sideways"}, "/filter/value"),
+        ({"op": "in", "value": ["up", "x"]}, "/filter/value"),
+        ({"op": "contains", "value": "up"}, "/filter/op"),
+        ({"op": "gt", "value": "up"}, "/filter/op"),
+    ],
+)
+async def test_what_feedback_never_is_cannot_be_asked(
+    http: httpx.AsyncClient, asked: dict[str, Any], path: str
+) -> None:
+    answer = await http.post("/api/traces/query", json={"filter": {"field": "feedback", **asked}})
+
+    assert (answer.status_code, answer.json()["error"]["path"]) == (422, path)
+
+
+async def test_a_thread_goes_with_its_traces_if_one_says_so(server: Server, http: httpx.AsyncClient) -> None:
+    stream, left = {"accept": "text/event-stream"}, []
+    for traces in ("false", "true"):
+        thread = (await http.post("/api/threads", json={"workflow": "scripted"})).json()["id"]
+        said = {"messages": [{"role": "user", "content": "Hi"}]}
+        await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)
+        await send(http, span("outside", trace=thread[-8:], session__id=thread))
+        await server.telemetry.flushed()
+        gone = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
+        assert gone.status_code == 204
+        rows = (await http.get("/api/traces")).json()["data"]
+        left.append([row for row in rows if row["session"] == thread])
+
+    assert [len(rows) for rows in left] == [2, 0]

@@ -1,0 +1,350 @@
+"""/api/traces and /api/spans: lists, filters, trees, records and statistics, of what was sent over OTLP."""
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver.core.extraction import CELL, preview_of
+from palaver.core.messages import Message
+from palaver.server.api import spans as spans_api
+from tests.server.keyed import Keyed, keyed
+from tests.server.traced import chat, send, span, span_id, trace_id, traced
+
+T, ROOT = trace_id("t"), span_id("root")
+
+
+def names(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [row["name"] for row in answer.json()["data"]]
+
+
+def plain(value: Any) -> Any:
+    """As it comes over the wire."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def agent() -> list[Any]:
+    """A trace of an agent that calls a model and a tool, and another trace."""
+    return [
+        span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id="s-1"),
+        chat("call", "Weather?", "Sunny.", 1, parent="root"),
+        span("tool", 2, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
+        span("orphan", 3, parent="nobody"),
+        chat("alone", "Hi", "Hello.", 4, trace="u", http__route="/chat"),
+    ]
+
+
+async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
+    async with traced(*agent()) as house:
+        page = (await house.http.get("/api/traces")).json()
+
+    assert page["next"] is None
+    first, second = page["data"]
+    start = first.pop("start")
+    assert start.endswith("Z")
+    assert len(start) == 27  # With its microseconds: texts sort as times do.
+    assert first == {
+        "trace_id": trace_id("u"),
+        "span_id": span_id("alone"),
+        "parent_id": None,
+        "name": "alone",
+        "kind": "llm",
+        "status": "ok",
+        "duration_ms": 1000.0,
+        "workflow": None,
+        "session": None,
+        "user": None,
+        "model": "gpt-4o",
+        "provider": None,
+        "service": "shop",
+        "run_id": None,
+        "input_tokens": 3,
+        "output_tokens": 2,
+        "cost": None,
+        "in": plain(preview_of([Message.user("Hi")], "input", CELL)),
+        "out": plain(preview_of([Message.assistant("Hello.")], "output", CELL)),
+        "spans": 1,
+        "errors": 0,
+    }
+    assert (second["name"], second["spans"], second["input_tokens"], second["session"]) == ("root", 4, 3, "s-1")
+
+
+async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
+    async with traced(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as house:
+        first = await house.http.get("/api/traces?limit=2")
+        await send(house.http, span("new", 9, trace="new"))
+        second = await house.http.post("/api/traces/query", json={"limit": 2, "after": first.json()["next"]})
+        third = await house.http.get("/api/traces", params={"limit": 2, "after": second.json()["next"]})
+
+        assert [*names(first), *names(second), *names(third)] == ["4", "3", "2", "1", "0"]
+        assert third.json()["next"] is None
+
+
+@pytest.mark.parametrize("path", ["/api/traces/query", "/api/spans/query"])
+async def test_a_damaged_cursor_is_refused(path: str) -> None:
+    async with traced() as house:
+        answer = await house.http.post(path, json={"after": "x"})
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, ["alone", "orphan", "tool", "call", "root"]),
+        ({"filter": {"field": "kind", "op": "eq", "value": "llm"}}, ["alone", "call"]),
+        ({"filter": {"attribute": "http.route", "op": "exists"}}, ["alone"]),
+        (
+            {
+                "filter": {
+                    "or": [
+                        {"field": "duration_ms", "op": "gt", "value": 2000},
+                        {"and": [{"field": "tool.name", "op": "eq", "value": "weather"}]},
+                    ]
+                }
+            },
+            ["tool", "root"],
+        ),
+        ({"search": '"sunny"'}, ["call"]),
+        ({"search": "sunny OR hello"}, []),
+        ({"filter": {"field": "name", "op": "contains", "value": "%"}}, []),
+        ({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}, []),
+    ],
+)
+async def test_spans_are_found_by_what_is_asked_for(asked: dict[str, Any], found: list[str]) -> None:
+    async with traced(*agent()) as house:
+        assert names(await house.http.post("/api/spans/query", json=asked)) == found
+
+
+async def test_traces_are_found_by_their_head_and_the_same_by_url() -> None:
+    by_filter = '{"field": "kind", "op": "eq", "value": "llm"}'
+    async with traced(*agent()) as house:
+        in_body = await house.http.post(
+            "/api/traces/query", json={"filter": {"field": "kind", "op": "eq", "value": "llm"}}
+        )
+        in_url = await house.http.get("/api/traces", params={"filter": by_filter, "from": "2020-01-01T00:00:00"})
+        by_words = await house.http.get("/api/traces", params={"search": "hello"})
+
+        assert names(in_body) == names(in_url) == names(by_words) == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "path"),
+    [
+        ({"filter": {"field": "nothing", "op": "eq", "value": 1}}, 422, "/filter/field"),
+        ({"filter": {"field": "kind", "op": "eq", "value": 1}}, 422, "/filter/value"),
+        ({"filter": {"and": [{"field": "kind", "op": "no"}]}}, 422, "/filter/and/0/op"),
+        ({"limit": 0}, 422, "/limit"),
+        ({"limit": 201}, 422, "/limit"),
+        ({"from": "yesterday"}, 422, "/from"),
+        ({"search": 1}, 400, "/search"),
+    ],
+)
+async def test_what_cannot_be_asked_is_pointed_at(asked: dict[str, Any], status: int, path: str) -> None:
+    async with traced() as house:
+        answer = await house.http.post("/api/traces/query", json=asked)
+
+        assert (answer.status_code, answer.json()["error"]["path"]) == (status, path)
+
+
+@pytest.mark.parametrize(
+    "query", ["from=yesterday", "to=x", "limit=0", "filter={", "filter=[]", 'filter={"field":"x","op":"eq","value":1}']
+)
+async def test_what_cannot_be_asked_by_url_is_refused(query: str) -> None:
+    async with traced() as house:
+        answer = await house.http.get(f"/api/traces?{query}")
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+
+
+async def test_one_trace_in_short() -> None:
+    async with traced(*agent()) as house:
+        found = (await house.http.get(f"/api/traces/{T.upper()}")).json()
+
+    root = found.pop("root")
+    assert (root["name"], root["trace_id"]) == ("root", T)
+    assert found == {
+        "trace_id": T,
+        "spans": 4,
+        "errors": 0,
+        "kinds": {"agent": 1, "llm": 1, "tool": 1, "unknown": 1},
+        "input_tokens": 3,
+        "output_tokens": 2,
+        "cost": None,
+        "sessions": ["s-1"],
+    }
+
+
+async def test_a_tree_is_read_level_by_level() -> None:
+    async with traced(*agent()) as house:
+        top = (await house.http.get(f"/api/traces/{T}/tree")).json()["data"]
+        first = (await house.http.get(f"/api/traces/{T}/tree?parent={ROOT.upper()}&limit=1")).json()
+        rest = await house.http.get(f"/api/traces/{T}/tree", params={"parent": ROOT, "after": first["next"]})
+
+        assert [(row["name"], row["children"], row["descendants"], row["notes"]) for row in top] == [
+            ("root", 2, 2, []),
+            ("orphan", 0, 0, ["orphan"]),
+        ]
+        assert ([row["name"] for row in first["data"]], names(rest)) == (["call"], ["tool"])
+
+
+async def test_a_skeleton_has_all_spans_by_page() -> None:
+    async with traced(*agent()) as house:
+        first = (await house.http.get(f"/api/traces/{T}/skeleton?limit=3")).json()
+        rest = (await house.http.get(f"/api/traces/{T}/skeleton?after={first['next']}")).json()
+
+        assert [bone["name"] for bone in (*first["data"], *rest["data"])] == ["root", "call", "tool", "orphan"]
+        shown = {"span_id", "parent_id", "name", "kind", "status", "start", "duration_ms", "tokens"}
+        assert set(first["data"][0]) == shown
+        assert [bone["tokens"] for bone in (*first["data"], *rest["data"])] == [None, 5, None, None]
+        assert (await house.http.get(f"/api/traces/{T}/skeleton?limit=5001")).status_code == 400
+
+
+async def test_the_record_of_a_span_has_all_of_it() -> None:
+    async with traced(*agent()) as house:
+        answer = await house.http.get(f"/api/spans/{T}/{span_id('call').upper()}")
+        again = await house.http.get(
+            f"/api/spans/{T}/{span_id('call')}", headers={"if-none-match": answer.headers["etag"]}
+        )
+
+    record = answer.json()
+    assert again.status_code == 304
+    assert len(record["start"]) == 27
+    assert record["messages_in"] == [{"role": "user", "parts": [{"type": "text", "text": "Weather?"}]}]
+    assert record["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "Sunny."}]}]
+    assert record["usage"] == {"input_tokens": 3, "output_tokens": 2}
+    assert (record["kind"], record["model"], record["service"]) == ("llm", "gpt-4o", "shop")
+    assert record["attributes"]["gen_ai.request.model"] == "gpt-4o"
+    assert "cut" not in record
+
+
+async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_api, "PIECE", 50_000)
+    long = "ä" * 100_000
+    async with traced(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as house:
+        record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
+        text, offset = "", 0
+        while offset is not None:
+            piece = (await house.http.get(f"/api/spans/{T}/{span_id('a')}?part=attributes&offset={offset}")).json()
+            assert (piece["part"], piece["offset"], piece["total"]) == (
+                "attributes",
+                offset,
+                record["cut"]["attributes"],
+            )
+            text, offset = text + piece["text"], piece["next"]
+        absent = (await house.http.get(f"/api/spans/{T}/{span_id('a')}?part=tools&offset=0")).json()
+
+    short = "ä" * spans_api.SHORT_TEXT
+    assert record["attributes"] == {"long": short, "short": "x", "nested": [{"deep": short}], "yes": True}
+    assert httpx.Response(200, text=text).json() == {
+        "long": long,
+        "short": "x",
+        "nested": [{"deep": long}],
+        "yes": True,
+    }
+    assert absent == {"part": "tools", "offset": 0, "total": 2, "text": "[]", "next": None}
+
+
+async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_api, "SHORT_PART", 70_000)
+    many: dict[str, Any] = {f"name.{n}": "x" * 100 for n in range(1_000)}
+    async with traced(span("a", **many)) as house:
+        record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
+
+        assert record["attributes"] == {}
+        assert record["cut"]["attributes"] > 100_000
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/traces/{t}",
+        "/api/traces/{t}/tree",
+        "/api/traces/{t}/skeleton",
+        "/api/traces/{t}/conversation",
+        "/api/traces/export?trace={t}",
+        "/api/spans/{t}/{s}",
+        "/api/spans/{t}/{s}?part=attributes",
+        "/api/sessions/s-1/thread",
+        "/api/sessions/thread?session=s-1",
+    ],
+)
+async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:  # S2.5
+    async with keyed() as full, keyed() as empty:
+        _, mine = await full.give(project="mine")
+        await send(full.http, *agent(), header=mine)
+        answers: list[httpx.Response] = []
+        for house in (full, empty):
+            _, theirs = await house.give(project="theirs")
+            answers.append(await house.http.get(path.format(t=T, s=ROOT), headers=theirs))
+
+        assert [answer.status_code for answer in answers] == [404, 404]
+        assert answers[0].content == answers[1].content
+
+
+@pytest.mark.parametrize("name", ["x", "%25", "..%2f", "0" * 32, "'; DROP TABLE spans; --", "a" * 500])
+async def test_what_is_no_id_is_not_there(name: str) -> None:
+    async with traced(*agent()) as house:
+        answers = [
+            await house.http.get(f"/api/traces/{name}"),
+            await house.http.get(f"/api/spans/{T}/{name}"),
+            await house.http.get(f"/api/spans/{name}/{ROOT}"),
+        ]
+
+        assert {answer.status_code for answer in answers} <= {400, 404}
+
+
+async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:  # S2.4
+    async with keyed() as house:
+        _, reads = await house.give("read")
+        _, invokes = await house.give("invoke")
+        asked = {
+            ("POST", "/api/traces/query"),
+            ("POST", "/api/spans/query"),
+            ("GET", "/api/traces"),
+            ("GET", "/api/sessions"),
+        }
+        for method, path in asked:
+            body: dict[str, Any] = {"json": {}} if method == "POST" else {}
+            may = await house.http.request(method, path, headers=reads, **body)
+            may_not = await house.http.request(method, path, headers=invokes, **body)
+            assert (may.status_code, may_not.status_code) == (200, 403)
+        opening = await house.http.post(f"/api/traces/{T}/thread", json={}, headers=reads)
+        assert opening.status_code == 404
+
+
+async def test_statistics_by_hour_and_group() -> None:
+    async with traced(*agent()) as house:
+        by_kind = (await house.http.get("/api/traces/stats?by=day&group=kind")).json()["data"]
+        whole = (await house.http.get("/api/traces/stats", params={"from": "2020-01-01T00:00:00Z"})).json()["data"]
+
+        assert {row["group"]: (row["traces"], row["p50_ms"], row["input_tokens"]) for row in by_kind} == {
+            "agent": (1, 5000.0, 3),
+            "llm": (1, 1000.0, 3),
+        }
+        assert sum(row["traces"] for row in whole) == 2
+        assert (await house.http.get("/api/traces/stats?group=nothing")).status_code == 400
+
+
+async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
+    async with traced(*agent(), query_seconds=0) as house:
+        await _many(house)
+        slow = await house.http.post(
+            "/api/spans/query", json={"filter": {"attribute": "http.route", "op": "contains", "value": "x"}}
+        )
+        quick = await house.http.get("/api/traces/stats")
+
+    assert (slow.status_code, slow.headers["retry-after"]) == (503, "1")
+    assert slow.json()["error"] == {
+        "code": "query_timeout",
+        "message": "The question took longer than 0 seconds: ask for a shorter time. No index helps with http.route.",
+    }
+    assert quick.status_code in (200, 503)
+
+
+async def _many(house: Keyed) -> None:
+    """So many that SQLite looks at the clock."""
+    for first in range(0, 1_500, 500):
+        await send(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))

@@ -1,0 +1,372 @@
+"""/api/sessions, sessions as conversations, going on from a trace, and taking traces elsewhere."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from sqlalchemy import Connection
+
+from palaver.server.api import trace_export, trace_sessions
+from palaver.server.api.spans import SHORT_TEXT
+from tests.server.keyed import keyed
+from tests.server.traced import chat, send, span, span_id, trace_id, traced
+
+T = trace_id("t")
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "text": text}]}
+
+
+def texts(answer: httpx.Response) -> list[Any]:
+    assert answer.status_code == 200, answer.text
+    return [
+        [step["message"]["parts"][0]["text"] if step["type"] == "message" else step["name"] for step in tab["steps"]]
+        for tab in answer.json()["tabs"]
+    ]
+
+
+def conversation() -> list[Any]:
+    return [
+        chat("a", "Hi", "Hello.", 0, trace="t1", session__id="s-1"),
+        chat("b", "And?", "Well.", 1, trace="t2", session__id="s-1"),
+        chat("c", "Hi", "Good day.", 2, trace="t3", session__id="odd/name %"),
+    ]
+
+
+async def test_sessions_are_listed_the_last_active_first() -> None:
+    async with traced(*conversation()) as house:
+        first = (await house.http.get("/api/sessions?limit=1")).json()
+        rest = (await house.http.get("/api/sessions", params={"after": first["next"]})).json()
+        none = (await house.http.get("/api/sessions?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00")).json()
+
+    rows = [*first["data"], *rest["data"]]
+    assert [(row["session"], row["traces"], row["spans"]) for row in rows] == [("odd/name %", 1, 1), ("s-1", 2, 2)]
+    assert rows[1]["first"] < rows[1]["last"]
+    assert none == {"data": [], "next": None}
+
+
+async def test_a_session_shows_what_was_said_first_and_last_and_is_found_by_its_name() -> None:
+    async with traced(*conversation()) as house:
+        found = (await house.http.get("/api/sessions?search=s-")).json()["data"]
+        odd = (await house.http.get("/api/sessions", params={"search": "/name %"})).json()["data"]
+
+    assert [(row["in"]["text"], row["out"]["text"]) for row in found] == [("Hi", "Well.")]
+    assert [row["session"] for row in odd] == ["odd/name %"]
+
+
+async def test_a_trace_is_a_conversation() -> None:
+    spans = [
+        span("root", 0, gen_ai__operation__name="invoke_agent"),
+        span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
+        chat("call", "Weather?", "Sunny.", 2, parent="root"),
+    ]
+    async with traced(*spans) as house:
+        answer = await house.http.get(f"/api/traces/{T.upper()}/conversation")
+        unknown = await house.http.get(f"/api/traces/{trace_id('nobody')}/conversation")
+
+    here = {"trace_id": T, "span_id": span_id("call"), "type": "message"}
+    assert answer.json() == {
+        "trace_id": T,
+        "span_id": span_id("call"),
+        "steps": [
+            here | {"message": said("user", "Weather?")},
+            {
+                "type": "tool",
+                "trace_id": T,
+                "span_id": span_id("tool"),
+                "name": "weather",
+                "call_id": None,
+                "inputs": None,
+                "outputs": None,
+                "status": "ok",
+            },
+            here | {"message": said("assistant", "Sunny.")},
+        ],
+        "cut": 0,
+    }
+    assert unknown.status_code == 404
+
+
+async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unless_the_whole_is_wanted() -> None:
+    long = "word " * 80_000
+    async with traced(chat("a", long, "Short.")) as house:
+        short = (await house.http.get(f"/api/traces/{T}/conversation")).json()
+        whole = (await house.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
+
+    def text(told: Any, place: int) -> str:
+        return told["steps"][place]["message"]["parts"][0]["text"]
+
+    assert (text(whole, 0), text(whole, 1), whole["cut"]) == (long, "Short.", 0)
+    assert (text(short, 0), text(short, 1)) == (long[:SHORT_TEXT], "Short.")
+    assert short["cut"] == len(long) - SHORT_TEXT
+
+
+async def test_a_sessions_traces_are_one_conversation() -> None:
+    async with traced(*conversation()) as house:
+        answer = await house.http.get("/api/sessions/s-1/thread")
+        odd = await house.http.get("/api/sessions/thread", params={"session": "odd/name %"})
+
+    assert texts(answer) == [["Hi", "Hello.", "And?", "Well."]]
+    assert answer.json()["tabs"][0]["steps"][2] == {
+        "type": "message",
+        "trace_id": trace_id("t2"),
+        "span_id": span_id("b"),
+        "message": said("user", "And?"),
+    }
+    assert (answer.json()["session"], answer.json()["traces"], answer.json()["next"]) == ("s-1", 2, None)
+    assert texts(odd) == [["Hi", "Good day."]]
+
+
+async def test_a_branch_says_where_it_leaves() -> None:
+    spans = [
+        chat("a", "Hi", "Hello.", 0, trace="t1", session__id="s"),
+        chat("b", "Hi", "Good day.", 1, trace="t2", session__id="s"),
+    ]
+    async with traced(*spans) as house:
+        tabs = (await house.http.get("/api/sessions/s/thread")).json()["tabs"]
+
+        assert [tab["origin"] for tab in tabs] == [None, {"tab": 0, "steps": 1}]
+
+
+async def test_a_root_without_messages_shows_those_of_its_call_and_its_tools() -> None:
+    spans = [
+        span("root", 0, gen_ai__operation__name="invoke_agent", session__id="s"),
+        span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
+        chat("call", "Weather?", "Sunny.", 2, parent="root"),
+        chat("early", "early", "early", 0, parent="root"),
+    ]
+    async with traced(*spans) as house:
+        assert texts(await house.http.get("/api/sessions/s/thread")) == [["Weather?", "weather", "Sunny."]]
+
+
+async def test_a_long_session_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [chat(f"s{n}", f"q{n}", f"a{n}", n, trace=f"t{n}", session__id="s") for n in range(8)]
+    async with traced(*spans) as house:
+        first = await house.http.get("/api/sessions/s/thread?limit=6")
+        rest = await house.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
+        monkeypatch.setattr(trace_sessions, "MOST_READ", 1)
+        few = await house.http.get("/api/sessions/s/thread")
+
+    assert [len(tab) for tab in texts(first)] == [12]
+    assert texts(rest) == [["q6", "a6", "q7", "a7"]]
+    assert (few.json()["traces"], few.json()["next"] is None) == (trace_sessions.FEW, False)
+
+
+async def test_going_on_from_a_trace() -> None:
+    own: dict[str, Any] = {
+        "gen_ai__operation__name": "invoke_workflow",
+        "gen_ai__workflow__name": "tutor",
+        "palaver__inputs": '{"topic": "sums"}',
+        "palaver__parameters": '{"temperature": 0}',
+    }
+    async with traced(chat("root", "Hi", "Hello.", **own), chat("call", "x", "y", 1, parent="root")) as house:
+        whole = await house.http.post(f"/api/traces/{T.upper()}/thread", json={})
+        first = await house.http.post(f"/api/traces/{T}/thread", json={"upto": 1})
+        of_call = await house.http.post(f"/api/traces/{T}/thread", json={"span_id": span_id("call").upper()})
+
+    assert whole.json() == {
+        "workflow": "tutor",
+        "messages": [said("user", "Hi"), said("assistant", "Hello.")],
+        "inputs": {"topic": "sums"},
+        "parameters": {"temperature": 0},
+        "tools": [],
+    }
+    assert first.json()["messages"] == [said("user", "Hi")]
+    assert of_call.json()["messages"] == [said("user", "x"), said("assistant", "y")]
+    assert of_call.json()["workflow"] == "tutor"
+
+
+async def test_going_on_from_a_trace_whose_call_has_the_messages() -> None:
+    tools = '[{"type": "function", "name": "weather", "parameters": {}}]'
+    spans = [
+        span("root", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide"),
+        chat("call", "Hi", "Hello.", 1, parent="root", gen_ai__tool__definitions=tools),
+    ]
+    async with traced(*spans) as house:
+        live = (await house.http.post(f"/api/traces/{T}/thread", json={})).json()
+
+    assert (live["workflow"], live["messages"]) == ("guide", [said("user", "Hi"), said("assistant", "Hello.")])
+    assert [tool["name"] for tool in live["tools"]] == ["weather"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"span_id": span_id("nobody")}, 404), ({"upto": -1}, 422), ({"upto": "x"}, 400), ({"span_id": "x" * 65}, 422)],
+)
+async def test_what_cannot_be_gone_on_from(body: dict[str, Any], status: int) -> None:
+    async with traced(*conversation()) as house:
+        answer = await house.http.post(f"/api/traces/{trace_id('t1')}/thread", json=body)
+        unknown = await house.http.post(f"/api/traces/{T}/thread", json={})
+
+        assert (answer.status_code, unknown.status_code) == (status, 404)
+
+
+# Export
+
+
+async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_export, "SPANS", 2)
+    monkeypatch.setattr(trace_export, "TRACES", 2)
+    spans = [chat("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
+    async with traced(*spans) as house:
+        answer = await house.http.get("/api/traces/export")
+        one = await house.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
+        none = await house.http.get("/api/traces/export?from=2999-01-01T00:00:00Z")
+
+    records = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert sorted(record["name"] for record in records) == ["a", "a", "b", "c", "s0", "s1", "s2", "s3"]
+    assert [msgspec.json.decode(line)["name"] for line in one.text.splitlines()] == ["a", "s0", "s1", "s2", "s3"]
+    assert (none.status_code, none.text) == (200, "")
+
+
+async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None:
+    async with traced(*conversation(), chat("x", "1", "2", 3, odd=[1, {"a": True}])) as house, traced() as other:
+        lines = (await house.http.get("/api/traces/export?format=otlp")).content.splitlines()
+        for line in lines:
+            answer = await other.http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
+            assert (answer.status_code, answer.json()) == (200, {})
+        before, after = [
+            (await one.http.get("/api/traces/export?format=jsonl")).text.splitlines() for one in (house, other)
+        ]
+
+        assert len(before) == 4
+        assert before == after
+
+
+@pytest.mark.parametrize("query", ["format=csv", "filter={", "from=x"])
+async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None:
+    async with traced() as house:
+        assert (await house.http.get(f"/api/traces/export?{query}")).status_code == 400
+
+
+async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
+    monkeypatch.setattr(trace_export, "TRACES", 1)
+    async with keyed(rate_per_minute=0) as house:
+        _, header = await house.give()
+        await send(house.http, *conversation(), header=header)
+        good = await house.http.get("/api/traces/export", headers=header)
+
+        @contextmanager
+        def revoked(_: Any, end: Callable[[], object]) -> Iterator[None]:
+            asyncio.get_running_loop().call_soon(end)
+            yield
+
+        monkeypatch.setattr(house.server.callers, "watched", revoked)
+        is_whole = False
+        with suppress(TimeoutError, RuntimeError):  # Whoever reads without a socket waits for what does not come.
+            async with asyncio.timeout(2):
+                is_whole = (await house.http.get("/api/traces/export", headers=header)).is_success
+
+        assert (len(good.text.splitlines()), is_whole) == (3, False)
+
+
+async def test_a_reader_who_takes_nothing_is_left() -> None:
+    class Stalled:
+        wire = None
+        callers = None
+        caller = None
+
+        async def open(self, *_: Any) -> None: ...
+
+        async def send(self, _: Any) -> None:
+            await asyncio.sleep(60)
+
+        async def receive(self) -> dict[str, str]:
+            await asyncio.sleep(60)
+            return {"type": "http.disconnect"}
+
+    async def lines() -> AsyncGenerator[bytes]:
+        yield b"second"
+
+    stalled: Any = Stalled()
+    with pytest.raises(TimeoutError):
+        await trace_export.tell(stalled, b"first", lines(), 0.01)
+
+
+async def test_one_who_may_read_no_more_is_cut_off() -> None:
+    cut: list[str] = []
+
+    class Wire:
+        def abort(self) -> None:
+            cut.append("off")
+
+    class Callers:
+        @contextmanager
+        def watched(self, _: Any, end: Callable[[], object]) -> Iterator[None]:
+            asyncio.get_running_loop().call_later(0.01, end)
+            yield
+
+    class Reader:
+        wire = Wire()
+        callers = Callers()
+        caller = None
+
+        async def open(self, *_: Any) -> None: ...
+
+        async def send(self, _: Any) -> None:
+            await asyncio.sleep(60)
+
+        async def receive(self) -> dict[str, str]:
+            await asyncio.sleep(60)
+            return {"type": "http.disconnect"}
+
+    async def lines() -> AsyncGenerator[bytes]:
+        yield b"second"
+
+    reader: Any = Reader()
+    await trace_export.tell(reader, b"first", lines(), 60)
+
+    assert cut == ["off"]
+
+
+async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_export, "TRACES", 1)
+    asked: list[str] = []
+    some = trace_export.piece
+
+    def counted(db: Connection, project: str, trace: str, *more: Any) -> tuple[bytes, str | None]:
+        asked.append(trace)
+        return some(db, project, trace, *more)
+
+    monkeypatch.setattr(trace_export, "piece", counted)
+    async with traced(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as house:
+        async with house.http.stream("GET", "/api/traces/export") as answer:
+            async for _ in answer.aiter_lines():
+                break
+        await asyncio.sleep(0.1)
+
+    assert len(asked) < 30
+
+
+async def test_postgresql_answers_the_same(postgres_url: str) -> None:
+    spans = [*conversation(), span("tool", 0.5, trace="t1", parent="a", gen_ai__operation__name="execute_tool")]
+    paths = [
+        "/api/traces",
+        "/api/traces?search=hello",
+        f"/api/traces/{trace_id('t1')}",
+        f"/api/traces/{trace_id('t1')}/tree",
+        f"/api/traces/{trace_id('t1')}/skeleton",
+        f"/api/spans/{trace_id('t1')}/{span_id('a')}",
+        "/api/traces/stats?group=kind",
+        "/api/sessions",
+        "/api/sessions?search=s-",
+        "/api/sessions/s-1/thread",
+        f"/api/traces/{trace_id('t1')}/conversation",
+        "/api/traces/export",
+    ]
+    asked = {"filter": {"attribute": "session.id", "op": "eq", "value": "s-1"}}
+    async with traced(*spans) as one, traced(*spans, url=postgres_url) as other:
+        for path in paths:
+            first, second = await one.http.get(path), await other.http.get(path)
+            told = [answer.text if path.endswith("export") else answer.json() for answer in (first, second)]
+            assert (first.status_code, told[1]) == (200, told[0]), path
+        both = [await house.http.post("/api/spans/query", json=asked) for house in (one, other)]
+        assert both[0].json() == both[1].json()
+        assert len(both[0].json()["data"]) == 2

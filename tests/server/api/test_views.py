@@ -1,0 +1,119 @@
+"""/api/views: saved views of a page, for everyone in the project."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.server.api import views
+from palaver.server.settings import Settings
+from palaver.storage import views as kept
+from palaver.storage.database import MEMORY, Database, open_database
+from tests.server.rest import Somebody, application, asking
+
+BODY: dict[str, Any] = {"search": "refund", "filter": {"field": "status", "op": "eq", "value": "error"}}
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    opened = open_database(url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(application(views.routes(database, Settings()))) as client:
+        yield client
+
+
+async def saved(http: httpx.AsyncClient, name: str, page: str = "traces") -> dict[str, Any]:
+    answer = await http.post("/api/views", json={"name": name, "page": page, "body": BODY})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"] == f"/api/views/{answer.json()['id']}"
+    return answer.json()
+
+
+async def names(http: httpx.AsyncClient, page: str = "traces", **more: Any) -> list[str]:
+    return [view["name"] for view in (await http.get("/api/views", params={"page": page, **more})).json()["data"]]
+
+
+async def test_a_view_is_kept_as_it_was_sent_for_its_page(http: httpx.AsyncClient) -> None:
+    made = await saved(http, "Refunds that failed")
+    await saved(http, "Slow spans", page="spans")
+    listed = (await http.get("/api/views", params={"page": "traces"})).json()
+
+    shown = {"page": "traces", "name": "Refunds that failed", "body": BODY}
+    assert listed == {"data": [made], "next": None}
+    assert {key: made[key] for key in shown} == shown
+    assert made["created_at"] == made["updated_at"]
+    assert await names(http, "spans") == ["Slow spans"]
+
+
+async def test_the_last_saved_comes_first_and_pages_go_on(http: httpx.AsyncClient) -> None:
+    first = await saved(http, "one")
+    await saved(http, "two")
+    put = await http.put(f"/api/views/{first['id']}", json={"name": "one again", "body": {}})
+    page = (await http.get("/api/views", params={"page": "traces", "limit": 1})).json()
+
+    assert (put.status_code, put.json()["body"], put.json()["created_at"]) == (200, {}, first["created_at"])
+    assert [view["name"] for view in page["data"]] == ["one again"]
+    assert await names(http, limit=1, after=page["next"]) == ["two"]
+    other = await http.get("/api/views", params={"page": "spans", "after": page["next"]})
+    assert other.status_code == 400
+
+
+async def test_a_deleted_view_is_gone(http: httpx.AsyncClient) -> None:
+    made = await saved(http, "one")
+    place = f"/api/views/{made['id']}"
+
+    assert (await http.delete(place)).status_code == 204
+    assert await names(http) == []
+    for answer in (await http.delete(place), await http.put(place, json={"name": "x", "body": {}})):
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, f"There is no view {made['id']!r}.")
+
+
+async def test_another_project_sees_and_changes_nothing_of_it(database: Database) -> None:
+    app = application(views.routes(database, Settings()))
+    async with asking(app) as http, asking(app, Somebody(project="team-b")) as other:
+        made = await saved(http, "ours")
+        place = f"/api/views/{made['id']}"
+
+        assert await names(other) == []
+        assert (await other.put(place, json={"name": "theirs", "body": {}})).status_code == 404
+        assert (await other.delete(place)).status_code == 404
+        assert await names(http) == ["ours"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "", "page": "traces", "body": {}}, 422),
+        ({"name": "x", "page": "elsewhere", "body": {}}, 422),
+        ({"name": "x", "page": "traces", "body": []}, 400),
+        ({"name": "x", "page": "traces", "body": {"search": "x" * views.LONGEST}}, 413),
+    ],
+)
+async def test_what_is_no_view_is_refused(http: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+    answer = await http.post("/api/views", json=body)
+
+    assert answer.status_code == status, answer.text
+    assert await names(http) == []
+
+
+async def test_a_page_that_is_none_is_named_as_the_query_names_it(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/api/views", params={"page": "elsewhere"})
+
+    assert (answer.status_code, answer.json()["error"]["path"]) == (400, "?page")
+    assert answer.json()["error"]["message"].startswith("page does not fit: ")
+
+
+async def test_there_is_an_end_to_how_many_are_kept(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST", 1)
+    await saved(http, "one")
+    answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})
+
+    assert answer.status_code == 413
+    assert answer.json()["error"]["message"] == "There are 1 views of this page already: delete one first."

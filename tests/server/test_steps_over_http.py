@@ -1,0 +1,260 @@
+"""Runs over HTTP, and what their traces then show: the steps of their frameworks, and how each came to its end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from agents import Agent as OpenAIAgent
+from agents import function_tool
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.usage import Usage as SdkUsage
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+from palaver import Message, chat
+from palaver.server.app import Server
+from tests.frameworks.langchain_models import Scripted, asking, call, words
+from tests.server.talking import serving
+
+HELLO = {"messages": [{"role": "user", "content": "Well?"}]}
+SECRET = "sk-proj-" + "a1B2" * 8
+SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+
+
+async def settled(server: Server) -> None:
+    await server.telemetry.flushed()
+
+
+async def only(http: httpx.AsyncClient, server: Server) -> dict[str, Any]:
+    """The one trace that there is, as the list has it."""
+    await settled(server)
+    [row] = (await http.get("/api/traces")).json()["data"]
+    return row
+
+
+async def tree(http: httpx.AsyncClient, trace: str, parent: str | None = None) -> list[Any]:
+    """Kind, name and status of the spans, level by level as the page asks for them."""
+    shown: list[Any] = []
+    asked = {} if parent is None else {"parent": parent}
+    for row in (await http.get(f"/api/traces/{trace}/tree", params=asked)).json()["data"]:
+        shown.append(f"{row['kind']} {row['name']}: {row['status']}")
+        if row["children"]:
+            shown.append(await tree(http, trace, row["span_id"]))
+    return shown
+
+
+async def record(http: httpx.AsyncClient, row: dict[str, Any]) -> dict[str, Any]:
+    answer = await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@tool
+def double(x: int) -> int:
+    """Twice as much."""
+    return 2 * x
+
+
+def langchain_agent() -> Any:
+    turns = [asking(call("double", "c1", x=2), usage_metadata=SPENT), asking(content="4", usage_metadata=SPENT)]
+    return chat(create_agent(Scripted(turns=turns), [double], name="maths"))
+
+
+def openai_agent() -> Any:
+    spent = SdkUsage(requests=1, input_tokens=11, output_tokens=7, total_tokens=18)
+    steps = [
+        ModelStep(output=[function_call("double", {"x": 2}, call_id="c1")], usage=spent),
+        ModelStep(output=[assistant_message("4")], usage=spent),
+    ]
+
+    def doubled(x: int) -> int:
+        return 2 * x
+
+    run = function_tool(doubled, name_override="double")
+    return chat(OpenAIAgent(name="maths", model=ScriptedModel(steps), tools=[run]))
+
+
+def pydantic_agent() -> Any:
+    left: list[Any] = [{0: DeltaToolCall("double", '{"x":2}', tool_call_id="c1")}, "4"]
+
+    async def stream(*_: Any) -> AsyncIterator[Any]:
+        yield left.pop(0)
+
+    def doubled(x: int) -> int:
+        return 2 * x
+
+    agent = PydanticAgent(FunctionModel(stream_function=stream), name="maths")
+    agent.tool_plain(name="double")(doubled)
+    return chat(agent)
+
+
+@pytest.mark.parametrize("made", [langchain_agent, openai_agent, pydantic_agent])
+async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> None:
+    async with serving(made()) as (http, server):
+        answer = await http.post("/maths/invoke", json=HELLO)
+        row = await only(http, server)
+        shown = await tree(http, row["trace_id"])
+        view = (await http.get(f"/api/traces/{row['trace_id']}")).json()
+        root = await record(http, row)
+
+    assert answer.status_code == 200
+    assert shown[0] == "workflow invoke_workflow maths: ok"
+    assert shown[1][0] == "agent invoke_agent maths: ok"
+    assert (view["kinds"]["llm"], view["kinds"]["tool"], view["errors"]) == (2, 1, 0)
+    # The run's own word for what was spent is the same, and is not added to that of its models.
+    assert (view["input_tokens"], view["output_tokens"]) == (row["input_tokens"], row["output_tokens"])
+    assert view["input_tokens"] == root["usage"]["input_tokens"]
+
+
+async def test_steps_that_are_exported_come_back_as_equal_records() -> None:
+    async with serving(langchain_agent()) as (http, server):
+        await http.post("/maths/invoke", json=HELLO)
+        await only(http, server)
+        lines = (await http.get("/api/traces/export", params={"format": "otlp"})).text.splitlines()
+        before = await exported(http)
+    async with serving() as (http, _):
+        for line in lines:
+            answer = await http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
+            assert (answer.status_code, answer.json()) == (200, {})
+        after = await exported(http)
+
+    # From outside, no run is believed.
+    assert after == [{**one, "run_id": None} for one in before]
+    assert len(after) == 8
+
+
+async def exported(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+    lines = (await http.get("/api/traces/export")).text.splitlines()
+    return sorted((msgspec.json.decode(line) for line in lines), key=lambda one: one["span_id"])
+
+
+@pytest.mark.parametrize("content", ["full", "metadata"])
+async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
+    turns = [asking(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
+    agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
+    async with serving(agent, trace_content=content) as (http, server):
+        await http.post("/maths/invoke", json=HELLO)
+        row = await only(http, server)
+        bones = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
+        records = [await record(http, {**row, **bone}) for bone in bones]
+
+    assert len(records) == 8
+    assert SECRET not in str(records)
+    assert ("The key is ***." in str(records), "Well?" in str(records)) == (content == "full", content == "full")
+
+
+async def test_a_run_that_fails_keeps_what_was_said_and_says_so() -> None:
+    async with serving() as (http, server):
+        answer = await http.post("/broken/invoke", json=HELLO)
+        row = await only(http, server)
+        kept = await record(http, row)
+
+    assert answer.status_code == 500
+    assert (kept["status"], kept["finish"], kept["exception"]["type"]) == ("error", "error", "workflow_failed")
+    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "half"}]}]
+    assert "palaver.disconnected" not in kept["attributes"]
+
+
+async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any]:
+    """A stream of which the first words have come."""
+    asked = http.build_request("POST", f"/{name}/invoke", json=HELLO, headers={"accept": "text/event-stream"})
+    answer = await http.send(asked, stream=True)
+    lines = answer.aiter_lines()
+    async for line in lines:
+        if "begin" in line:
+            break
+    return answer, lines
+
+
+async def ended(server: Server) -> None:
+    async with asyncio.timeout(10):
+        while server.engine.alive:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def test_a_run_that_somebody_cancels_keeps_what_was_said() -> None:
+    async with serving() as (http, server):
+        answer, lines = await begun(http, "slow")
+        await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")
+        assert [line async for line in lines]
+        await ended(server)
+        kept = await record(http, await only(http, server))
+
+    assert (kept["status"], kept["finish"], kept["exception"]) == ("cancelled", "cancelled", None)
+    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
+    assert ("palaver.disconnected" in kept["attributes"], kept["events"]) == (False, [])
+
+
+async def test_a_caller_that_goes_away_is_recorded_as_that() -> None:
+    async with serving() as (http, server):
+        answer, _ = await begun(http, "cancel")
+        await answer.aclose()
+        await ended(server)
+        kept = await record(http, await only(http, server))
+
+    assert (kept["status"], kept["finish"]) == ("cancelled", "cancelled")
+    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
+    assert kept["attributes"]["palaver.disconnected"] is True
+    assert [event["name"] for event in kept["events"]] == ["palaver.disconnected"]
+
+
+async def test_a_run_that_goes_on_without_its_caller_is_whole_and_says_that_nobody_waited() -> None:
+    from tests.server.talking import let_go
+
+    async with serving() as (http, server):
+        answer, _ = await begun(http, "finish")
+        await answer.aclose()
+        await asyncio.sleep(0.05)
+        let_go("Well?")
+        await ended(server)
+        kept = await record(http, await only(http, server))
+
+    assert (kept["status"], kept["finish"]) == ("ok", "stop")
+    assert kept["messages_out"][0]["parts"] == [{"type": "text", "text": "begin end of Well?"}]
+    assert kept["attributes"]["palaver.disconnected"] is True
+
+
+async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
+    speaking = asyncio.Event()
+
+    @chat(on_disconnect="cancel")
+    async def slow(messages: list[Message]) -> AsyncIterator[str]:
+        yield "begin"
+
+        @tool
+        async def wait() -> str:
+            """Takes for ever."""
+            speaking.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        graph = create_agent(Scripted(turns=[asking(call("wait", "c1"))]), [wait], name="waiter")
+        await graph.ainvoke({"messages": [HumanMessage("Hi")]})
+
+    async with serving(slow) as (http, server):
+        answer, _ = await begun(http, "slow")
+        async with asyncio.timeout(10):
+            await speaking.wait()
+        await answer.aclose()
+        await ended(server)
+        row = await only(http, server)
+        shown = await tree(http, row["trace_id"])
+
+    assert shown == [
+        "workflow invoke_workflow slow: cancelled",
+        [
+            "agent invoke_agent waiter: cancelled",
+            [
+                "task model: ok",
+                ["llm chat: ok"],
+                "task tools: cancelled",
+                ["tool execute_tool wait: cancelled"],
+            ],
+        ],
+    ]

@@ -1,0 +1,139 @@
+"""Where a call stands in its trace: in every protocol the caller's place comes in, and the run's goes out."""
+
+import re
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Message, chat
+from palaver.core.descriptions import Description
+from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.server.in_process import _transport
+from tests.server.tabs import Tab, opened, until
+from tests.server.talking import new_thread, serving
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
+HELLO = [{"role": "user", "content": "Hi"}]
+UI = [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}]
+SSE = {"accept": "text/event-stream"}
+
+CALLS: dict[str, tuple[str, Any, dict[str, str]]] = {
+    "responses": ("/v1/responses", {"model": "echo", "input": "Hi"}, {}),
+    "responses, streamed": ("/v1/responses", {"model": "echo", "input": "Hi", "stream": True}, {}),
+    "chat completions": ("/v1/chat/completions", {"model": "echo", "messages": HELLO}, {}),
+    "chat completions, streamed": ("/v1/chat/completions", {"model": "echo", "messages": HELLO, "stream": True}, {}),
+    "ui stream": ("/echo/api/chat", {"messages": UI}, {}),
+    "invoke": ("/echo/invoke", {"messages": HELLO}, {}),
+    "invoke, streamed": ("/echo/invoke", {"messages": HELLO}, SSE),
+    "run": ("/echo/run", {"messages": HELLO}, {}),
+    "services": ("/services/echo", {"content": "Hi"}, {}),
+    "services, streamed": ("/services/echo/stream", {"content": "Hi"}, {}),
+    "a run that fails": ("/v1/chat/completions", {"model": "broken", "messages": HELLO}, {}),
+    "one that fails, of a service": ("/services/broken", {"content": "Hi"}, {}),
+}
+
+
+async def traced(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> list[dict[str, Any]]:
+    """The spans of a trace, the earliest first."""
+    await server.telemetry.flushed()
+    answer = await http.get(f"/api/traces/{trace}/skeleton")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_run_stands_in_its_callers_trace_and_says_where(name: str) -> None:
+    path, body, headers = CALLS[name]
+    async with serving() as (http, server):
+        answer = await http.post(path, json=body, headers={**headers, **PARENT})
+        spans = await traced(http, server)
+
+    assert answer.headers["x-palaver-trace-id"] == TRACE, answer.text
+    found = re.fullmatch(rf"00-{TRACE}-([0-9a-f]{{16}})-01", answer.headers["traceparent"])
+    assert found is not None
+    assert found[1] != SPAN
+    assert [(span["span_id"], span["parent_id"]) for span in spans] == [(found[1], SPAN)]
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_call_that_names_no_trace_begins_one(name: str) -> None:
+    path, body, headers = CALLS[name]
+    async with serving() as (http, server):
+        answer = await http.post(path, json=body, headers=headers)
+        spans = await traced(http, server, answer.headers["x-palaver-trace-id"])
+
+    trace, span = answer.headers["traceparent"].split("-")[1:3]
+    assert (trace, [(one["span_id"], one["parent_id"]) for one in spans]) == (
+        answer.headers["x-palaver-trace-id"],
+        [(span, None)],
+    )
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_turn_in_a_thread_does_too(accept: str) -> None:
+    async with serving() as (http, server):
+        thread = await new_thread(http)
+        answer = await http.post(
+            f"/api/threads/{thread}/turns", json={"messages": HELLO}, headers={"accept": accept, **PARENT}
+        )
+        await server.engine.drain(5)
+        spans = await traced(http, server)
+
+    assert answer.status_code in (200, 202), answer.text
+    assert answer.headers["x-palaver-trace-id"] == TRACE
+    assert answer.headers["traceparent"].startswith(f"00-{TRACE}-")
+    assert [span["parent_id"] for span in spans] == [SPAN]
+
+
+async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() -> None:
+    async with serving() as (http, server):
+        async with opened(server, PARENT, path="/services/echo") as service:
+            for number in (1, 2):
+                service.say({"event": "start", "data": {"content": "Hi"}})
+                await until(partial(_has_completed, service, number))
+        async with opened(server) as page:
+            page.send(1, "/echo/invoke", {"messages": HELLO}, **PARENT)
+            told = (await page.over(1))[0]["headers"]
+        spans = await traced(http, server)
+
+    assert [span["parent_id"] for span in spans] == [SPAN] * 3
+    assert told["x-palaver-trace-id"] == TRACE
+    assert told["traceparent"].split("-")[2] in [span["span_id"] for span in spans]
+
+
+def _has_completed(tab: Tab, times: int) -> bool:
+    return [message["event"] for message in tab.said].count("complete") == times
+
+
+async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
+    @chat
+    async def behind(messages: list[Message]) -> str:
+        return f"You said {messages[-1].text}."
+
+    async with serving(behind) as (there, other):
+        described = Description(name="front", flags={"is_chat": True, "can_stream": True})
+        service = Service(url="http://localhost/behind/invoke", dialect="invoke", description=described)
+
+        async def look() -> Service:
+            return service
+
+        remote = RemoteWorkflow(
+            service,
+            unknown=described,
+            url="http://localhost/behind",
+            look=look,
+            headers={},
+            timeout=10,
+            transport=lambda: _transport(other),
+        )
+        async with serving(remote) as (http, server):
+            answer = await http.post("/front/invoke", json={"messages": HELLO}, headers=PARENT)
+            front = await traced(http, server)
+            back = await traced(there, other)
+
+    assert answer.json()["content"] == "You said Hi."
+    [first], [second] = front, back
+    assert (first["parent_id"], second["parent_id"]) == (SPAN, first["span_id"])

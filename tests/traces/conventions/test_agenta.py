@@ -1,0 +1,208 @@
+"""Agenta's SDK (`ag.*`), whose values carry their type in front."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, ToolCall, ToolResult
+from palaver.traces.conventions import agenta
+from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+
+
+def told(attributes: dict[str, Any]) -> dict[str, Any]:
+    return found(agenta, attributes)
+
+
+def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+    assert told(FOREIGN) == {}
+    assert told({}) == {}
+    assert told({"ag.refs.application.slug": "shop", "age": 7}) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("chat", "llm"),
+        ("completion", "llm"),
+        ("llm", "llm"),
+        ("agent", "agent"),
+        ("workflow", "workflow"),
+        ("chain", "task"),
+        ("task", "task"),
+        ("tool", "tool"),
+        ("embedding", "embedding"),
+        ("query", "retrieval"),
+        ("rerank", "rerank"),
+    ],
+)
+def test_its_kinds(written: str, kind: str) -> None:
+    assert told({"ag.type.node": written}) == {"kind": kind}
+    assert told({"ag.type.span": written}) == {"kind": kind}
+
+
+def test_the_node_says_more_than_the_span() -> None:
+    assert told({"ag.type.span": "task", "ag.type.node": "chat"}) == {"kind": "llm"}
+    assert told({"ag.type.span": "task", "ag.type.node": "dance"}) == {"kind": "task"}
+    assert told({"ag.type.node": "dance", "ag.type.tree": "invocation"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"ag.meta.response.model": "r", "ag.meta.request.model": "q"}, {"model": "r"}),
+        ({"ag.meta.request.model": "q"}, {"model": "q"}),
+        ({"ag.meta.provider.name": "openai", "ag.meta.system": "azure"}, {"provider": "openai"}),
+        ({"ag.meta.system": "azure"}, {"provider": "azure"}),
+        ({"ag.session.id": "s", "ag.user.id": "u"}, {"session": "s", "user": "u"}),
+        (
+            {"ag.metrics.unit.tokens.prompt": 3.0, "ag.metrics.unit.tokens.completion": 2},
+            {"input_tokens": 3, "output_tokens": 2},
+        ),
+        (
+            {"ag.metrics.tokens.incremental.prompt": 3, "ag.metrics.tokens.incremental.completion": "2"},
+            {"input_tokens": 3, "output_tokens": 2},
+        ),
+        (
+            {"ag.metrics.unit.tokens.prompt": 3, "ag.metrics.tokens.incremental.prompt": 4},
+            {"input_tokens": 3},
+        ),
+        ({"ag.metrics.unit.costs.total": 0.5, "ag.metrics.costs.incremental.total": 1}, {"cost": 0.5}),
+        ({"ag.metrics.costs.incremental.total": 1}, {"cost": 1.0}),
+    ],
+)
+def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert told(attributes) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('@ag.type=json:{"city": "Oslo"}', {"city": "Oslo"}),
+        ('{"city": "Oslo"}', {"city": "Oslo"}),
+        ("@ag.type=json:[1]", [1]),
+        ("@ag.type=json:7", 7),
+        ('@ag.type=json:{"__default__": "Hi"}', "Hi"),
+        ('{"__default__": {"a": 1}}', {"a": 1}),
+        ('{"__default__": 1, "b": 2}', {"__default__": 1, "b": 2}),
+        ("@ag.type=json:{broken", "{broken"),
+        ("{broken", "{broken"),
+        ("Hello.", "Hello."),
+        ({"city": "Oslo"}, {"city": "Oslo"}),
+        (7, 7),
+    ],
+)
+def test_inputs_and_outputs(written: Any, value: Any) -> None:
+    assert told({"ag.data.inputs": written}) == {"inputs": value}
+    assert told({"ag.data.outputs": written}) == {"outputs": value}
+
+
+def test_nothing_is_a_value() -> None:
+    assert told({"ag.data.outputs": "@ag.type=none:"}) == {"outputs": None}
+
+
+def test_names_below_inputs_are_its_keys() -> None:
+    assert told(
+        {
+            "ag.data.inputs.city": "Oslo",
+            "ag.data.inputs.days": 3,
+            "ag.data.inputs.tags": '@ag.type=json:["a"]',
+            "ag.data.inputs.none": "@ag.type=none:",
+            "ag.data.inputs.user.name": "ann",
+            "ag.data.outputs.__default__": "Grey.",
+        }
+    ) == {
+        "inputs": {"city": "Oslo", "days": 3, "tags": ["a"], "none": None, "user.name": "ann"},
+        "outputs": "Grey.",
+    }
+
+
+def test_the_whole_and_its_keys_come_together() -> None:
+    assert told({"ag.data.inputs": '{"a": 1, "b": 1}', "ag.data.inputs.b": 2}) == {"inputs": {"a": 1, "b": 2}}
+    assert told({"ag.data.inputs": "Hi", "ag.data.inputs.b": 2}) == {"inputs": "Hi"}
+
+
+def test_parameters_are_without_a_model() -> None:
+    assert told({"ag.data.parameters": '@ag.type=json:{"temperature": 1, "model": "m"}'}) == {
+        "parameters": {"temperature": 1}
+    }
+    assert told({"ag.data.parameters.prompt": '@ag.type=json:{"messages": []}', "ag.data.parameters.model": "m"}) == {
+        "parameters": {"prompt": {"messages": []}}
+    }
+    assert told({"ag.data.parameters": "[1]"}) == {}
+
+
+def test_indexed_messages() -> None:
+    assert told(
+        {
+            "ag.data.inputs.prompt.0.role": "system",
+            "ag.data.inputs.prompt.0.content": "Be brief.",
+            "ag.data.inputs.prompt.1.role": "user",
+            "ag.data.inputs.prompt.1.content": '@ag.type=json:[{"type":"text","text":"Hi"}]',
+            "ag.data.inputs.prompt.2.role": "user",
+            "ag.data.inputs.prompt.2.content.0.type": "text",
+            "ag.data.inputs.prompt.2.content.0.text": "What is it?",
+            "ag.data.inputs.prompt.2.content.1.type": "image_url",
+            "ag.data.inputs.prompt.2.content.1.image_url.url": "data:image/png;base64,AAAA",
+            "ag.data.inputs.prompt.3.role": "assistant",
+            "ag.data.inputs.prompt.3.tool_calls.0.id": "c1",
+            "ag.data.inputs.prompt.3.tool_calls.0.function.name": "look",
+            "ag.data.inputs.prompt.3.tool_calls.0.function.arguments": "{}",
+            "ag.data.inputs.prompt.4.role": "tool",
+            "ag.data.inputs.prompt.4.tool_call_id": "c1",
+            "ag.data.inputs.prompt.4.content": "A cat.",
+            "ag.data.outputs.completion.0.role": "assistant",
+            "ag.data.outputs.completion.0.content": "",
+            "ag.data.outputs.completion.0.tool_calls": '@ag.type=json:[{"function":{"name":"now","arguments":"{}"}}]',
+        }
+    ) == {
+        "messages_in": (
+            Message.system("Be brief."),
+            Message.user("Hi"),
+            Message.user("What is it?", File("image/png", data="AAAA")),
+            Message.assistant(ToolCall("c1", "look", "{}")),
+            Message("tool", (ToolResult("c1", "A cat."),)),
+        ),
+        "messages_out": (Message.assistant(ToolCall("call_2", "now", "{}")),),
+    }
+
+
+def test_messages_stand_beside_other_inputs() -> None:
+    assert told({"ag.data.inputs.prompt.0.content": "Hi", "ag.data.inputs.city": "Oslo"}) == {
+        "messages_in": (Message.user("Hi"),),
+        "inputs": {"city": "Oslo"},
+    }
+
+
+def test_an_input_may_be_called_as_the_messages_are() -> None:
+    assert told({"ag.data.inputs.prompt": "Hi", "ag.data.inputs.prompt.system": "Be brief."}) == {
+        "inputs": {"prompt": "Hi", "prompt.system": "Be brief."}
+    }
+
+
+def test_a_message_that_cannot_be_read_is_kept() -> None:
+    assert told({"ag.data.inputs.prompt.0.content": 7, "ag.data.inputs.prompt.1.role": "user"}) == {
+        "messages_in": (Message.user(Data("unreadable", {"content": 7})), Message.user())
+    }
+
+
+NAMES = [
+    *"ag.type.node ag.type.span ag.meta.request.model ag.meta.system ag.session.id ag.user.id".split(),
+    *"ag.metrics.unit.tokens.prompt ag.metrics.unit.costs.total ag.data.parameters ag.data.parameters.model".split(),
+    *"ag.data.inputs ag.data.inputs.a ag.data.inputs.prompt ag.data.outputs ag.data.outputs.__default__".split(),
+    *(
+        f"ag.data.{side}.#{rest}"
+        for side in ("inputs.prompt", "outputs.completion")
+        for rest in (
+            *" .role .content .name .tool_call_id .tool_calls .content.#.type .content.#.text".split(" "),
+            *".content.#.image_url.url .tool_calls.#.id .tool_calls.#.function.name .tool_calls.#.function".split(),
+            ".tool_calls.#.function.arguments",
+        )
+    ),
+]
+
+
+@given(attributes_of(NAMES))
+def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+    assert is_sound(agenta.read(raw(attributes)))

@@ -1,0 +1,382 @@
+"""The AI SDK's own telemetry (`ai.*`), as the `ai` package sends it up to version 6."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, ToolCall, ToolResult
+from palaver.traces.conventions import ai_sdk
+from palaver.traces.mapping import to_span
+from palaver.traces.record import Defined, Span, Tool
+from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+
+
+def told(attributes: dict[str, Any]) -> dict[str, Any]:
+    return found(ai_sdk, attributes)
+
+
+def text(value: Any) -> str:
+    return jsons.encode(value).decode()
+
+
+def test_the_span_of_the_contract() -> None:
+    attributes = {
+        "ai.operationId": "ai.toolCall",
+        "ai.toolCall.name": "calc",
+        "ai.toolCall.id": "t1",
+        "ai.toolCall.args": '{"e":"2+2"}',
+        "ai.toolCall.result": "4",
+    }
+
+    assert to_span(raw(attributes), project="default") == Span(
+        trace_id=raw({}).trace_id,
+        span_id=raw({}).span_id,
+        start=raw({}).start,
+        kind="tool",
+        tool=Tool("calc", "t1"),
+        inputs={"e": "2+2"},
+        outputs=4,
+        conventions=("ai-sdk",),
+        attributes=attributes,
+    )
+
+
+def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+    assert told(FOREIGN) == {}
+    assert told({}) == {}
+    assert told({"ai.unknown": 1, "aim": 2, "gen_ai.system": "openai"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        *((f"ai.{name}", "agent") for name in ("generateText", "streamText", "generateObject", "streamObject")),
+        ("ai.generateText.doGenerate", "llm"),
+        ("ai.streamText.doStream", "llm"),
+        ("ai.generateObject.doGenerate", "llm"),
+        ("ai.streamObject.doStream", "llm"),
+        ("ai.toolCall", "tool"),
+        ("ai.embed", "embedding"),
+        ("ai.embedMany", "embedding"),
+        ("ai.embed.doEmbed", "embedding"),
+        ("ai.embedMany.doEmbed", "embedding"),
+        ("ai.rerank", "rerank"),
+        ("ai.rerank.doRerank", "rerank"),
+    ],
+)
+def test_its_kinds(operation: str, kind: str) -> None:
+    assert told({"ai.operationId": operation}) == {"kind": kind}
+
+
+@pytest.mark.parametrize("operation", ["ai.sing", "", 7, None, "streamText"])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(operation: Any) -> None:
+    assert told({"ai.operationId": operation}) == {}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"ai.response.model": "gpt-4o-2024", "ai.model.id": "gpt-4o"}, {"model": "gpt-4o-2024"}),
+        ({"ai.model.id": "gpt-4o"}, {"model": "gpt-4o"}),
+        ({"ai.model.provider": "openai.responses"}, {"provider": "openai"}),
+        ({"ai.model.provider": "mistral"}, {"provider": "mistral"}),
+        ({"ai.model.provider": ".odd"}, {}),
+        ({"ai.telemetry.metadata.sessionId": "a", "ai.settings.context.sessionId": "b"}, {"session": "a"}),
+        ({"ai.settings.context.sessionId": "b"}, {"session": "b"}),
+        ({"ai.telemetry.metadata.userId": "a", "ai.settings.context.userId": "b"}, {"user": "a"}),
+        ({"ai.settings.context.userId": "b"}, {"user": "b"}),
+        ({"ai.usage.inputTokens": 5, "ai.usage.outputTokens": "6"}, {"input_tokens": 5, "output_tokens": 6}),
+        ({"ai.usage.promptTokens": 5, "ai.usage.completionTokens": 6}, {"input_tokens": 5, "output_tokens": 6}),
+        ({"ai.usage.tokens": 7}, {"input_tokens": 7}),
+        ({"ai.operationId": "ai.embed", "ai.usage.tokens": 7}, {"kind": "embedding"}),
+        ({"ai.operationId": "ai.embedMany", "ai.usage.tokens": 7}, {"kind": "embedding"}),
+        ({"ai.operationId": "ai.embed.doEmbed", "ai.usage.tokens": 7}, {"kind": "embedding", "input_tokens": 7}),
+        (
+            {
+                "ai.usage.cachedInputTokens": 1,
+                "ai.usage.inputTokenDetails.cacheReadTokens": 2,
+                "ai.usage.inputTokenDetails.cacheWriteTokens": 3,
+                "ai.usage.reasoningTokens": 4,
+                "ai.usage.outputTokenDetails.reasoningTokens": 5,
+            },
+            {"cached_input_tokens": 1, "cache_creation_input_tokens": 3, "reasoning_tokens": 4},
+        ),
+        ({"ai.usage.inputTokenDetails.cacheReadTokens": 2}, {"cached_input_tokens": 2}),
+        ({"ai.usage.outputTokenDetails.reasoningTokens": 5}, {"reasoning_tokens": 5}),
+        ({"ai.response.finishReason": "tool-calls", "ai.finishReason": "stop"}, {"finish": "tool-calls"}),
+        ({"ai.finishReason": "length"}, {"finish": "length"}),
+        ({"ai.response.finishReason": "other"}, {}),
+        (
+            {"ai.operationId": "ai.streamText", "ai.telemetry.functionId": "forecaster"},
+            {"kind": "agent", "workflow": "forecaster"},
+        ),
+        ({"ai.operationId": "ai.streamText.doStream", "ai.telemetry.functionId": "forecaster"}, {"kind": "llm"}),
+    ],
+)
+def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert told(attributes) == expected
+
+
+def test_settings_become_parameters() -> None:
+    assert told(
+        {
+            "ai.settings.maxOutputTokens": 200,
+            "ai.settings.maxTokens": 100,
+            "ai.settings.temperature": 0.2,
+            "ai.settings.topP": 1,
+            "ai.settings.topK": 40,
+            "ai.settings.stopSequences": ["END"],
+            "ai.settings.presencePenalty": 0,
+            "ai.settings.maxRetries": 2,
+            "ai.settings.output": "object",
+            "ai.settings.seed": None,
+            "ai.settings.model": "m",
+            "ai.settings.context.tenant": "t",
+            "ai.settings.": "odd",
+        }
+    ) == {
+        "parameters": {
+            "max_tokens": 200,
+            "temperature": 0.2,
+            "top_p": 1,
+            "top_k": 40,
+            "stop": ["END"],
+            "presence_penalty": 0,
+            "max_retries": 2,
+            "output": "object",
+        }
+    }
+
+
+def test_the_older_name_of_a_setting() -> None:
+    assert told({"ai.settings.maxTokens": 100}) == {"parameters": {"max_tokens": 100}}
+
+
+def test_tools_are_a_list_of_texts() -> None:
+    schema = {"type": "object"}
+    tools = [
+        text({"type": "function", "name": "weather", "description": "It is.", "inputSchema": schema}),
+        text({"type": "function", "name": "now", "parameters": schema}),
+        "{broken",
+    ]
+    expected = {"tools": (Defined("weather", "It is.", schema), Defined("now", parameters=schema))}
+
+    assert told({"ai.prompt.tools": tools}) == expected
+    assert told({"ai.prompt.tools": text([jsons.parsed(tool) for tool in tools[:2]])}) == expected
+
+
+def test_a_prompt_in_model_messages() -> None:
+    prompt = [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Weather here?"},
+                {"type": "file", "mediaType": "image/png", "data": "AAAA"},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "reasoning", "text": "Ask."},
+                {"type": "tool-call", "toolCallId": "t1", "toolName": "weather", "input": {"city": "Oslo"}},
+                {"type": "tool-call", "toolCallId": "t2", "toolName": "now", "args": {}},
+            ],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "t1",
+                    "toolName": "weather",
+                    "output": {"type": "json", "value": {"sky": "grey"}},
+                },
+                {"type": "tool-result", "toolCallId": "t2", "toolName": "now", "result": "noon"},
+            ],
+        },
+    ]
+
+    assert told({"ai.prompt.messages": text(prompt)}) == {
+        "messages_in": (
+            Message.system("Be brief."),
+            Message.user("Weather here?", File("image/png", data="AAAA")),
+            Message.assistant(
+                Reasoning("Ask."), ToolCall("t1", "weather", '{"city":"Oslo"}'), ToolCall("t2", "now", "{}")
+            ),
+            Message.tool("t1", {"sky": "grey"}),
+            Message.tool("t2", "noon"),
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages"),
+    [
+        ({"prompt": "Hi"}, (Message.user("Hi"),)),
+        ({"system": "Be brief.", "prompt": "Hi"}, (Message.system("Be brief."), Message.user("Hi"))),
+        (
+            {"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]},
+            (Message.system("Be brief."), Message.user("Hi")),
+        ),
+        ({"prompt": [{"role": "user", "content": "Hi"}]}, (Message.user("Hi"),)),
+        (
+            {"system": {"role": "system", "content": "Be brief."}, "prompt": "Hi"},
+            (Message.system("Be brief."), Message.user("Hi")),
+        ),
+        ({"system": "", "prompt": "Hi"}, (Message.user("Hi"),)),
+        ({"system": "Be brief."}, (Message.system("Be brief."),)),
+    ],
+)
+def test_a_whole_prompt_gives_messages_and_inputs(prompt: dict[str, Any], messages: tuple[Message, ...]) -> None:
+    assert told({"ai.prompt": text(prompt)}) == {"messages_in": messages, "inputs": prompt}
+
+
+def test_a_prompt_that_is_no_json_stays_text() -> None:
+    assert told({"ai.prompt": '{"prompt": '}) == {"inputs": '{"prompt": '}
+    assert told({"ai.prompt": "{}"}) == {"inputs": {}}
+
+
+def test_the_messages_of_a_step_win_over_the_whole_prompt() -> None:
+    both = {"ai.prompt": '{"prompt":"Hi"}', "ai.prompt.messages": '[{"role":"user","content":"Ho"}]'}
+
+    assert told(both) == {"messages_in": (Message.user("Ho"),), "inputs": {"prompt": "Hi"}}
+
+
+def test_messages_that_are_no_json_stay_text() -> None:
+    assert told({"ai.prompt.messages": "[broken"}) == {"messages_in": (Message.user("[broken"),)}
+
+
+def test_one_bad_message_does_not_lose_the_others() -> None:
+    assert told({"ai.prompt.messages": '[{"role":"user","content":"Hi"}, 7, {"role":"assistant","content":"Ho"}]'}) == {
+        "messages_in": (
+            Message.user("Hi"),
+            Message.user(Data("unreadable", 7)),
+            Message.assistant("Ho"),
+        )
+    }
+
+
+@pytest.mark.parametrize(("name", "argument"), [("response", "input"), ("result", "args")])
+def test_an_answer_is_one_message(name: str, argument: str) -> None:
+    calls = [
+        {"toolCallId": "t1", "toolName": "weather", argument: {"city": "Oslo"}},
+        {"toolName": "now", argument: '{"tz": 1}'},
+    ]
+
+    assert told(
+        {
+            f"ai.{name}.toolCalls": text(calls),
+            f"ai.{name}.text": "I shall look.",
+            f"ai.{name}.reasoning": "Look first.",
+        }
+    ) == {
+        "messages_out": (
+            Message.assistant(
+                Reasoning("Look first."),
+                "I shall look.",
+                ToolCall("t1", "weather", '{"city":"Oslo"}'),
+                ToolCall("call_2", "now", '{"tz": 1}'),
+            ),
+        )
+    }
+
+
+def test_empty_text_gives_no_part() -> None:
+    call = '[{"toolCallId":"t1","toolName":"now","input":{}}]'
+
+    assert told({"ai.response.text": "", "ai.response.toolCalls": call}) == {
+        "messages_out": (Message.assistant(ToolCall("t1", "now", "{}")),)
+    }
+    assert told({"ai.response.text": "", "ai.response.reasoning": "", "ai.response.toolCalls": "[]"}) == {}
+
+
+def test_calls_that_cannot_be_read_are_kept() -> None:
+    assert told({"ai.response.toolCalls": "[broken"}) == {
+        "messages_out": (Message.assistant(Data("unreadable", "[broken")),)
+    }
+    assert told({"ai.response.toolCalls": '[7, {"toolName": "now"}]'}) == {
+        "messages_out": (Message.assistant(Data("unreadable", 7), ToolCall("call_1", "now")),)
+    }
+
+
+def test_files_of_an_answer() -> None:
+    files = '[{"type":"file","mediaType":"image/png","data":"AAAA"}]'
+
+    assert told({"ai.response.text": "See.", "ai.response.files": files}) == {
+        "messages_out": (Message.assistant("See.", File("image/png", data="AAAA")),)
+    }
+
+
+@pytest.mark.parametrize("name", ["ai.response.object", "ai.result.object"])
+def test_an_object_is_the_output(name: str) -> None:
+    assert told({name: '{"title": "Soup"}'}) == {"outputs": {"title": "Soup"}}
+    assert told({name: '{"title": '}) == {"outputs": '{"title": '}
+
+
+def test_what_is_embedded_is_the_input() -> None:
+    assert told({"ai.value": '"sunny"'}) == {"inputs": "sunny"}
+    assert told({"ai.values": ['"sunny"', '"grey"', "broken"]}) == {"inputs": ["sunny", "grey", "broken"]}
+
+
+def test_a_step_with_everything() -> None:
+    assert told(
+        {
+            "ai.operationId": "ai.streamText.doStream",
+            "operation.name": "ai.streamText.doStream",
+            "ai.model.id": "gpt-4o",
+            "ai.model.provider": "openai.chat",
+            "ai.settings.maxRetries": 2,
+            "ai.request.headers.user-agent": "ai/6",
+            "ai.prompt.messages": '[{"role":"user","content":[{"type":"text","text":"Hi"}]}]',
+            "ai.prompt.toolChoice": '{"type":"auto"}',
+            "ai.response.text": "Ho",
+            "ai.response.finishReason": "stop",
+            "ai.response.msToFirstChunk": 12.5,
+            "ai.usage.inputTokens": 3,
+            "ai.usage.outputTokens": 1,
+        }
+    ) == {
+        "kind": "llm",
+        "model": "gpt-4o",
+        "provider": "openai",
+        "parameters": {"max_retries": 2},
+        "messages_in": (Message.user("Hi"),),
+        "messages_out": (Message.assistant("Ho"),),
+        "finish": "stop",
+        "input_tokens": 3,
+        "output_tokens": 1,
+    }
+
+
+def test_results_without_an_id_answer_the_earliest_open_call() -> None:
+    prompt = [
+        {"role": "assistant", "content": [{"type": "tool-call", "toolName": "now", "input": {}}]},
+        {"role": "tool", "content": [{"type": "tool-result", "output": {"type": "error-text", "value": "No clock."}}]},
+    ]
+
+    assert told({"ai.prompt.messages": text(prompt)}) == {
+        "messages_in": (
+            Message.assistant(ToolCall("call_1", "now", "{}")),
+            Message("tool", (ToolResult("call_1", "No clock.", True),)),
+        )
+    }
+
+
+NAMES = [
+    *"ai.operationId ai.model.id ai.model.provider ai.response.model ai.telemetry.metadata.sessionId".split(),
+    *"ai.settings.context.userId ai.settings.maxTokens ai.settings.topP ai.settings.model ai.settings".split(),
+    *"ai.usage.inputTokens ai.usage.promptTokens ai.usage.tokens ai.usage.outputTokens".split(),
+    *"ai.usage.reasoningTokens ai.prompt ai.prompt.messages ai.prompt.tools ai.response.text".split(),
+    *"ai.response.reasoning ai.response.toolCalls ai.response.files".split(),
+    *"ai.response.object ai.response.finishReason ai.result.text ai.result.toolCalls".split(),
+    *"ai.value ai.values ai.toolCall.name ai.toolCall.id ai.toolCall.args ai.toolCall.result".split(),
+]
+
+
+@given(attributes_of(NAMES))
+def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+    assert is_sound(ai_sdk.read(raw(attributes)))

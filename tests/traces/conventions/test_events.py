@@ -1,0 +1,130 @@
+"""Messages in the events of a span, in each form that was ever in use."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.traces.conventions import events
+from palaver.traces.conventions.base import Found
+from palaver.traces.record import Raw, SpanEvent
+from tests.traces.conventions.vendors import VALUES, is_sound, raw
+
+
+def text(value: Any) -> str:
+    return jsons.encode(value).decode()
+
+
+def sent(*told: tuple[str, dict[str, Any]]) -> Raw:
+    happened = tuple(SpanEvent(name, None, attributes) for name, attributes in told)
+    return msgspec.structs.replace(raw({}), events=happened)
+
+
+def found(*told: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    read = events.read(sent(*told))
+    fields = {name: getattr(read, name) for name in Found.__struct_fields__}
+    return {name: value for name, value in fields.items() if value is not UNSET and (name != "notes" or value)}
+
+
+CALLS = [{"id": "c", "type": "function", "function": {"name": "now", "arguments": '{"tz": 1}'}}]
+CALLED = Message.assistant(ToolCall("c", "now", '{"tz": 1}'))
+IN = (Message.system("Be brief."), Message.user("Time?"), CALLED, Message.tool("c", "noon"))
+OUT = (Message.assistant("Noon."),)
+
+
+def test_events_with_their_body_in_attributes_are_a_conversation() -> None:
+    assert found(
+        ("gen_ai.system.message", {"content": "Be brief."}),
+        ("gen_ai.user.message", {"content": "Time?", "gen_ai.system": "openai"}),
+        ("gen_ai.assistant.message", {"tool_calls": text(CALLS)}),
+        ("gen_ai.tool.message", {"content": "noon", "id": "c"}),
+        ("something.else", {"content": "?"}),
+        (
+            "gen_ai.choice",
+            {"index": 0, "message": text({"role": "assistant", "content": "Noon."}), "finish_reason": "stop"},
+        ),
+    ) == {"messages_in": IN, "messages_out": OUT, "finish": "stop"}
+
+
+def test_events_with_their_body_as_json_in_one_attribute_are_the_same() -> None:
+    key = "gen_ai.event.content"
+
+    assert found(
+        ("gen_ai.system.message", {key: text({"role": "system", "content": "Be brief."})}),
+        ("gen_ai.user.message", {key: "Time?"}),
+        ("gen_ai.assistant.message", {key: text({"role": "assistant", "tool_calls": CALLS})}),
+        ("gen_ai.tool.message", {key: text({"content": "noon", "id": "c"})}),
+        ("gen_ai.choice", {key: text({"message": {"content": "Noon."}, "finish_reason": "end_turn"})}),
+    ) == {"messages_in": IN, "messages_out": OUT, "finish": "stop"}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"message": {"content": "Noon."}},
+        {"message": "Noon."},
+        {"content": "Noon.", "role": "assistant"},
+        {"message": text([{"text": "Noon."}])},
+        {"message": text({"content": [{"type": "text", "text": "Noon."}]})},
+        {"content": {"type": "text", "text": "Noon."}},
+    ],
+    ids=repr,
+)
+def test_a_choice_says_what_it_says_in_many_ways(choice: dict[str, Any]) -> None:
+    assert found(("gen_ai.choice", choice)) == {"messages_out": OUT}
+
+
+def test_a_whole_prompt_and_completion_may_stand_in_one_event_each() -> None:
+    assert found(
+        ("gen_ai.content.prompt", {}),
+        ("gen_ai.content.prompt", {"gen_ai.prompt": text([{"role": "user", "content": "Time?"}])}),
+        ("gen_ai.content.completion", {"gen_ai.completion": "Noon."}),
+    ) == {"messages_in": (Message.user("Time?"),), "messages_out": OUT}
+
+
+def test_the_details_of_an_operation_are_read_as_attributes_are() -> None:
+    details = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.system_instructions": text([{"type": "text", "content": "Be brief."}]),
+        "gen_ai.input.messages": text([{"role": "user", "parts": [{"type": "text", "content": "Time?"}]}]),
+        "gen_ai.output.messages": text([{"role": "assistant", "parts": [{"type": "text", "content": "Noon."}]}]),
+        "gen_ai.response.finish_reasons": ["length"],
+        "gen_ai.usage.input_tokens": "x",
+    }
+
+    assert found(("gen_ai.client.inference.operation.details", details)) == {
+        "kind": "llm",
+        "messages_in": IN[:2],
+        "messages_out": OUT,
+        "model": "gpt-4o",
+        "finish": "length",
+        "notes": ("number:gen_ai.usage.input_tokens",),
+    }
+
+
+def test_events_whose_content_was_not_recorded_say_nothing() -> None:
+    assert found(("gen_ai.user.message", {"gen_ai.system": "openai"}), ("gen_ai.choice", {"index": 0})) == {}
+    assert found(("exception", {"exception.type": "E"})) == found() == {}
+
+
+KEYS = (
+    "content role tool_calls id message finish_reason gen_ai.event.content gen_ai.prompt gen_ai.completion name".split()
+)
+NAMES = [
+    *events.NAMES,
+    *"gen_ai.content.prompt gen_ai.content.completion gen_ai.client.inference.operation.details".split(),
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)), max_size=4)
+)
+def test_anything_may_be_sent(told: list[tuple[str, dict[str, Any]]]) -> None:
+    assert is_sound(events.read(sent(*told)))

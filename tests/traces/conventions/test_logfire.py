@@ -1,0 +1,126 @@
+"""Logfire and Pydantic AI: an agent's run in one attribute, cut into what went in and what came out."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.traces.conventions import gen_ai, logfire
+from palaver.traces.record import Tool
+from tests.traces.conventions.vendors import found
+
+
+def text(value: Any) -> str:
+    return jsons.encode(value).decode()
+
+
+def said(role: str, words: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": words}]}
+
+
+CALL = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "now", "arguments": "{}"}]}
+RESULT = {"role": "user", "parts": [{"type": "tool_call_response", "id": "c", "name": "now", "result": "noon"}]}
+CALLED, NOON = Message.assistant(ToolCall("c", "now", "{}")), Message.tool("c", "noon")
+TURN = [said("system", "Be brief."), said("user", "Time?"), CALL, RESULT, said("assistant", "Noon.")]
+ASKED = (Message.system("Be brief."), Message.user("Time?"))
+ANSWERED = (CALLED, NOON, Message.assistant("Noon."))
+NEXT = [said("user", "Sure?"), said("assistant", "Yes.")]
+BEFORE = (*ASKED, *ANSWERED, Message.user("Sure?"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "index", "messages_in", "messages_out"),
+    [
+        (TURN, None, ASKED, ANSWERED),
+        ([*TURN, *NEXT], 5, BEFORE, (Message.assistant("Yes."),)),
+        # One request of Pydantic AI's became two messages here, a system's and a user's: its index is one too small.
+        ([*TURN, *NEXT], 4, BEFORE, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT], None, BEFORE, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT], "5", BEFORE, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT], -1, BEFORE, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT], 99, (*BEFORE, Message.assistant("Yes.")), ()),
+        # The run goes on from a call that somebody else had to answer.
+        (TURN, 3, (*ASKED, CALLED, NOON), (Message.assistant("Noon."),)),
+        ([said("system", "a"), said("assistant", "b")], None, (Message.system("a"),), (Message.assistant("b"),)),
+        ([said("system", "a")], None, (Message.system("a"),), ()),
+        ([], None, (), ()),
+    ],
+    ids=repr,
+)
+def test_all_messages_are_cut_before_the_answer_of_this_run(
+    messages: Any, index: Any, messages_in: Any, messages_out: Any
+) -> None:
+    attributes = {"pydantic_ai.all_messages": text(messages), "pydantic_ai.new_message_index": index}
+
+    assert logfire.conversation(attributes) == (messages_in, messages_out)
+
+
+EVENTS = [
+    {"event.name": "gen_ai.system.message", "role": "system", "content": "Be brief."},
+    {"event.name": "gen_ai.user.message", "role": "user", "content": "Time?", "gen_ai.message.index": 0},
+    {
+        "event.name": "gen_ai.assistant.message",
+        "role": "assistant",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}],
+    },
+    {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c", "name": "now", "content": "noon"},
+]
+TOLD = Message("tool", NOON.parts, None, "now")
+
+
+def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
+    choice = {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "Noon."}}
+
+    assert logfire.conversation({"events": text([*EVENTS, choice, {"event.name": "other"}, 7])}) == (
+        (*ASKED, CALLED, TOLD),
+        (Message.assistant("Noon."),),
+    )
+
+
+def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
+    answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "Noon."}
+
+    assert logfire.conversation({"all_messages_events": text([*EVENTS, answer])}) == (
+        ASKED,
+        (CALLED, TOLD, Message.assistant("Noon.")),
+    )
+
+
+@pytest.mark.parametrize("value", [None, 7, "", "later", "[]", "[1]", '[{"event.name":3}]', "{}"], ids=repr)
+def test_what_is_no_such_list_says_nothing(value: Any) -> None:
+    assert logfire.conversation({"events": value, "all_messages_events": value}) == ((), ())
+
+
+def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
+    attributes = {
+        "agent_name": "clock",
+        "pydantic_ai.all_messages": text(TURN),
+        "final_result": '{"time":"noon"}',
+    }
+
+    assert found(gen_ai, attributes) == {
+        "kind": "agent",
+        "messages_in": ASKED,
+        "messages_out": ANSWERED,
+        "outputs": {"time": "noon"},
+        "workflow": "clock",
+    }
+    assert found(gen_ai, {"final_result": "42"}) == {"outputs": "42"}
+
+
+def test_an_older_tool_span_has_its_arguments_and_response_under_other_names() -> None:
+    attributes = {
+        "gen_ai.tool.name": "now",
+        "gen_ai.tool.call.id": "c",
+        "tool_arguments": '{"tz":"UTC"}',
+        "tool_response": "noon",
+    }
+
+    assert found(gen_ai, attributes) == {
+        "kind": "tool",
+        "tool": Tool(name="now", call_id="c"),
+        "inputs": {"tz": "UTC"},
+        "outputs": "noon",
+    }

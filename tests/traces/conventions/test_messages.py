@@ -1,0 +1,309 @@
+"""Messages out of whatever stands where messages should, and the ids of their calls."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import jsons
+from palaver.core.ids import bounded
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Text, ToolCall, ToolResult
+from palaver.traces.conventions.messages import conversation_messages, messages_of, parts_in, settled
+from tests.core.values import messages as any_messages
+
+HI = Message.user("hi")
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "content": words}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [{"role": "user", "parts": [text("hi")]}],
+        {"role": "user", "parts": [text("hi")]},
+        [{"role": "user", "content": "hi"}],
+        [{"type": "human", "content": "hi"}],
+        [{"role": "user", "parts": [{"text": "hi"}]}],
+        [{"message": {"role": "user", "content": "hi"}}],
+        {"messages": [{"role": "user", "content": "hi"}]},
+        [[{"role": "user", "content": "hi"}]],
+        [{"content": "hi"}],
+        [{"parts": [text("hi")]}],
+        ["hi"],
+        "hi",
+        '[{"role":"user","parts":[{"type":"text","content":"hi"}]}]',
+    ],
+    ids=repr,
+)
+def test_every_dialect_and_even_less_is_read(sent: Any) -> None:
+    assert messages_of(sent, "input") == (HI,)
+
+
+@pytest.mark.parametrize("sent", [None, "", [], {}, "[]", "{}", [""]], ids=repr)
+def test_nothing_is_no_message(sent: Any) -> None:
+    assert messages_of(sent, "input") == messages_of(sent, "output") == ()
+
+
+def test_what_has_no_speaker_is_the_users_going_in_and_the_assistants_coming_out() -> None:
+    assert messages_of(["a", {"content": "b"}], "input") == (Message.user("a"), Message.user("b"))
+    assert messages_of(["a", {"content": "b"}], "output") == (Message.assistant("a"), Message.assistant("b"))
+    assert messages_of("[INST] a", "output") == (Message.assistant("[INST] a"),)
+
+
+def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
+    sent = [
+        {"role": "user", "content": "hi"},
+        7,
+        {"odd": True},
+        {"role": "tool", "odd": 1},
+        {"role": "user", "x": object()},
+    ]
+
+    assert messages_of(sent, "input") == (
+        HI,
+        Message.user(Data("unreadable", 7)),
+        Message.user(Data("unreadable", {"odd": True})),
+        Message("tool", (Data("unreadable", {"role": "tool", "odd": 1}),)),
+        Message.user(Data("unreadable", None)),
+    )
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": object()}}]}
+    assert messages_of([*sent[:1], call], "input") == (HI, Message.assistant(Data("unreadable", None)))
+    assert messages_of(True, "output") == (Message.assistant(Data("unreadable", True)),)
+
+
+def test_a_role_that_nobody_knows_is_read_all_the_same() -> None:
+    assert messages_of([{"role": "planner", "content": "go"}], "input") == (
+        Message("assistant", (Text("go"),), None, "planner"),
+    )
+
+
+def test_all_parts_of_gen_ai_are_read() -> None:
+    sent = [
+        {
+            "role": "assistant",
+            "parts": [
+                text("a"),
+                {"type": "reasoning", "content": "b"},
+                {"type": "thinking", "content": "c"},
+                {"type": "tool_call", "id": "1", "name": "f", "arguments": {"x": 1}},
+                {"type": "tool_call", "id": "2", "name": "f", "arguments": '{"x": 1}'},
+                {"type": "blob", "mime_type": "image/png", "modality": "image", "content": "QQ=="},
+                {"type": "uri", "modality": "image", "uri": "https://a.example/b.png"},
+                {"type": "uri", "uri": "data:image/png;base64,QQ=="},
+                {"type": "file", "modality": "image", "file_id": "f-1"},
+                {
+                    "type": "server_tool_call",
+                    "id": "3",
+                    "name": "code",
+                    "server_tool_call": {"type": "code", "code": "1"},
+                },
+                {"type": "server_tool_call_response", "id": "3", "server_tool_call_response": {"out": 1}},
+                {"type": "hologram", "content": "?"},
+            ],
+        },
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "1", "response": {"y": 1}}, text("and")]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "2", "result": "done"}]},
+    ]
+
+    assert messages_of(sent, "input") == (
+        Message.assistant(
+            "a",
+            Reasoning("b"),
+            Reasoning("c"),
+            ToolCall("1", "f", '{"x":1}'),
+            ToolCall("2", "f", '{"x": 1}'),
+            File("image/png", data="QQ=="),
+            File("image/*", url="https://a.example/b.png"),
+            File("image/png", data="QQ=="),
+            File("image/*", file_id="f-1"),
+            ToolCall("3", "code", '{"type":"code","code":"1"}'),
+        ),
+        Message.tool("3", {"out": 1}),
+        Message.assistant(Data("gen-ai:hologram", {"type": "hologram", "content": "?"})),
+        Message.tool("1", {"y": 1}),
+        Message.user("and"),
+        Message.tool("2", "done"),
+    )
+
+
+CALL = {"role": "assistant", "parts": [{"type": "tool_call", "name": "f", "arguments": {}}]}
+FUNCTION = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+RESULT = {"role": "tool", "parts": [{"type": "tool_call_response", "response": 1}]}
+
+
+@pytest.mark.parametrize("call", [CALL, FUNCTION], ids=repr)
+def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
+    said = messages_of([call, RESULT], "input")
+
+    assert said == (Message.assistant(ToolCall("", "f", "{}")), Message.tool("", 1))
+    assert settled(said, messages_of([call], "output")) == (
+        (Message.assistant(ToolCall("call_1", "f", "{}")), Message.tool("call_1", 1)),
+        (Message.assistant(ToolCall("call_2", "f", "{}")),),
+    )
+
+
+def test_what_a_search_made_up_is_taken_back_and_what_was_given_stays() -> None:
+    made = (Message.assistant(ToolCall("call_0_0", "f"), ToolCall("call_7", "g")), Message.tool("call_0_0", 1))
+
+    assert conversation_messages(made, {"id": "call_7"}) == (
+        Message.assistant(ToolCall("", "f"), ToolCall("call_7", "g")),
+        Message.tool("", 1),
+    )
+    assert conversation_messages(made, ["call_0_0", "call_7"]) == made
+    found = {"messages": [{"role": "user", "content": "hi"}, FUNCTION, {"role": "tool", "content": "1"}]}
+    assert messages_of({"inputs": found}, "input")[1:] == (
+        Message.assistant(ToolCall("", "f", "{}")),
+        Message.tool("", "1"),
+    )
+
+
+def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed_and_bounded() -> None:
+    long = "x" * 65
+    said_in = (
+        Message.assistant(ToolCall(" a ", "f"), ToolCall("", "f"), ToolCall(long, "f"), ToolCall("call_4", "f")),
+        Message.tool("a", 1),
+        Message.tool("", 2),
+        Message.tool(long + " ", 3),
+    )
+    said_out = (Message.assistant(ToolCall("", "f")), Message.tool(" ", 4), Message.tool("", 5), Message.tool("", 6))
+
+    assert settled(said_in, said_out) == (
+        (
+            Message.assistant(
+                ToolCall("a", "f"), ToolCall("call_2", "f"), ToolCall(bounded(long), "f"), ToolCall("call_4", "f")
+            ),
+            Message.tool("a", 1),
+            Message.tool("call_2", 2),
+            Message.tool(bounded(long), 3),
+        ),
+        (
+            Message.assistant(ToolCall("call_5", "f")),
+            Message.tool("call_4", 4),
+            Message.tool("call_5", 5),
+            Message.tool("", 6),
+        ),
+    )
+
+
+def test_a_call_that_nobody_answers_by_its_name_takes_the_name_that_the_answer_has() -> None:
+    calls = Message.assistant(ToolCall("fc_1", "f"), ToolCall("b", "g"), ToolCall("fc_2", "h"), ToolCall("fc_3", "i"))
+    answers = (Message.tool("b", 2), Message.tool("call_x", 1), Message.tool("call_x", 1), Message.tool("call_y", 3))
+
+    assert settled((Message.tool("earlier", 0), calls, *answers), ()) == (
+        (
+            Message.tool("earlier", 0),
+            Message.assistant(
+                ToolCall("call_x", "f"), ToolCall("b", "g"), ToolCall("call_y", "h"), ToolCall("fc_3", "i")
+            ),
+            *answers,
+        ),
+        (),
+    )
+
+
+def test_who_calls_and_says_nothing_has_said_no_empty_text() -> None:
+    said = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": ""}, {"type": "tool_call", "id": "c", "name": "f"}],
+    }
+
+    assert messages_of([said], "output") == (Message.assistant(ToolCall("c", "f")),)
+    assert messages_of([{"role": "assistant", "content": ""}], "output") == (Message("assistant", ()),)
+
+
+def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
+    said = (Message.assistant(ToolCall("call_2", "f"), ToolCall("", "g"), ToolCall("", "h")),)
+
+    assert settled(said, ())[0][0].tool_calls == [
+        ToolCall("call_2", "f"),
+        ToolCall("call_3", "g"),
+        ToolCall("call_4", "h"),
+    ]
+
+
+def test_without_calls_the_messages_are_what_they_were() -> None:
+    said = (HI, Message.assistant("hello", Data("x", 1)))
+
+    assert settled(said, said) == (said, said)
+
+
+def test_content_that_is_json_text_of_parts_is_opened_and_any_other_is_what_was_said() -> None:
+    parts = [{"type": "text", "text": "hi"}, {"text": "you"}]
+    assert parts_in(jsons.encode(parts).decode()) == parts
+    for said in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
+        assert parts_in(said) == said
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.text(max_size=5)
+    | st.sampled_from(["user", "tool", "text", "[{}]"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["role", "content", "parts", "type", "id", "name", "tool_calls", "message", "arguments", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.sampled_from(["input", "output"]))
+def test_whatever_is_sent_gives_messages_that_can_be_written_down(sent: Any, side: Any) -> None:
+    said = messages_of(sent, side)
+    named, _ = settled(said, ())
+    assert jsons.is_writable([jsons.plain(message) for message in named])
+    assert all(call.call_id and len(call.call_id) <= 64 for message in named for call in message.tool_calls)
+
+
+@given(st.lists(any_messages, max_size=4), st.lists(any_messages, max_size=4))
+def test_every_call_has_an_id_and_settling_twice_changes_nothing(one: list[Message], other: list[Message]) -> None:
+    once = settled(tuple(one), tuple(other))
+    assert [len(side) for side in once] == [len(one), len(other)]
+    assert all(call.call_id for side in once for message in side for call in message.tool_calls)
+    assert settled(*once) == once
+    assert all(len(result.call_id) <= 64 for side in once for message in side for result in message.tool_results)
+
+
+def test_of_too_many_entries_the_rest_is_kept_as_one() -> None:
+    read = messages_of([7] * 5_000, "input")
+
+    assert len(read) == 2_001
+    assert read[-1] == Message.user(Data("unreadable", [7] * 3_000))
+
+
+def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> None:
+    count = 20_000
+    said = Message.assistant(*[ToolCall("", "f")] * count, *[ToolCall(f"call_{n}", "f") for n in range(1, count + 1)])
+
+    (named,), _ = settled((said,), ())
+
+    assert [call.call_id for call in named.tool_calls[:count]] == [f"call_{count + n}" for n in range(1, count + 1)]
+
+
+def test_many_calls_in_a_conversation_that_was_searched_for_cost_no_more_each_than_few() -> None:
+    count = 20_000
+    calls = [{"function": {"name": "f", "arguments": "{}"}}] * count
+    (read,) = messages_of({"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}, "input")
+
+    assert read.parts == (ToolCall("", "f", "{}"),) * count
+
+
+def test_many_calls_cost_no_more_each_than_few() -> None:
+    count = 20_000
+    calls = Message.assistant(*[ToolCall("", "f")] * count)
+    results = Message("tool", tuple(ToolResult("", place) for place in range(count)))
+
+    (_, answered), _ = settled((calls, results), ())
+
+    assert [part.call_id for part in answered.tool_results] == [f"call_{place}" for place in range(1, count + 1)]

@@ -1,0 +1,130 @@
+"""MLflow's spans as its OTLP exporter sends them: every value is JSON text, plain strings too."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from palaver.traces.conventions import mlflow
+from palaver.traces.record import Defined, Tool
+from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+
+
+def told(attributes: dict[str, Any]) -> dict[str, Any]:
+    return found(mlflow, attributes)
+
+
+def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+    assert told(FOREIGN) == {}
+    assert told({}) == {}
+    assert told({"mlflow.traceRequestId": '"tr-1"', "mlflowers": 7}) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("LLM", "llm"),
+        ("CHAT_MODEL", "llm"),
+        ("AGENT", "agent"),
+        ("TOOL", "tool"),
+        ("WORKFLOW", "workflow"),
+        ("EMBEDDING", "embedding"),
+        ("GUARDRAIL", "guardrail"),
+        ("EVALUATOR", "evaluator"),
+        ("RETRIEVER", "retrieval"),
+        ("RERANKER", "rerank"),
+        ("CHAIN", "task"),
+        ("PARSER", "task"),
+        ("MEMORY", "task"),
+        ("TASK", "task"),
+    ],
+)
+def test_its_kinds(written: str, kind: str) -> None:
+    assert told({"mlflow.spanType": f'"{written}"'}) == {"kind": kind}
+    assert told({"mlflow.spanType": written}) == {"kind": kind}
+
+
+@pytest.mark.parametrize("written", ['"UNKNOWN"', '"DANCE"', "[]", "", 7, None])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
+    assert told({"mlflow.spanType": written}) == {}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        (
+            {"mlflow.llm.model": '"gpt-4o"', "mlflow.llm.provider": '"openai"'},
+            {"model": "gpt-4o", "provider": "openai"},
+        ),
+        ({"mlflow.llm.model": "gpt-4o"}, {"model": "gpt-4o"}),
+        ({"mlflow.trace.session": '"s"', "mlflow.trace.user": '"u"'}, {"session": "s", "user": "u"}),
+        ({"mlflow.trace.session": "12", "mlflow.trace.user": "u"}, {"session": "12", "user": "u"}),
+        (
+            {
+                "mlflow.chat.tokenUsage": (
+                    '{"input_tokens": 5, "output_tokens": 2, "total_tokens": 7,'
+                    ' "cache_read_input_tokens": 1, "cache_creation_input_tokens": 3}'
+                )
+            },
+            {"input_tokens": 5, "output_tokens": 2, "cached_input_tokens": 1, "cache_creation_input_tokens": 3},
+        ),
+        ({"mlflow.chat.tokenUsage": {"input_tokens": "5"}}, {"input_tokens": 5}),
+        ({"mlflow.chat.tokenUsage": "[]"}, {}),
+        ({"mlflow.llm.cost": '{"input_cost": 0.1, "total_cost": 0.25}'}, {"cost": 0.25}),
+        ({"mlflow.llm.cost": "0.25"}, {}),
+    ],
+)
+def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert told(attributes) == expected
+
+
+def test_a_count_that_is_none_is_noted_and_left_out() -> None:
+    assert set(told({"mlflow.chat.tokenUsage": '{"input_tokens": -1}'})) == {"notes"}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('{"messages": [{"role": "user", "content": "Hi"}]}', {"messages": [{"role": "user", "content": "Hi"}]}),
+        ('"Hi"', "Hi"),
+        ('"{\\"a\\": 1}"', '{"a": 1}'),
+        ("null", None),
+        ("4", 4),
+        ("{broken", "{broken"),
+        ("Hi", "Hi"),
+        ({"a": 1}, {"a": 1}),
+    ],
+)
+def test_values_are_decoded_once(written: Any, value: Any) -> None:
+    assert told({"mlflow.spanInputs": written}) == {"inputs": value}
+    assert told({"mlflow.spanOutputs": written}) == {"outputs": value}
+
+
+def test_tools_are_unwrapped() -> None:
+    tools = '[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}, 7]'
+
+    assert told({"mlflow.chat.tools": tools}) == {"tools": (Defined("weather", parameters={"type": "object"}),)}
+    assert told({"mlflow.chat.tools": "[broken"}) == {}
+
+
+def test_a_tool_has_the_name_of_its_function_or_else_of_its_span() -> None:
+    ran = {"mlflow.spanType": '"TOOL"', "mlflow.spanFunctionName": '"weather"'}
+
+    assert told(ran) == {"kind": "tool", "tool": Tool("weather")}
+    assert told({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
+    named = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
+    assert mlflow.read(named).tool == Tool("now")
+    assert told({"mlflow.spanType": '"AGENT"', "mlflow.spanFunctionName": '"answer"'}) == {"kind": "agent"}
+
+
+NAMES = [
+    *"mlflow.spanType mlflow.spanInputs mlflow.spanOutputs mlflow.chat.tokenUsage mlflow.chat.tools".split(),
+    *"mlflow.llm.model mlflow.llm.provider mlflow.llm.cost mlflow.trace.session mlflow.trace.user".split(),
+    "mlflow.spanFunctionName",
+]
+
+
+@given(attributes_of(NAMES))
+def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+    assert is_sound(mlflow.read(raw(attributes)))

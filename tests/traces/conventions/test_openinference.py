@@ -1,0 +1,310 @@
+"""OpenInference: the fields of its spans, what went in and came out. Its messages have a file of their own."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.core.usage import Usage
+from palaver.traces.conventions import openinference
+from palaver.traces.mapping import to_span
+from palaver.traces.record import Defined, Span, Tool
+from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+
+
+def told(attributes: dict[str, Any]) -> dict[str, Any]:
+    return found(openinference, attributes)
+
+
+def test_the_span_of_the_contract() -> None:
+    attributes = {
+        "openinference.span.kind": "LLM",
+        "llm.model_name": "gpt-4o",
+        "llm.invocation_parameters": '{"temperature": 0, "model": "gpt-4o"}',
+        "session.id": "s9",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "2+2?",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "calc",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"e":"2+2"}',
+        "llm.token_count.prompt": 12,
+        "llm.token_count.completion": 7,
+    }
+
+    assert to_span(raw(attributes), project="default") == Span(
+        trace_id=raw({}).trace_id,
+        span_id=raw({}).span_id,
+        start=raw({}).start,
+        kind="llm",
+        model="gpt-4o",
+        parameters={"temperature": 0},
+        session="s9",
+        usage=Usage(input_tokens=12, output_tokens=7),
+        messages_in=(Message.user("2+2?"),),
+        messages_out=(Message.assistant(ToolCall("call_1", "calc", '{"e":"2+2"}')),),
+        conventions=("openinference",),
+        attributes=attributes,
+    )
+
+
+def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+    assert told(FOREIGN) == {}
+    assert told({}) == {}
+    assert told({"llm.unknown": 1, "inputs": 2, "session.idle": 3}) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("LLM", "llm"),
+        ("CHAIN", "task"),
+        ("PROMPT", "task"),
+        ("DECISION", "task"),
+        ("RETRIEVER", "retrieval"),
+        ("EMBEDDING", "embedding"),
+        ("RERANKER", "rerank"),
+        ("AGENT", "agent"),
+        ("TOOL", "tool"),
+        ("GUARDRAIL", "guardrail"),
+        ("EVALUATOR", "evaluator"),
+        ("UNKNOWN", "unknown"),
+        ("llm", "llm"),
+    ],
+)
+def test_its_kinds(written: str, kind: str) -> None:
+    assert told({"openinference.span.kind": written}) == {"kind": kind}
+
+
+@pytest.mark.parametrize("written", ["DANCE", "", 7, None, ["LLM"]])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
+    assert told({"openinference.span.kind": written}) == {}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"llm.response.model_name": "r", "llm.model_name": "m", "llm.request.model_name": "q"}, {"model": "r"}),
+        ({"llm.model_name": "m", "llm.request.model_name": "q"}, {"model": "m"}),
+        ({"llm.request.model_name": "q", "embedding.model_name": "e"}, {"model": "q"}),
+        ({"embedding.model_name": "e", "reranker.model_name": "k"}, {"model": "e"}),
+        ({"llm.response.model_name": "", "reranker.model_name": "k"}, {"model": "k"}),
+        ({"llm.provider": "azure", "llm.system": "openai"}, {"provider": "azure"}),
+        ({"llm.system": "openai"}, {"provider": "openai"}),
+        ({"llm.cost.total": 0.25}, {"cost": 0.25}),
+        ({"llm.cost.total": "0.25"}, {"cost": 0.25}),
+        ({"llm.finish_reason": "tool_calls"}, {"finish": "tool-calls"}),
+        ({"llm.finish_reason": "end_turn"}, {"finish": "stop"}),
+        ({"llm.finish_reason": "whim"}, {}),
+        (
+            {
+                "llm.token_count.prompt": "31",
+                "llm.token_count.completion": 9.0,
+                "llm.token_count.prompt_details.cache_read": 4,
+                "llm.token_count.prompt_details.cache_write": 5,
+                "llm.token_count.completion_details.reasoning": 6,
+            },
+            {
+                "input_tokens": 31,
+                "output_tokens": 9,
+                "cached_input_tokens": 4,
+                "cache_creation_input_tokens": 5,
+                "reasoning_tokens": 6,
+            },
+        ),
+        ({"openinference.span.kind": "AGENT", "agent.name": "planner"}, {"kind": "agent", "workflow": "planner"}),
+        ({"openinference.span.kind": "LLM", "agent.name": "planner"}, {"kind": "llm"}),
+    ],
+)
+def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert told(attributes) == expected
+
+
+def test_a_count_that_is_none_is_noted_and_left_out() -> None:
+    assert set(told({"llm.token_count.prompt": -3, "llm.token_count.completion": "many"})) == {"notes"}
+
+
+def test_parameters_are_without_model_and_messages() -> None:
+    asked = '{"model": "m", "model_name": "m", "messages": [], "top_p": 1, "stop": ["x"]}'
+
+    assert told({"llm.invocation_parameters": asked}) == {"parameters": {"top_p": 1, "stop": ["x"]}}
+    assert told({"llm.invocation_parameters": {"model": "m", "n": 2}}) == {"parameters": {"n": 2}}
+    known = '{"_type": "openai-chat", "stop": null, "tools": [{"name": "f"}], "functions": [], "seed": 7}'
+    assert told({"llm.invocation_parameters": known}) == {"parameters": {"seed": 7}}
+
+
+@pytest.mark.parametrize("asked", ["{broken", "[1]", "7", '{"model": "m"}', None])
+def test_parameters_that_are_none_are_left_out(asked: Any) -> None:
+    assert told({"llm.invocation_parameters": asked}) == {}
+
+
+def test_tools_are_unwrapped() -> None:
+    assert told(
+        {
+            "llm.tools.1.tool.json_schema": '{"name":"now","input_schema":{"type":"object"}}',
+            "llm.tools.0.tool.json_schema": (
+                '{"type":"function","function":'
+                '{"name":"weather","description":"It is.","parameters":{"type":"object"}}}'
+            ),
+            "llm.tools.2.tool.json_schema": "{broken",
+        }
+    ) == {
+        "tools": (
+            Defined("weather", "It is.", {"type": "object"}),
+            Defined("now", parameters={"type": "object"}),
+        )
+    }
+
+
+def test_the_tool_that_a_span_ran() -> None:
+    assert told(
+        {
+            "openinference.span.kind": "TOOL",
+            "tool.name": "weather",
+            "tool.id": "c1",
+            "input.value": '{"city": "Oslo"}',
+            "input.mime_type": "application/json",
+            "output.value": "4",
+            "output.mime_type": "application/json",
+        }
+    ) == {"kind": "tool", "tool": Tool("weather", "c1"), "inputs": {"city": "Oslo"}, "outputs": 4}
+
+
+LANGCHAINS = [
+    '{"type": "tool", "data": {"content": "4 °C", "name": "weather", "tool_call_id": "c1", "status": "success"}}',
+    '{"role": "tool", "content": "4 °C", "tool_call_id": "c1"}',
+    (
+        '{"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ToolMessage"],'
+        ' "kwargs": {"content": "4 °C", "type": "tool", "name": "weather", "tool_call_id": "c1"}}'
+    ),
+]
+
+
+@pytest.mark.parametrize("message", LANGCHAINS)
+def test_what_a_tool_said_is_taken_out_of_the_message_around_it(message: str) -> None:
+    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": message}
+
+    assert told(ran) == {"kind": "tool", "tool": Tool("weather", "c1"), "outputs": "4 °C"}
+    assert told({**ran, "tool.id": "c2"})["tool"] == Tool("weather", "c2")
+
+
+@pytest.mark.parametrize("said", [{"type": "tool"}, {"lc": 1}, {"role": "tool", "content": None}, {"type": "other"}])
+def test_any_other_value_of_a_tool_stays(said: dict[str, Any]) -> None:
+    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": said}
+
+    assert told(ran) == {"kind": "tool", "tool": Tool("weather"), "outputs": said}
+
+
+def test_of_a_step_of_which_one_message_was_counted_the_value_has_them_all() -> None:
+    asked = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
+    counted = {"llm.input_messages.0.message.role": "user", "input.value": asked}
+    whole = (Message.user("Hi"), Message.assistant("Hello."))
+
+    assert told({**counted, "openinference.span.kind": "CHAIN"})["messages_in"] == whole
+    assert told({**counted, "openinference.span.kind": "LLM"})["messages_in"] == (Message("user", ()),)
+    assert told(counted)["messages_in"] == (Message("user", ()),)
+
+
+@pytest.mark.parametrize("value", ["Hi", '{"question": "Hi"}', '[{"role": "user", "content": "Hi"}]'])
+def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(value: str) -> None:
+    counted = {
+        "openinference.span.kind": "AGENT",
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Be brief.",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.content": "Hi",
+        "input.value": value,
+    }
+
+    assert told(counted)["messages_in"] == (Message.system("Be brief."), Message.user("Hi"))
+
+
+@pytest.mark.parametrize(
+    ("written", "mime", "value"),
+    [
+        ('{"a": [1]}', "application/json", {"a": [1]}),
+        ('{"a": [1]}', None, {"a": [1]}),
+        ("[1]", "text/plain", [1]),
+        ("4", "application/json", 4),
+        ("4", None, "4"),
+        ('"hi"', None, '"hi"'),
+        ("Hello.", "text/plain", "Hello."),
+        ("{broken", "application/json", "{broken"),
+        ({"a": 1}, None, {"a": 1}),
+        ("", None, ""),
+    ],
+)
+def test_input_and_output_values(written: Any, mime: str | None, value: Any) -> None:
+    for side, field in (("input", "inputs"), ("output", "outputs")):
+        attributes = {f"{side}.value": written, **({f"{side}.mime_type": mime} if mime else {})}
+
+        assert told(attributes) == {field: value}
+
+
+def test_values_are_kept_beside_messages() -> None:
+    assert told({"input.value": "Hi", "llm.input_messages.0.message.content": "Hi"}) == {
+        "inputs": "Hi",
+        "messages_in": (Message.user("Hi"),),
+    }
+
+
+def test_what_was_retrieved() -> None:
+    document = "retrieval.documents.{}.document.{}".format
+    documents = {
+        document(1, "id"): 7,
+        document(0, "id"): "d0",
+        document(0, "content"): "Grey.",
+        document(0, "score"): 0.5,
+        document(0, "metadata"): '{"page": 1}',
+        document(0, "colour"): "red",
+    }
+    expected = [{"id": "d0", "content": "Grey.", "score": 0.5, "metadata": {"page": 1}}, {"id": 7}]
+
+    assert told(documents) == {"outputs": {"documents": expected}}
+    assert told({**documents, "output.value": "Grey."}) == {"outputs": "Grey."}
+    assert told({**documents, "output.value": '{"took": 3}'}) == {"outputs": {"took": 3, "documents": expected}}
+    assert told({**documents, "output.value": '{"documents": []}'}) == {"outputs": {"documents": expected}}
+
+
+def test_what_was_ranked() -> None:
+    assert told(
+        {
+            "openinference.span.kind": "RERANKER",
+            "reranker.query": "weather",
+            "reranker.input_documents.0.document.content": "a",
+            "reranker.output_documents.0.document.content": "b",
+            "reranker.output_documents.0.document.score": 1,
+        }
+    ) == {
+        "kind": "rerank",
+        "inputs": {"query": "weather", "documents": [{"content": "a"}]},
+        "outputs": {"documents": [{"content": "b", "score": 1}]},
+    }
+
+
+NAMES = [
+    *"openinference.span.kind llm.model_name llm.provider agent.name tool.name tool.id".split(),
+    *"llm.invocation_parameters llm.finish_reason llm.cost.total llm.token_count.prompt".split(),
+    *"llm.token_count.completion input.value input.mime_type".split(),
+    *"output.value output.mime_type llm.prompts llm.choices reranker.query".split(),
+    *"llm.tools.#.tool.json_schema llm.prompts.#.prompt.text llm.choices.#.completion.text".split(),
+    *"retrieval.documents.#.document.id retrieval.documents.#.document.metadata llm.input_messages".split(),
+    *"reranker.output_documents.#.document.score reranker.input_documents.#.document".split(),
+    *(
+        f"llm.{side}_messages.#.message{rest}"
+        for side in ("input", "output")
+        for rest in (
+            *" .role .content .name .tool_call_id .function_call_name .function_call_arguments_json".split(" "),
+            *".contents.#.message_content.type .contents.#.message_content.text".split(),
+            ".contents.#.message_content.image.image.url",
+            *".tool_calls.#.tool_call.id .tool_calls.#.tool_call.function.name".split(),
+            ".tool_calls.#.tool_call.function.arguments",
+        )
+    ),
+]
+
+
+@given(attributes_of(NAMES))
+def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+    assert is_sound(openinference.read(raw(attributes)))

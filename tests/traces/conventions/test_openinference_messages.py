@@ -1,0 +1,199 @@
+"""OpenInference's messages, one field a name, put together."""
+
+from typing import Any
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Text, ToolCall, ToolResult
+from palaver.traces.conventions import openinference
+from tests.traces.conventions.vendors import found
+
+
+def told(attributes: dict[str, Any]) -> dict[str, Any]:
+    return found(openinference, attributes)
+
+
+def spoken(*messages: dict[str, Any], side: str = "input") -> dict[str, Any]:
+    """Messages as they are flattened, each given by what follows `message.`."""
+    return {
+        f"llm.{side}_messages.{place}.message.{name}": value
+        for place, message in enumerate(messages)
+        for name, value in message.items()
+    }
+
+
+CALL = "tool_calls.0.tool_call"
+
+
+def test_a_conversation_with_tools() -> None:
+    assert told(
+        spoken(
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Weather in Oslo?", "name": "ann"},
+            {
+                "role": "assistant",
+                "content": "",
+                f"{CALL}.id": "c1",
+                f"{CALL}.function.name": "weather",
+                f"{CALL}.function.arguments": '{"city": "Oslo"}',
+                "tool_calls.1.tool_call.function.name": "now",
+            },
+            {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": '{"sky":"grey"}'},
+            {"role": "tool", "content": "noon"},
+        )
+    ) == {
+        "messages_in": (
+            Message.system("Be brief."),
+            Message("user", (Text("Weather in Oslo?"),), name="ann"),
+            Message.assistant(ToolCall("c1", "weather", '{"city": "Oslo"}'), ToolCall("call_2", "now")),
+            Message("tool", (ToolResult("c1", '{"sky":"grey"}'),), name="weather"),
+            Message("tool", (ToolResult("call_2", "noon"),)),
+        )
+    }
+
+
+def test_contents_of_several_kinds() -> None:
+    piece = "contents.{}.message_content.{}".format
+    assert told(
+        spoken(
+            {
+                "role": "user",
+                piece(0, "type"): "text",
+                piece(0, "text"): "What is it?",
+                piece(1, "type"): "image",
+                piece(1, "image.image.url"): "https://pictures.example/1.png",
+                piece(2, "type"): "image",
+                piece(2, "image.image.url"): "data:image/png;base64,AAAA",
+                piece(3, "type"): "text",
+                piece(3, "text"): "",
+            },
+            {
+                "role": "assistant",
+                piece(0, "type"): "reasoning",
+                piece(0, "text"): "A cat?",
+                piece(1, "type"): "hologram",
+                piece(1, "size"): 3,
+                piece(12, "type"): "text",
+                piece(12, "text"): "A cat.",
+            },
+        )
+    ) == {
+        "messages_in": (
+            Message.user(
+                "What is it?",
+                File("image/*", url="https://pictures.example/1.png"),
+                File("image/png", data="AAAA"),
+            ),
+            Message.assistant(
+                Reasoning("A cat?"),
+                Data("chat-completions:hologram", {"type": "hologram", "size": 3}),
+                "A cat.",
+            ),
+        )
+    }
+
+
+def test_sounds_and_pieces_that_are_just_values() -> None:
+    piece = "contents.{}.message_content.audio.audio.{}".format
+
+    assert told(
+        spoken(
+            {
+                "role": "user",
+                piece(0, "url"): "https://sounds.example/1.mp3",
+                piece(0, "mime_type"): "audio/mpeg",
+                piece(1, "url"): "data:audio/wav;base64,AAAA",
+                "contents.2": "Listen.",
+                "contents.3": 7,
+            }
+        )
+    ) == {
+        "messages_in": (
+            Message.user(
+                File("audio/mpeg", url="https://sounds.example/1.mp3"),
+                File("audio/wav", data="AAAA"),
+                "Listen.",
+                Data("chat-completions:part", {"type": "part", "value": 7}),
+            ),
+        )
+    }
+
+
+def test_a_call_among_the_contents_is_read_once() -> None:
+    among = {
+        "role": "assistant",
+        "contents.0.message_content.type": "text",
+        "contents.0.message_content.text": "I look.",
+        "contents.1.message_content.type": "tool_use",
+        "contents.1.tool_call.id": "c1",
+        "contents.1.tool_call.function.name": "now",
+        "contents.1.tool_call.function.arguments": "{}",
+    }
+    beside = {f"{CALL}.id": "c1", f"{CALL}.function.name": "now", f"{CALL}.function.arguments": "{}"}
+    expected = {"messages_out": (Message.assistant("I look.", ToolCall("c1", "now", "{}")),)}
+
+    assert told(spoken(among, side="output")) == expected
+    assert told(spoken(among | beside, side="output")) == expected
+
+
+def test_a_function_call_of_old() -> None:
+    assert told(
+        spoken(
+            {"role": "assistant", "function_call_name": "now", "function_call_arguments_json": '{"tz":"UTC"}'},
+            {"role": "function", "name": "now", "content": "noon"},
+            side="output",
+        )
+    ) == {
+        "messages_out": (
+            Message.assistant(ToolCall("call_1", "now", '{"tz":"UTC"}')),
+            Message("tool", (ToolResult("call_1", "noon"),), name="now"),
+        )
+    }
+
+
+def test_calls_are_counted_over_the_whole_span() -> None:
+    name = f"{CALL}.function.name"
+
+    both = told(spoken({"role": "assistant", name: "a"}) | spoken({"role": "assistant", name: "b"}, side="output"))
+
+    assert both == {
+        "messages_in": (Message.assistant(ToolCall("call_1", "a")),),
+        "messages_out": (Message.assistant(ToolCall("call_2", "b")),),
+    }
+
+
+def test_prompts_and_choices_of_completions() -> None:
+    assert told({"llm.prompts.0.prompt.text": "Once upon", "llm.choices.0.completion.text": "a time"}) == {
+        "messages_in": (Message.user("Once upon"),),
+        "messages_out": (Message.assistant("a time"),),
+    }
+    assert told({"llm.prompts": ["Once", "upon"]}) == {"messages_in": (Message.user("Once"), Message.user("upon"))}
+
+
+def test_messages_win_over_prompts() -> None:
+    both = {"llm.prompts.0.prompt.text": "System: …", **spoken({"role": "user", "content": "Hi"})}
+
+    assert told(both) == {"messages_in": (Message.user("Hi"),)}
+
+
+def test_gaps_are_dropped_and_huge_indices_ignored() -> None:
+    name = "llm.input_messages.{}.message.content".format
+    attributes = {name(9): "b", name(2): "a", name(1234567): "never", name("x"): "never", name(""): "never"}
+
+    assert told(attributes) == {"messages_in": (Message.user("a"), Message.user("b"))}
+
+
+def test_an_entry_that_cannot_be_read_is_kept() -> None:
+    assert told(
+        {
+            **spoken({"role": "user", "content": "Hi"}),
+            "llm.input_messages.1.message": 7,
+            "llm.input_messages.2.message.content": {"odd": 1},
+            "llm.input_messages.2.message.role": ["user"],
+        }
+    ) == {
+        "messages_in": (
+            Message.user("Hi"),
+            Message.user(Data("unreadable", {"message": 7})),
+            Message.user(Data("unreadable", {"role": ["user"], "content": {"odd": 1}})),
+        )
+    }

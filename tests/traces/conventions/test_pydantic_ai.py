@@ -1,0 +1,70 @@
+"""What Pydantic AI really sends, in each form that it can still write, is a conversation here."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai import (
+    Agent,
+    InstrumentationSettings,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.traces.mapping import to_span
+from palaver.traces.record import Raw, Span, Tool
+
+CALLED = Message.assistant(ToolCall("c1", "now", '{"tz":"UTC"}'))
+ASKED = (Message.system("Be brief."), Message.system("You tell the time."), Message.user("Time?"))
+ANSWERED = (CALLED, Message.tool("c1", "noon"), Message.assistant("Noon."))
+
+
+def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    told = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
+    return ModelResponse(parts=[TextPart("Noon.") if told else ToolCallPart("now", {"tz": "UTC"}, tool_call_id="c1")])
+
+
+def mapped(span: ReadableSpan) -> Span:
+    attributes: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in (span.attributes or {}).items()
+    }
+    start = datetime(2026, 11, 15, tzinfo=UTC)
+    return to_span(
+        Raw(trace_id="1" * 32, span_id="2" * 16, name=span.name, start=start, attributes=attributes), project="p"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Instrumentation format versions")
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+async def test_two_runs_of_an_agent_with_a_tool_are_conversations(version: Literal[2, 3, 4, 5, 6]) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    agent = Agent(FunctionModel(answer), name="clock", instructions="Be brief.", system_prompt="You tell the time.")
+    agent.instrument = InstrumentationSettings(tracer_provider=provider, version=version)
+
+    @agent.tool_plain
+    def now(tz: str) -> str:
+        return f"noon{tz[3:]}"
+
+    first = await agent.run("Time?")
+    await agent.run("Sure?", message_history=first.all_messages())
+    spans = [mapped(span) for span in sorted(exporter.get_finished_spans(), key=lambda span: span.start_time or 0)]
+
+    assert now("UTC") == "noon"
+    assert [span.kind for span in spans] == ["agent", "llm", "tool", "llm", "agent", "llm"]
+    run, asked, tool, told, again, _ = spans
+    assert (run.workflow, run.messages_in, run.messages_out, run.outputs) == ("clock", ASKED, ANSWERED, "Noon.")
+    assert (asked.messages_in, asked.messages_out) == (ASKED, (CALLED,))
+    assert (tool.tool, tool.inputs, tool.outputs) == (Tool("now", "c1"), {"tz": "UTC"}, "noon")
+    assert (told.messages_in, told.messages_out) == ((*ASKED, *ANSWERED[:2]), ANSWERED[2:])
+    assert (again.messages_in, again.messages_out) == ((*ASKED, *ANSWERED, Message.user("Sure?")), ANSWERED[2:])
+    assert all(span.usage and span.session and span.notes == () for span in (run, asked, told, again))

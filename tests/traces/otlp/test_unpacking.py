@@ -1,0 +1,101 @@
+"""Bodies on the wire: media types, gzip, and how much of it is unpacked."""
+
+import gzip
+import time
+import tracemalloc
+import zlib
+
+import pytest
+
+from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
+from palaver.traces.otlp import LIMITS, Limits, form_of, unpacked
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize("encoding", [None, "", "identity", " Identity "])
+def test_a_body_without_encoding_is_itself(encoding: str | None) -> None:
+    assert unpacked(b"spans", encoding) == b"spans"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
+def test_gzip_is_undone(encoding: str) -> None:
+    assert unpacked(gzip.compress(b"spans"), encoding) == b"spans"
+
+
+def test_the_members_of_a_gzip_body_are_joined() -> None:
+    assert unpacked(gzip.compress(b"two ") + gzip.compress(b"spans"), "gzip") == b"two spans"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"spans", gzip.compress(b"spans")[:-1], gzip.compress(b"spans") + b"?", zlib.compress(b"spans")]
+)
+def test_what_is_not_gzip_is_an_invalid_body(body: bytes) -> None:
+    with pytest.raises(InvalidBody, match="not gzip"):
+        unpacked(body, "gzip")
+
+
+def test_a_body_of_many_gzip_members_is_refused() -> None:
+    with pytest.raises(InvalidBody, match="more than 64 gzip members"):
+        unpacked(gzip.compress(b"") * 65, "gzip")
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip"])
+def test_no_other_encoding_is_read(encoding: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match="send gzip"):
+        unpacked(b"spans", encoding)
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+def test_a_body_may_be_so_large_on_the_wire(encoding: str | None) -> None:
+    with pytest.raises(TooLarge, match="larger than 4 bytes"):
+        unpacked(b"spans", encoding, Limits(wire=4))
+
+
+def test_a_body_may_be_so_large_once_unpacked() -> None:
+    body = gzip.compress(b"spans")
+
+    assert unpacked(body, "gzip", Limits(unpacked=5)) == b"spans"
+    with pytest.raises(TooLarge, match="more than 4 bytes"):
+        unpacked(body, "gzip", Limits(unpacked=4))
+
+
+def test_the_ratio_counts_from_a_mebibyte_on() -> None:
+    assert len(unpacked(gzip.compress(b"0" * MIB), "gzip")) == MIB
+    with pytest.raises(TooLarge, match=f"more than {MIB} bytes"):
+        unpacked(gzip.compress(b"0" * (MIB + 1)), "gzip")
+
+
+def test_a_bomb_costs_little_memory_and_time() -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zeros = bytes(MIB)
+    bomb = b"".join([packer.compress(zeros) for _ in range(512)]) + packer.flush()
+    tracemalloc.start()
+    began = time.thread_time()
+
+    with pytest.raises(TooLarge):
+        unpacked(bomb, "gzip", Limits(ratio=2_000))
+
+    seconds = time.thread_time() - began
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * LIMITS.unpacked
+    assert seconds < 2
+
+
+@pytest.mark.parametrize(
+    ("media_type", "form"),
+    [
+        ("application/x-protobuf", "protobuf"),
+        ("Application/JSON; charset=utf-8", "json"),
+        (" application/json ", "json"),
+    ],
+)
+def test_a_media_type_names_a_form(media_type: str, form: str) -> None:
+    assert form_of(media_type) == form
+
+
+@pytest.mark.parametrize("media_type", ["", "text/plain", "application/grpc", "application/jsonl"])
+def test_no_other_media_type_is_read(media_type: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match="http/protobuf or http/json"):
+        form_of(media_type)

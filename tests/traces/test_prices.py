@@ -1,0 +1,67 @@
+"""Prices: what a span cost, where nobody says so."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from palaver.core.usage import Usage
+from palaver.traces.prices import Price, cost_of, price_of, priced
+from palaver.traces.record import Span
+
+AT = datetime(2026, 11, 15, tzinfo=UTC)
+PRICES = {
+    "gpt-4o": Price(input=2.5, output=10, cached=1.25),
+    "gpt-4o*": Price(input=5),
+    "gpt-*": Price(input=7),
+    "claude-x": Price(input=3, output=15, cached=0.3, cache_creation=3.75),
+}
+
+
+def span(**fields: Any) -> Span:
+    return Span(trace_id="a" * 32, span_id="b" * 16, start=AT, **fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("gpt-4o", 2.5), ("gpt-4o-2024-08-06", 5), ("gpt-5", 7), ("claude-x", 3), ("claude-xl", None), ("", None)],
+)
+def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -> None:
+    found = price_of(model, PRICES)
+
+    assert (None if found is None else found.input) == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "model", "expected"),
+    [
+        (Usage(1_000_000, 100_000), "gpt-4o", 3.5),
+        (Usage(1_000_000, 0, cached_input_tokens=400_000), "gpt-4o", 2.0),
+        (Usage(1_000_000, 0, cached_input_tokens=400_000), "gpt-5", 7.0),
+        (Usage(1_000_000, 0, cached_input_tokens=200_000, cache_creation_input_tokens=100_000), "claude-x", 2.535),
+        (Usage(1_000_000, 0, cache_creation_input_tokens=100_000), "gpt-4o", 2.5),
+        (Usage(10, 0, cached_input_tokens=1_000_000), "gpt-4o", 1.25),
+        (Usage(0, 0), "gpt-4o", 0.0),
+    ],
+)
+def test_cached_input_has_a_price_of_its_own(usage: Usage, model: str, expected: float) -> None:
+    price = price_of(model, PRICES)
+
+    assert price is not None
+    assert cost_of(usage, price) == pytest.approx(expected)
+
+
+def test_what_was_reported_stays_and_what_is_not_known_is_not_guessed() -> None:
+    usage = Usage(1_000_000, 100_000)
+    computed = priced(span(model="gpt-4o", usage=usage), PRICES)
+
+    assert (computed.cost, computed.cost_source) == (3.5, "computed")
+    for same in (
+        span(model="gpt-4o", usage=usage, cost=0.5, cost_source="reported"),
+        span(model="gpt-4o", usage=usage, cost=0.0, cost_source="reported"),
+        span(model="gpt-4o"),
+        span(usage=usage),
+        span(model="llama", usage=usage),
+    ):
+        assert priced(same, PRICES) is same
+    assert priced(span(model="gpt-4o", usage=usage), {}).cost is None

@@ -1,0 +1,174 @@
+"""Spans of OpenTelemetry's SDK, below a run of ours."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.traces.otel import Owner
+from palaver.traces.otlp.bounds import LARGEST_SPAN, LONGEST_TEXT, MOST_EVENTS, MOST_LINKS
+from palaver.traces.record import Link, Raised, Raw, SpanEvent
+from palaver.traces.sdk_spans import placed, raw_of, spans_of
+
+sdk = pytest.importorskip("opentelemetry.sdk.trace")
+api = pytest.importorskip("opentelemetry.trace")
+
+TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
+START = 1_700_000_000_000_000_000
+AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+FULL = Owner("shop", "s-1", "run_1", "full")
+METADATA = Owner("shop", "s-1", "run_1", "metadata")
+
+
+def context(span: str = SPAN) -> Any:
+    return api.SpanContext(int(TRACE, 16), int(span, 16), is_remote=False)
+
+
+def finished(**given: Any) -> Any:
+    """A span that took a millisecond and a half."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    known = {
+        "name": "look",
+        "context": context(),
+        "parent": context(PARENT),
+        "resource": Resource({"service.name": "shop"}),
+        "instrumentation_scope": InstrumentationScope("my.lib"),
+        "start_time": START,
+        "end_time": START + 1_500_000,
+    }
+    return sdk.ReadableSpan(**{**known, **given})
+
+
+def test_it_is_read_as_if_it_had_been_sent() -> None:
+    span = finished(
+        attributes={"a": 1, "b": ("x", "y"), "c": 1.5, "d": True, "e": "t\0xt", "f": {"g": b"\x01"}},
+        events=[sdk.Event("exception", {"exception.type": "E", "exception.message": "no"}, START + 1_000)],
+        links=[api.Link(context(PARENT), {"why": "so"})],
+        status=api.Status(api.StatusCode.ERROR, "It broke."),
+    )
+
+    assert raw_of(span) == Raw(
+        trace_id=TRACE,
+        span_id=SPAN,
+        parent_id=PARENT,
+        name="look",
+        start=AT,
+        duration_ms=1.5,
+        failed=True,
+        status_message="It broke.",
+        attributes={"a": 1, "b": ["x", "y"], "c": 1.5, "d": True, "e": "t\ufffdxt", "f": {"g": "01"}},
+        resource={"service.name": "shop"},
+        events=(SpanEvent("exception", AT.replace(microsecond=1), {"exception.type": "E", "exception.message": "no"}),),
+        links=(Link(TRACE, PARENT, {"why": "so"}),),
+        scope="my.lib",
+    )
+
+
+def test_what_it_lacks_is_left_open() -> None:
+    raw = raw_of(finished(name="", parent=None, end_time=None, instrumentation_scope=None))
+
+    assert raw is not None
+    assert (raw.name, raw.parent_id, raw.duration_ms, raw.scope, raw.notes) == (
+        "unnamed",
+        None,
+        0.0,
+        None,
+        ("unnamed",),
+    )
+
+
+def test_a_span_that_has_not_begun_is_none() -> None:
+    assert spans_of(finished(start_time=None), FULL) == []
+
+
+def test_a_notice_that_a_span_has_begun_is_none() -> None:
+    assert spans_of(finished(attributes={"logfire.span_type": "pending_span"}), FULL) == []
+
+
+def test_an_end_before_the_start_is_noted() -> None:
+    raw = raw_of(finished(end_time=START - 1))
+
+    assert raw is not None
+    assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
+
+
+def test_it_is_bounded_like_anybodys() -> None:
+    event, link = sdk.Event("e", {}, START), api.Link(context(PARENT))
+    raw = raw_of(
+        finished(
+            attributes={"long": "a" * (LONGEST_TEXT + 5), "odd": object(), "nan": float("nan")},
+            events=[event] * (MOST_EVENTS + 2),
+            links=[link] * (MOST_LINKS + 3),
+        )
+    )
+
+    assert raw is not None
+    assert len(raw.attributes["long"]) == LONGEST_TEXT
+    assert (raw.attributes["odd"], raw.attributes["nan"]) == (None, "NaN")
+    assert raw.dropped == {"events": 2, "links": 3, "bytes": 5}
+    assert raw.notes == ("cut:long", "cut:odd")
+
+
+def test_one_that_is_too_large_is_not_kept() -> None:
+    pieces = ["a" * LONGEST_TEXT] * (LARGEST_SPAN // LONGEST_TEXT)
+
+    assert spans_of(finished(attributes={"long": pieces, "more": {"x": "y"}}), FULL) == []
+
+
+def test_it_belongs_to_its_run() -> None:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi", "palaver.project": "other"}
+
+    [span] = spans_of(finished(attributes=attributes), FULL)
+
+    assert (span.project, span.run_id, span.session, span.service) == ("shop", "run_1", "s-1", "shop")
+    assert (span.kind, span.messages_in) == ("llm", (Message.user("Hi"),))
+
+
+def test_its_own_session_stays() -> None:
+    [span] = spans_of(finished(attributes={"session.id": "mine"}), FULL)
+
+    assert span.session == "mine"
+
+
+def test_of_metadata_only_numbers_and_names_stay() -> None:
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.prompt": "said",
+        "gen_ai.usage.input_tokens": 3,
+        "input.value": 42,
+        "anything": ["said"],
+    }
+    events = [sdk.Event("exception", {"exception.type": "E", "exception.message": "said"}, START)]
+    links = [api.Link(context(PARENT), {"x": "said"})]
+
+    [span] = spans_of(
+        finished(attributes=attributes, events=events, links=links, status=api.Status(api.StatusCode.ERROR, "said")),
+        METADATA,
+    )
+
+    assert b"said" not in jsons.encode(span)
+    assert (span.kind, span.model, span.inputs, span.exception) == ("llm", "m", None, Raised("E", ""))
+    assert span.usage is not None
+
+
+def test_the_secrets_of_the_call_are_nowhere() -> None:
+    secret = "correct-horse"
+    raw = Raw(
+        trace_id=TRACE,
+        span_id=SPAN,
+        name=f"get {secret}",
+        start=AT,
+        status_message=secret,
+        attributes={"url.full": f"https://example.org/{secret}"},
+        events=(SpanEvent("e", AT, {"said": secret}),),
+    )
+
+    span = placed(raw, Owner("shop", "", "run_1", "full", (secret,)))
+
+    assert secret.encode() not in jsons.encode(span)
+    assert span.session is None

@@ -1,0 +1,24 @@
+/** What the pages of sessions read. */
+import { infiniteQueryOptions } from '@tanstack/react-query';
+import { api, type Schemas } from '@/api/api';
+
+export type SessionRow = Schemas['SessionRow'];
+
+export const sessions = (search: string) =>
+  infiniteQueryOptions({
+    queryKey: ['spans', 'sessions', search], // New spans make it stale.
+    queryFn: ({ pageParam, signal }) => api('get', '/api/sessions', { query: { search, limit: 50, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next ?? null,
+    structuralSharing: false,
+  });
+
+/** Its name may hold what no path can: it is sent as a parameter. */
+export const sessionThread = (session: string) =>
+  infiniteQueryOptions({
+    queryKey: ['session', session],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/sessions/thread', { query: { session, limit: 100, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    structuralSharing: false,
+  });

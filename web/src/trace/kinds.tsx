@@ -1,0 +1,53 @@
+/** What kind of span it is, as a picture and a colour; and what came of it. */
+import { Ban, Bot, CircleAlert, CircleDashed, Cpu, FileSearch, FlaskConical, Layers, ListChecks, ListOrdered, Shapes, ShieldCheck, Workflow, Wrench, type LucideIcon } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+
+interface Look {
+  word: string;
+  icon: LucideIcon;
+  /** A variable of the palette. */
+  colour: string;
+}
+
+const LOOKS = new Map<string, Look>([
+  ['workflow', { word: 'Workflow', icon: Workflow, colour: '--muted' }],
+  ['agent', { word: 'Agent', icon: Bot, colour: '--code-title' }],
+  ['llm', { word: 'Model', icon: Cpu, colour: '--accent' }],
+  ['tool', { word: 'Tool', icon: Wrench, colour: '--code-string' }],
+  ['retrieval', { word: 'Retrieval', icon: FileSearch, colour: '--code-number' }],
+  ['embedding', { word: 'Embedding', icon: Layers, colour: '--code-number' }],
+  ['rerank', { word: 'Rerank', icon: ListOrdered, colour: '--code-number' }],
+  ['guardrail', { word: 'Guardrail', icon: ShieldCheck, colour: '--code-keyword' }],
+  ['evaluator', { word: 'Evaluator', icon: FlaskConical, colour: '--code-keyword' }],
+  ['task', { word: 'Task', icon: ListChecks, colour: '--faint' }],
+]);
+const OTHER: Look = { word: 'Span', icon: Shapes, colour: '--faint' };
+
+const look = (kind: string): Look => LOOKS.get(kind) ?? OTHER;
+
+export const kindWord = (kind: string): string => look(kind).word;
+
+/** The variable whose colour a span is drawn in. */
+export const colourOf = (kind: string, status: string): string => (status === 'error' ? '--bad' : look(kind).colour);
+
+export function KindIcon({ kind, className }: { kind: string; className?: string }): ReactNode {
+  const { icon: Icon, word, colour } = look(kind);
+  return <Icon role="img" aria-label={word} className={classes('size-3.5 shrink-0', className)} style={{ color: `var(${colour})` }} />;
+}
+
+const STATUSES = new Map([
+  ['error', { word: 'Failed', icon: CircleAlert, tone: 'text-bad' }],
+  ['cancelled', { word: 'Stopped', icon: Ban, tone: 'text-muted' }],
+  ['incomplete', { word: 'Not complete', icon: CircleDashed, tone: 'text-warn' }],
+]);
+
+export const statusWord = (status: string): string => STATUSES.get(status)?.word ?? 'OK';
+
+/** Nothing for what went well: only what did not stands out. */
+export function StatusIcon({ status }: { status: string }): ReactNode {
+  const known = STATUSES.get(status);
+  if (!known) return null;
+  const { icon: Icon, word, tone } = known;
+  return <Icon role="img" aria-label={word} className={classes('size-3.5 shrink-0', tone)} />;
+}

@@ -1,0 +1,32 @@
+/** A part of what a span tells: a heading that opens it. What is inside is there only when it is open. */
+import { ChevronRight } from 'lucide-react';
+import { useId, useState, type ReactNode } from 'react';
+import { classes } from '@/lib/classes';
+
+interface Props {
+  title: string;
+  /** How many there are; none: the section is left out. */
+  count?: number;
+  open?: boolean;
+  aside?: ReactNode;
+  children: ReactNode;
+}
+
+export function Section({ title, count, open = false, aside, children }: Props): ReactNode {
+  const [opened, setOpened] = useState(open);
+  const id = useId();
+  if (count === 0) return null;
+  return (
+    <section aria-label={title} className="min-w-0 border-t py-1">
+      <div className="flex min-h-8 items-center gap-1">
+        <button type="button" aria-expanded={opened} aria-controls={id} onClick={() => setOpened(!opened)} className="flex grow items-center gap-1.5 rounded-md py-1 text-left font-medium hover:text-accent">
+          <ChevronRight aria-hidden className={classes('size-3.5 text-faint transition-transform', opened && 'rotate-90')} />
+          {title}
+          {count !== undefined && <span className="text-xs font-normal text-faint tabular-nums">{count.toLocaleString('en')}</span>}
+        </button>
+        {aside}
+      </div>
+      <div id={id} className={classes('min-w-0 pb-2', !opened && 'hidden')}>{opened && children}</div>
+    </section>
+  );
+}

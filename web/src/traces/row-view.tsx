@@ -1,0 +1,205 @@
+/** One row of the table: a line of columns, or a card where there is little room. */
+import { memo, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
+import { Link } from 'wouter';
+import { previewIn } from '@/cells/preview';
+import { PreviewCell } from '@/cells/preview-cell';
+import { ago, moment } from '@/lib/ago';
+import { classes } from '@/lib/classes';
+import { exact, prose } from '@/messages/safe';
+import { count } from '@/messages/words';
+import { sessionPath } from '@/trace/facts';
+import { KindIcon } from '@/trace/kinds';
+import { lasted } from '@/trace/time';
+import { hrefOf, idOf, type Row } from './rows';
+import { Whole } from './whole';
+import { counted, money } from './words';
+
+/** Heights in pixels: all rows are equal, so that thousands need not be measured. */
+export const LINE = 56;
+export const CARD = 116;
+
+/** Columns of a line; how many spans there are is told of traces only. */
+export const COLUMNS = {
+  traces: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem_3.5rem]',
+  spans: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem]',
+};
+
+interface Props {
+  row: Row;
+  place: number;
+  now: number;
+  /** Is it the row that the keyboard is at? */
+  active: boolean;
+  card: boolean;
+  open: (row: Row, event: MouseEvent | KeyboardEvent) => void;
+  enter: (id: string) => void;
+}
+
+export const RowView = memo(function RowView({ row, place, now, active, card, open, enter }: Props): ReactNode {
+  const on = {
+    // What is shown over the page is not in the row, though its events come by here.
+    onClick: (event: MouseEvent<HTMLElement>) => {
+      if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a')) open(row, event);
+    },
+    onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
+      if (event.key === 'Enter' && event.target === event.currentTarget) open(row, event);
+    },
+    onFocus: () => enter(idOf(row)),
+  };
+  return (
+    <div
+      role="row"
+      aria-rowindex={place + 2}
+      tabIndex={active ? 0 : -1}
+      data-place={place}
+      {...on}
+      className={classes(
+        'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
+        card ? 'flex flex-col justify-center gap-0.5 py-2' : classes('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
+        active && 'focus-within:bg-sunken/60',
+      )}
+    >
+      {card ? <Card row={row} now={now} /> : <Line row={row} now={now} active={active} place={place} />}
+    </div>
+  );
+});
+
+function Line({ row, now, active, place }: { row: Row; now: number; active: boolean; place: number }): ReactNode {
+  const tokens = tokensOf(row);
+  return (
+    <>
+      <div role="gridcell" className="min-w-0">
+        <time dateTime={row.start} title={moment(row.start)} className="block truncate tabular-nums">
+          {ago(row.start, now)}
+        </time>
+        <StatusWord status={row.status} />
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <NameLink row={row} />
+        <KindAndModel row={row} />
+      </div>
+      <div role="gridcell" className="grid min-w-0 grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
+        <Cell row={row} side="in" active={active} place={place} />
+        <Cell row={row} side="out" active={active} place={place} />
+      </div>
+      <div role="gridcell" className="min-w-0 text-xs">
+        <SessionLink row={row} active={active} />
+        {row.user && <span className="block truncate text-faint" dir="auto" title={exact(row.user)}>{prose(row.user)}</span>}
+      </div>
+      <div role="gridcell" className="truncate text-right tabular-nums">{lasted(row.duration_ms)}</div>
+      <div role="gridcell" className="min-w-0 text-right tabular-nums">
+        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>{tokens === null ? <None /> : count(tokens)}</span>
+        {row.cost !== null && <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>{money(row.cost)}</span>}
+      </div>
+      {row.spans !== undefined && (
+        <div role="gridcell" className="min-w-0 text-right tabular-nums">
+          <span className="block truncate">{count(row.spans)}</span>
+          {row.errors ? <span className="block truncate text-xs text-bad">{counted(row.errors, 'error')}</span> : null}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Card({ row, now }: { row: Row; now: number }): ReactNode {
+  const tokens = tokensOf(row);
+  const facts = [row.model && prose(row.model), lasted(row.duration_ms), tokens !== null && `${count(tokens)} tokens`, row.cost !== null && money(row.cost), row.spans !== undefined && counted(row.spans, 'span')];
+  return (
+    <>
+      <div role="gridcell" className="flex min-w-0 items-center gap-2">
+        <NameLink row={row} />
+        <span className="grow" />
+        {row.status !== 'ok' && <StatusWord status={row.status} />}
+        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">{ago(row.start, now)}</time>
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <Text row={row} side="in" />
+        <Text row={row} side="out" />
+      </div>
+      <div role="gridcell" className="flex min-w-0 items-center gap-1.5 text-xs text-faint">
+        <KindIcon kind={row.kind} />
+        <span className="truncate">{facts.filter(Boolean).join(' · ')}</span>
+        {row.errors ? <span className="shrink-0 text-bad">{counted(row.errors, 'error')}</span> : null}
+      </div>
+    </>
+  );
+}
+
+/** Also a real link: it can be opened in another tab, and copied. */
+const NameLink = ({ row }: { row: Row }): ReactNode => {
+  const name = row.workflow ?? row.name;
+  return (
+    <Link href={hrefOf(row)} tabIndex={-1} dir="auto" title={exact(name === row.name ? name : `${name} (${row.name})`)} className="block truncate font-medium">
+      {prose(name)}
+    </Link>
+  );
+};
+
+function SessionLink({ row, active }: { row: Row; active: boolean }): ReactNode {
+  if (!row.session) return <None />;
+  return (
+    <Link
+      href={sessionPath(row.session)}
+      tabIndex={active ? 0 : -1}
+      dir="auto"
+      title={exact(row.session)}
+      className="block truncate text-muted underline-offset-2 hover:text-accent hover:underline"
+    >
+      {prose(row.session)}
+    </Link>
+  );
+}
+
+const KindAndModel = ({ row }: { row: Row }): ReactNode => (
+  <span className="flex min-w-0 items-center gap-1.5 text-xs text-muted">
+    <KindIcon kind={row.kind} />
+    <span className="shrink-0">{row.kind}</span>
+    {row.model && <span className="truncate text-faint" title={exact(row.model)} dir="auto">{prose(row.model)}</span>}
+  </span>
+);
+
+const TONES: Record<string, string> = { ok: 'text-faint', error: 'text-bad', cancelled: 'text-warn', incomplete: 'text-warn' };
+const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
+
+const StatusWord = ({ status }: { status: string }): ReactNode => (
+  <span className={classes('flex shrink-0 items-center gap-1.5 text-xs', TONES[status])}>
+    <span aria-hidden className={classes('size-1.5 shrink-0 rounded-full', DOTS[status])} />
+    {status}
+  </span>
+);
+
+const SIDES = { in: 'Input', out: 'Output' };
+
+function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; active: boolean; place: number }): ReactNode {
+  const preview = previewIn(row[side]);
+  return (
+    <div className={classes('flex min-w-0 items-baseline gap-2', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}>
+      <span aria-hidden className="w-5 shrink-0 text-[11px] text-faint select-none @7xl:hidden">{side}</span>
+      <div className="min-w-0 grow">
+        <PreviewCell
+          size="line"
+          preview={preview}
+          tabIndex={active ? 0 : -1}
+          label={`${SIDES[side]} of row ${place + 1}`}
+          // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
+          full={() => <Whole row={row} side={side} preview={preview} />}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Text({ row, side }: { row: Row; side: 'in' | 'out' }): ReactNode {
+  const preview = previewIn(row[side]);
+  return (
+    <span className={classes('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')} dir="auto">
+      <span className="sr-only">{SIDES[side]}: </span>
+      {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : prose(preview.text)}
+    </span>
+  );
+}
+
+const None = (): ReactNode => <span aria-hidden className="text-faint">–</span>;
+
+const tokensOf = ({ input_tokens: given, output_tokens: made }: Row): number | null => (given === null && made === null ? null : (given ?? 0) + (made ?? 0));
+const tokensInFull = ({ input_tokens: given, output_tokens: made }: Row): string => `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;

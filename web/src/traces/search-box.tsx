@@ -1,0 +1,47 @@
+/** Words to look for. What somebody types is asked for when they pause. */
+import { Search, X } from 'lucide-react';
+import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefObject } from 'react';
+
+const PAUSE = 300;
+
+export function SearchBox({ value, onChange, field }: { value: string; onChange: (value: string) => void; field: RefObject<HTMLInputElement | null> }): ReactNode {
+  const [text, setText] = useState(value);
+  const sent = useRef(value);
+  const send = useEffectEvent(onChange);
+  useEffect(() => {
+    // Somebody else changed it: Back, or a saved view.
+    if (value === sent.current) return;
+    sent.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => {
+    if (text === sent.current) return undefined;
+    const timer = setTimeout(() => {
+      sent.current = text;
+      send(text);
+    }, text === '' ? 0 : PAUSE);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return (
+    <div className="relative min-w-0 grow basis-56">
+      <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
+      <input
+        ref={field}
+        type="search"
+        dir="auto"
+        aria-label="Search"
+        placeholder="Search names and messages"
+        maxLength={1000}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => event.key === 'Escape' && setText('')}
+        className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
+      />
+      {text && (
+        <button type="button" aria-label="Clear the search" onClick={() => setText('')} className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink">
+          <X className="size-4" />
+        </button>
+      )}
+    </div>
+  );
+}

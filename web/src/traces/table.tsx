@@ -1,0 +1,173 @@
+/**
+ * The table: only the rows near what one sees are there, more are fetched as one comes near the end. The whole page
+ * scrolls, so the table is told where it begins in the box that does.
+ */
+import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
+import { useCallback, useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode, type RefObject } from 'react';
+import { useLocation } from 'wouter';
+import { classes } from '@/lib/classes';
+import { rooted } from '@/lib/root';
+import { Spinner } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { CARD, COLUMNS, LINE, RowView } from './row-view';
+import { hrefOf, idOf, type Row } from './rows';
+import { useNow } from './now';
+
+/** Below this width rows are cards. */
+const NARROW = 768;
+/** So many rows before the end more are asked for. */
+const NEAR = 30;
+
+interface Props {
+  rows: readonly Row[];
+  kind: 'traces' | 'spans';
+  /** What scrolls. */
+  box: HTMLDivElement | null;
+  /** Are these rows of an older question? */
+  old: boolean;
+  more: boolean;
+  fetching: boolean;
+  onMore: () => void;
+  /** More could not be read. */
+  failed: boolean;
+}
+
+export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
+  const list = useRef<HTMLDivElement>(null);
+  const { margin, card } = useMeasured(list, box);
+  // By its name: while new rows come, its place changes.
+  const [activeId, setActiveId] = useState<string | null>(null);
+  const active = useMemo(() => Math.max(0, rows.findIndex((row) => idOf(row) === activeId)), [rows, activeId]);
+  const now = useNow();
+  const open = useOpen();
+  const height = card ? CARD : LINE;
+  // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box,
+    estimateSize: () => height,
+    getItemKey: (place) => { const row = rows[place]; return row ? idOf(row) : place; },
+    scrollMargin: margin,
+    scrollPaddingStart: 96,
+    overscan: 10,
+    // The row that has the focus stays, wherever one scrolls: else the keyboard would be nowhere.
+    rangeExtractor: (range) => { const shown = defaultRangeExtractor(range); return shown.includes(active) || active >= rows.length ? shown : [active, ...shown].toSorted((one, other) => one - other); },
+  });
+  const remeasure = useEffectEvent(() => virtual.measure());
+  useEffect(() => remeasure(), [height]);
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  const reach = useEffectEvent(onMore);
+  useEffect(() => {
+    if (more && !fetching && last >= rows.length - NEAR) reach();
+  }, [more, fetching, last, rows.length]);
+  const move = (to: number) => {
+    const place = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[place];
+    if (row) setActiveId(idOf(row));
+    virtual.scrollToIndex(place);
+    focusRow(list.current, place);
+  };
+  return (
+    <div
+      role="grid"
+      tabIndex={-1}
+      aria-label={kind === 'traces' ? 'Traces' : 'Spans'}
+      aria-rowcount={more ? -1 : rows.length + 1}
+      aria-busy={old}
+      onKeyDown={(event) => onArrows(event, active, move)}
+    >
+      {!card && <Head kind={kind} />}
+      <div ref={list} role="rowgroup" className={classes('relative transition-opacity', old && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          return (
+            row && (
+              <div key={item.key} role="presentation" className="absolute inset-x-0 top-0" style={{ height: item.size, transform: `translateY(${item.start - margin}px)` }}>
+                <RowView row={row} place={item.index} now={now} active={item.index === active} card={card} open={open} enter={setActiveId} />
+              </div>
+            )
+          );
+        })}
+      </div>
+      <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
+        {more && <Spinner label="Loading more" />}
+        {!more && !failed && !old && rows.length > 20 && 'That is all.'}
+        {failed && <>More could not be read.<Button size="small" onClick={onMore}>Retry</Button></>}
+      </div>
+    </div>
+  );
+}
+
+function Head({ kind }: { kind: Props['kind'] }): ReactNode {
+  const right = 'truncate text-right';
+  return (
+    <div role="row" className={classes('sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint', COLUMNS[kind])}>
+      <span role="columnheader">Start</span>
+      <span role="columnheader">Name</span>
+      <span role="columnheader" className="grid grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
+        <span className="truncate">In<span className="@7xl:hidden"> and out</span></span>
+        <span aria-hidden className="hidden @7xl:block">Out</span>
+      </span>
+      <span role="columnheader">Session</span>
+      <span role="columnheader" className={right}>Duration</span>
+      <span role="columnheader" className={right}>Tokens</span>
+      {kind === 'traces' && <span role="columnheader" className={right}>Spans</span>}
+    </div>
+  );
+}
+
+/** Where the list begins in the box, and whether there is room for columns; measured again when anything above changes. */
+function useMeasured(list: RefObject<HTMLDivElement | null>, box: HTMLDivElement | null): { margin: number; card: boolean } {
+  const [measured, setMeasured] = useState({ margin: 0, card: false });
+  useLayoutEffect(() => {
+    const inner = list.current;
+    if (!inner || !box) return undefined;
+    const measure = () => {
+      const margin = Math.round(inner.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop);
+      const card = box.clientWidth < NARROW;
+      setMeasured((before) => (before.margin === margin && before.card === card ? before : { margin, card }));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box);
+    for (const above of box.querySelectorAll('[data-above]')) observer.observe(above);
+    return () => observer.disconnect();
+  }, [list, box]);
+  return measured;
+}
+
+/** A click or Enter opens; with Control or Command in another tab, as links do. */
+function useOpen(): (row: Row, event: MouseEvent | KeyboardEvent) => void {
+  const [, navigate] = useLocation();
+  return useCallback(
+    (row, event) => {
+      if (event.metaKey || event.ctrlKey) window.open(rooted(hrefOf(row)), '_blank', 'noopener');
+      else navigate(hrefOf(row));
+    },
+    [navigate],
+  );
+}
+
+const STEPS: Record<string, (at: number) => number> = {
+  ArrowDown: (at) => at + 1,
+  ArrowUp: (at) => at - 1,
+  PageDown: (at) => at + 10,
+  PageUp: (at) => at - 10,
+  Home: () => 0,
+  End: () => Number.MAX_SAFE_INTEGER,
+};
+
+function onArrows(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
+  const step = Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : undefined;
+  if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node)) return;
+  event.preventDefault();
+  move(step(active));
+}
+
+/** It may be drawn only after the box has scrolled there. */
+function focusRow(list: HTMLElement | null, place: number, tries = 10): void {
+  const row = list?.querySelector<HTMLElement>(`[data-place="${place}"]`);
+  if (row) row.focus({ preventScroll: true });
+  else if (tries > 0) requestAnimationFrame(() => focusRow(list, place, tries - 1));
+}
