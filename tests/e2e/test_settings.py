@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, shot, shots
+from tests.e2e.playing import answered, cell, messages, send, settled, shot, shots
 
 
 async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
@@ -66,7 +66,8 @@ async def test_what_sends_can_be_chosen(page: Page) -> None:
     await field.press_sequentially("two")
     await expect(field).to_have_value("one\ntwo")
     await field.press("Control+Enter")
-    await answered(cell(page, 1), re.compile(r"one\s+two"))
+    await expect(messages(cell(page, 1)).last).to_contain_text(re.compile(r"one\s+two"), use_inner_text=True)
+    await settled(cell(page, 1))
 
 
 async def test_the_server_tells_what_it_runs_with_and_the_browser_forgets(page: Page) -> None:

@@ -37,7 +37,8 @@ def sent(body: bytes) -> Sent:
 
 def large(**attributes: Any) -> bytes:
     said = {"gen_ai.request.model": "gpt-4o", "gen_ai.usage.input_tokens": 1_000, "user.id": "ada", **attributes}
-    return request(span({"input.value": "Write to ada@example.org! " * (LARGE // 20), **said}), span(span_id=b"short"))
+    text = "Write to ada@example.org! " + "There is more to say. " * (LARGE // 20)  # Few finds: it has only a moment.
+    return request(span({"input.value": text, **said}), span(span_id=b"short"))
 
 
 def eventually(found: Callable[[], bool]) -> None:

@@ -34,7 +34,9 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
     queryFn: async ({ signal }) => {
       if (!told.data) throw new Error('Nothing was told.');
       // What was told at first is old when one comes back: boards, and services that were connected since.
-      const now = what === undefined ? await client.fetchQuery({ ...bootstrap(), staleTime: 2000 }) : told.data;
+      const fresh = (staleTime: number) => client.fetchQuery({ ...bootstrap(), staleTime });
+      let now = what === undefined ? await fresh(2000) : told.data;
+      if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0); // Connected a moment ago.
       last = await open(what, wanted, search.has('new'), now, signal);
       return last;
     },

@@ -13,7 +13,8 @@ down_revision = "0001"
 # Before version 14, and where it was built without, there is no such thing.
 _PACK_QUICKLY = """
 DO $$ BEGIN
-    EXECUTE 'ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4';
+    ALTER TABLE span_bodies ALTER COLUMN labels SET COMPRESSION lz4;
+    ALTER TABLE spans ALTER COLUMN words SET COMPRESSION lz4;
 EXCEPTION WHEN syntax_error OR feature_not_supported THEN NULL;
 END $$
 """
@@ -169,8 +170,7 @@ def upgrade() -> None:
         op.execute(sa.schema.CreateSequence(sa.Sequence("span_ids")))
         # Bodies come packed; and to pack the rest as PostgreSQL does by itself takes longer than to index all of it.
         op.execute("ALTER TABLE span_bodies ALTER COLUMN body SET STORAGE EXTERNAL")
-        for table, column in (("span_bodies", "labels"), ("spans", "words")):
-            op.execute(_PACK_QUICKLY.format(table=table, column=column))
+        op.execute(_PACK_QUICKLY)
 
 
 def _hex(length: int) -> sa.String:
