@@ -1,0 +1,1 @@
+"""Test sets: what really came in and out, kept as cases."""
