@@ -1,7 +1,10 @@
 """What every test shares: async tests run on asyncio, and Hypothesis looks moderately hard."""
 
+import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,18 +57,49 @@ def postgres_url(postgres: "Postgres") -> Iterator[str]:
     postgres.drop(url)
 
 
+@pytest.fixture(scope="session")
+def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that is up to date and holds nothing, to be copied: to make one takes longer than most tests."""
+    path = tmp_path_factory.mktemp("made") / "palaver.db"
+    _make(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def made_postgres(postgres: "Postgres") -> str:
+    """The same on a server."""
+    url = postgres.create()
+    _make(url)
+    return url
+
+
+def _make(url: str) -> None:
+    """Make a database, from whichever side of a loop."""
+    from palaver.storage.database import open_database
+
+    async def opened_and_closed() -> None:
+        await open_database(url).close()
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(asyncio.run, opened_and_closed()).result()
+
+
 @pytest.fixture(params=["memory", "file", "postgresql"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIterator[Database]":
     """A new, empty database of each kind: whatever is asked of one is asked of all of them."""
     from palaver.storage.database import MEMORY, open_database
 
+    url, drop = MEMORY, None
     match request.param:
         case "memory":
-            url = MEMORY
+            pass
         case "file":
-            url = str(tmp_path / "palaver.db")
+            url = str(shutil.copy(request.getfixturevalue("made_file"), tmp_path / "palaver.db"))
         case _:
-            url = request.getfixturevalue("postgres_url")
+            server: Postgres = request.getfixturevalue("postgres")
+            url, drop = server.create(like=request.getfixturevalue("made_postgres")), server.drop
     opened = open_database(url)
     yield opened
     await opened.close()
+    if drop is not None:
+        drop(url)

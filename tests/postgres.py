@@ -121,19 +121,22 @@ class Postgres:
         """The address of one of its databases, of its administrator."""
         return f"postgresql://palaver:{self._password}@127.0.0.1:{self.port}/{name}"
 
-    def create(self) -> str:
-        """The address of a new, empty database; a server that some test left stopped is started."""
+    def create(self, like: str | None = None) -> str:
+        """The address of a new database, empty or a copy; a server that some test left stopped is started."""
         self.start()
         self._made += 1
-        name = f"palaver_{self._made}"
-        self._do(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        return self.url(name)
+        name = sql.Identifier(f"palaver_{self._made}")
+        if like is None:
+            self._do(sql.SQL("CREATE DATABASE {}").format(name))
+        else:
+            copied = sql.Identifier(_name(like))
+            self._do(sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY = file_copy").format(name, copied))
+        return self.url(f"palaver_{self._made}")
 
     def drop(self, url: str) -> None:
         """Remove a database, whoever is still connected to it."""
         self.start()
-        name = urlsplit(url).path.removeprefix("/")
-        self._do(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        self._do(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(url))))
 
     @property
     def running(self) -> bool:
@@ -248,6 +251,11 @@ class Postgres:
                 group=group,
                 extra_groups=None if group is None else [],
             )
+
+
+def _name(url: str) -> str:
+    """The name of the database at an address."""
+    return urlsplit(url).path.removeprefix("/")
 
 
 def _account() -> tuple[int, int] | None:
