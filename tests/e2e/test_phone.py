@@ -83,6 +83,8 @@ async def test_rows_are_cards(page: Page) -> None:
     await expect(fields).to_have_count(3)
     for place in range(3):
         await fields.nth(place).fill(f"{LONG} was written {place + 1} times.")
+    for place in range(3):
+        await expect(fields.nth(place)).to_have_value(f"{LONG} was written {place + 1} times.")
     await page.get_by_role("button", name="Run all").tap()
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "3 of 3 done")
     await page.get_by_role("button", name="More for row 1").scroll_into_view_if_needed()

@@ -84,10 +84,10 @@ DEEP_VALUES: dict[str, Callable[[], Any]] = {
 def test_a_hundred_thousand_levels_return_at_once(name: str) -> None:
     value = DEEP_VALUES[name]()
     for named, function in FUNCTIONS.items():
-        started = time.perf_counter()
+        started = time.thread_time()
         function(value)
 
-        assert time.perf_counter() - started < 2, named
+        assert time.thread_time() - started < 2, named
 
 
 DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
@@ -129,12 +129,12 @@ DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
 def test_what_a_message_holds_may_be_as_deep_and_the_message_is_still_found(name: str) -> None:
     for deep in (nested("x"), nested_lists()):
         value = {"messages": [U, DEEP_MESSAGES[name](deep)]}
-        started = time.perf_counter()
+        started = time.thread_time()
         for function in FUNCTIONS.values():
             function(value)
         read = read_conversation(value)
 
-        assert time.perf_counter() - started < 5
+        assert time.thread_time() - started < 5
         assert read is not None
         assert (read.path, read.messages[0].text) == ("/messages", "hi")
         assert jsons.encode(read.messages)
@@ -148,18 +148,18 @@ def test_a_million_unrelated_keys_cost_nothing() -> None:
     value = {**message, "role": None, "messages": [message, U]}
     for named, function in FUNCTIONS.items():
         if "preview" not in named:  # It shows the value.
-            started = time.perf_counter()
+            started = time.thread_time()
             for _ in range(10):
                 function(value)
 
-            assert time.perf_counter() - started < 1, named
+            assert time.thread_time() - started < 1, named
 
 
 def seconds(function: Callable[[Any], Any], value: Any) -> float:
     def once() -> float:
-        started = time.perf_counter()
+        started = time.thread_time()
         function(value)
-        return time.perf_counter() - started
+        return time.thread_time() - started
 
     return min(once() for _ in range(3))
 
@@ -221,10 +221,10 @@ def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
     value: dict[str, Any] = {}
     for _ in range(8):
         value = dict.fromkeys(names, value)
-    started = time.perf_counter()
+    started = time.thread_time()
     function(value)
 
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
@@ -278,11 +278,11 @@ def test_texts_of_fifty_megabytes_pass() -> None:
         {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": long}}]},
     ]
     for named, function in FUNCTIONS.items():
-        started = time.perf_counter()
+        started = time.thread_time()
         for value in values:
             function(value)
 
-        assert time.perf_counter() - started < 10, named
+        assert time.thread_time() - started < 10, named
 
 
 def test_a_valid_text_of_fifty_megabytes_is_opened() -> None:
