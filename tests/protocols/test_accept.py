@@ -60,9 +60,9 @@ def test_any_header_is_read(header: str) -> None:
 
 
 def test_a_hostile_header_is_read_quickly() -> None:
-    before = time.perf_counter()
+    before = time.thread_time()
 
     choose('"\\' * 16_000, OFFERS)
     choose('"' + '\\"' * 16_000 + "\\", OFFERS)
 
-    assert time.perf_counter() - before < 1
+    assert time.thread_time() - before < 1

@@ -392,11 +392,11 @@ def test_cycles_depth_and_length_cost_nothing() -> None:
     cycle: dict[str, Any] = {"a": 1}
     cycle["data"] = cycle["list"] = [cycle]
     long = "some words \n" * 4_000_000
-    since = time.perf_counter()
+    since = time.thread_time()
     made = [preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])]
 
     assert made == ["json", "json", "text", "json", "chat"]
-    assert time.perf_counter() - since < 1
+    assert time.thread_time() - since < 1
 
 
 def test_a_message_is_a_value_like_any_other() -> None:
