@@ -83,10 +83,14 @@ export function SingleBoard(): ReactNode {
   );
 }
 
-/** To the end of the rows, and into the first field of the last one once it is drawn. */
+/** To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere by then. */
 function enter(box: HTMLElement): void {
+  const before = document.activeElement;
   box.scrollTop = box.scrollHeight;
-  setTimeout(() => [...box.querySelectorAll('[data-row]')].at(-1)?.querySelector('textarea')?.focus(), 100);
+  setTimeout(() => {
+    if (document.activeElement !== before && document.activeElement !== document.body) return;
+    [...box.querySelectorAll('[data-row]')].at(-1)?.querySelector('textarea')?.focus();
+  }, 100);
 }
 
 /** The columns' heads: above the table, and on a phone a strip that scrolls. */
