@@ -35,7 +35,7 @@ async def asking(app: Litestar, who: Somebody = NOBODY_ELSE) -> AsyncIterator[ht
     """A client whose requests come to the routes as the dispatcher would bring them."""
 
     async def dispatched(scope: Any, receive: Any, send: Any) -> None:
-        scope[conventions.CALLER] = who
+        scope[conventions.CALLER], scope["palaver.callers"] = who, None
         await app(scope, receive, send)
 
     transport = httpx.ASGITransport(app=dispatched)

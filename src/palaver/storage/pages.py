@@ -96,6 +96,18 @@ def begin(
     return None if window.after is None else _opened(window.after, _bound(project, filters, order, by), by)
 
 
+def follow(
+    values: Sequence[Any],
+    *,
+    project: str,
+    by: Sequence[ColumnElement[Any]],
+    filters: Mapping[str, Any] | None = None,
+    order: Order = "newest",
+) -> str:
+    """The cursor of the page that `begin` gives these values for."""
+    return _closed(values, _bound(project, filters, order, by), by)
+
+
 def _bound(
     project: str, filters: Mapping[str, Any] | None, order: Order, by: Sequence[ColumnElement[Any]]
 ) -> tuple[Any, ...]:

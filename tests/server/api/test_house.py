@@ -1,6 +1,7 @@
 """/api/about, /api/settings and /api/erase."""
 
 from palaver.storage import runs
+from palaver.storage.migrating import HEAD
 from tests.server.keyed import keyed
 
 
@@ -9,7 +10,7 @@ async def test_about_says_what_is_running() -> None:
         _, reader = await house.give("read")
         told = (await house.http.get("/api/about", headers=reader)).json()
 
-    assert (told["database"], told["processes"], told["workers"], told["schema"]) == ("sqlite", 1, 0, "0002")
+    assert (told["database"], told["processes"], told["workers"], told["schema"]) == ("sqlite", 1, 0, HEAD)
     assert told["limits"]["max_body"] == 8 * 1024 * 1024
     assert "db" not in told["limits"]
 

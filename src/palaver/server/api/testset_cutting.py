@@ -1,0 +1,202 @@
+"""POST /api/testsets/{id}/rows/from: a conversation, a trace or a result becomes a row, or a script."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from litestar import Response, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from palaver.core.messages import Message
+from palaver.errors import InvalidValue, ItemNotFound, NotFound
+from palaver.evaluation.plans import Plan, read_cell_id
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import Asked, caller_of, read_body, shown_as, takes, utc_now
+from palaver.server.api.idempotency import answered, once
+from palaver.server.api.testset_views import (
+    CaseView,
+    FromConversation,
+    FromResult,
+    FromTrace,
+    NewCase,
+    revision_view,
+)
+from palaver.server.api.trace_views import missing_trace
+from palaver.server.settings import Settings
+from palaver.storage import (
+    evaluation_pages,
+    evaluations,
+    file_uses,
+    nodes,
+    runs,
+    span_pages,
+    span_trees,
+    testset_revisions,
+    thread_rows,
+    threads,
+)
+from palaver.storage.database import Database
+from palaver.testsets import cutting, keeping, reading
+from palaver.testsets.cutting import Happened
+from palaver.testsets.delta import Added, Delta, Replaced
+from palaver.testsets.keeping import Prepared, Written
+from palaver.testsets.rows import row_id
+from palaver.traces.record import Span
+
+if TYPE_CHECKING:
+    from palaver.traces.redaction.runs import RunRedactor
+
+Cleaning = Callable[[str, str | None], "RunRedactor | None"]
+"""What removes from a case of a project's workflow what is not to be kept."""
+_read_span = msgspec.json.Decoder(Span).decode
+
+
+class _Cut(NamedTuple):
+    """A case, ready to be committed."""
+
+    prepared: Prepared
+    row: str
+    data: dict[str, Any]
+    messages: Sequence[Message]
+    """What it was made of: they may name files."""
+
+
+def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[HTTPRouteHandler]:
+    """The route."""
+
+    @post(
+        "/api/testsets/{testset:str}/rows/from",
+        operation_id="cut_testset_row",
+        summary="A row of what happened: a conversation, a trace, or a result of an evaluation",
+        operation_class=takes(NewCase),
+    )
+    async def cut(request: Asked, testset: FromPath[str]) -> Response[CaseView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewCase)
+        if (before := await answered(request, database, raw)) is not None:
+            return before
+        found = await database.read(_cut, caller.project, testset, body, cleaning, settings)
+        written = Written(message=body.message, key=caller.key, at=utc_now())
+
+        def work(db: Connection) -> Answer:
+            made, is_new = keeping.commit(db, caller.project, testset, found.prepared, written)
+            file_uses.note(db, caller.project, testset, ((found.row, message) for message in found.messages))
+            about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
+            place = f"{settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
+            shown = CaseView(**about, row=found.row, data=found.data)
+            return shown_as(shown, status=201, location=place) if is_new else shown_as(shown)
+
+        return await once(request, database, raw, work)
+
+    return [cut]
+
+
+def _cut(db: Connection, project: str, testset: str, body: NewCase, cleaning: Cleaning, settings: Settings) -> _Cut:
+    keeping.based(db, project, testset, body.base)
+    limits = settings.testset_limits
+    match body.source:
+        case FromResult():
+            return _accepted(db, project, testset, body, body.source, cleaning, settings)
+        case FromConversation():
+            happened, workflow = _conversation(db, project, body.source)
+        case FromTrace():
+            happened, workflow = _trace(db, project, body.source)
+    happened = _cleaned(happened, cleaning(project, workflow))
+    made = cutting.row_of if body.as_ == "row" else cutting.script_row_of
+    data = made(happened, body.columns)
+    prepared = keeping.delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
+    return _Cut(_from(body, prepared), row_id(prepared.added[0]), data, [*happened.messages, *happened.reply])
+
+
+def _from(body: NewCase, prepared: Prepared) -> Prepared:
+    """The same, and beside the new row where it came from."""
+    metas = {packed: {"source": msgspec.to_builtins(body.source)} for packed in prepared.added}
+    return msgspec.structs.replace(prepared, metas=metas)
+
+
+def _cleaned(happened: Happened, redactor: "RunRedactor | None") -> Happened:
+    if redactor is None:
+        return happened
+    return Happened(
+        redactor.messages(happened.messages),
+        redactor.inputs(happened.inputs),
+        redactor.messages(happened.reply, "messages_out"),
+        UNSET if happened.value is UNSET else redactor.value(happened.value, "outputs"),
+    )
+
+
+# What happened
+
+
+def _conversation(db: Connection, project: str, source: FromConversation) -> tuple[Happened, str | None]:
+    thread = thread_rows.sure(db, project, source.id)
+    branch = threads.branch(db, project, thread.id)
+    if source.upto is not None and all(node.id != source.upto for node in branch):
+        tree = nodes.tree(db, project, thread.id)
+        if source.upto not in tree:
+            raise ItemNotFound(source.upto, pointer="/source/upto")
+        branch = threads.branch(db, project, thread.id, tree.leaf(source.upto))
+    messages = [msgspec.structs.replace(node.message, id=node.id) for node in branch]
+    happened = cutting.conversation(messages, upto=source.upto)
+    said = {message.id for message in happened.reply}
+    run = next((node.run for node in branch if node.id in said and node.run is not None), None)
+    return happened._replace(inputs=_inputs(db, project, run, thread.inputs)), thread.workflow
+
+
+def _inputs(db: Connection, project: str, run: str | None, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the run that answered was given; where nobody knows any more, what the conversation gives to all."""
+    whole = None if run is None else runs.whole(db, project, run)
+    call = None if whole is None else runs.call_of(whole)
+    return otherwise if call is None else call.inputs
+
+
+def _trace(db: Connection, project: str, source: FromTrace) -> tuple[Happened, str | None]:
+    trace, span = source.trace_id.lower(), source.span_id
+    if span is None:
+        head = span_pages.head_of(db, project, trace)
+        span = None if head is None else head.span_id
+    body = None if span is None else span_trees.body(db, project, trace, span.lower())
+    if body is None:
+        raise missing_trace(source.trace_id)
+    found = _read_span(body)
+    return cutting.span(found), found.workflow
+
+
+def _accepted(
+    db: Connection,
+    project: str,
+    testset: str,
+    body: NewCase,
+    source: FromResult,
+    cleaning: Cleaning,
+    settings: Settings,
+) -> _Cut:
+    """The case's row, which expects from now on what was answered."""
+    if body.as_ == "script":
+        raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
+    evaluation, kept = evaluations.plan_of(db, project, source.run)
+    whole = evaluation_pages.one(db, project, evaluation.id, read_cell_id(str(source.result)))
+    variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
+    answer = msgspec.convert(whole.body["messages"], list[Message])
+    happened = Happened(reply=answer, value=whole.body.get("value", UNSET))
+    happened = _cleaned(happened, cleaning(project, variant.workflow))
+    revision = testset_revisions.get(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
+    case = reading.row(db, project, revision, whole.result.row)
+    column = body.columns.get(cutting.EXPECTED) or variant.map.expected or cutting.EXPECTED
+    data = cutting.accepted(case.data, happened, column=column)
+    is_there = evaluation.testset == testset and _has(db, project, testset, body.base, case.id)
+    changes = Delta(replace=[Replaced(case.id, data)]) if is_there else Delta(add=[Added(data)])
+    prepared = keeping.delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
+    named = case.id if is_there else row_id(prepared.added[0])
+    return _Cut(_from(body, prepared), named, data, happened.reply)
+
+
+def _has(db: Connection, project: str, testset: str, base: int, row: str) -> bool:
+    try:
+        reading.row(db, project, testset_revisions.get(db, project, testset, base, base), row)
+    except NotFound:
+        return False
+    return True

@@ -1,0 +1,235 @@
+"""Test sets as files: an import takes the body as it comes, an export is told as fast as it is taken."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
+from litestar.params import FromPath, FromQuery, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidBody, RequestTimeout, TooLarge, UnsupportedMediaType
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import Asked, caller_of, exchange_of, new_id, shown_as, utc_now
+from palaver.server.api.idempotency import once
+from palaver.server.api.run_views import Told
+from palaver.server.api.testset_revisions import named
+from palaver.server.api.testset_views import ImportReport, ImportView, revision_view, view
+from palaver.server.api.trace_export import tell
+from palaver.server.exchange import Exchange, Gone
+from palaver.server.rates import Rates
+from palaver.server.settings import Settings
+from palaver.storage import testsets
+from palaver.storage.database import Database
+from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets import TestSet
+from palaver.testsets import files, keeping
+from palaver.testsets.exporting import exported, filename
+from palaver.testsets.files import MEDIA_TYPES, Format, Types, format_of
+from palaver.testsets.importing import Imported, Into, Mode, imported
+from palaver.testsets.keeping import Written
+
+_NO_CONTROL = r"^[^\x00-\x1f\x7f]*$"
+Name = Annotated[
+    str, QueryParameter(min_length=1, max_length=200, pattern=_NO_CONTROL, description="What the new set is called.")
+]
+Line = Annotated[str, QueryParameter(max_length=4_000, pattern=r"^[^\x00]*$")]
+Key = Annotated[
+    str | None,
+    QueryParameter(min_length=1, max_length=1_000, description="The column that rows are known by, or __id__."),
+]
+How = Annotated[Mode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
+As = Annotated[Types, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
+Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
+Form = Annotated[Format, QueryParameter(name="format")]
+_FORMS = ("multipart/", "application/x-www-form-urlencoded")
+
+
+@dataclass
+class _Upload(Operation):
+    """What OpenAPI says of the body, which is the file."""
+
+    def __post_init__(self) -> None:
+        schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
+        content = {kind: OpenAPIMediaType(schema=schema) for kind in MEDIA_TYPES.values()}
+        self.request_body = RequestBody(content=content, required=True)
+
+
+def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @post(
+        "/api/testsets/import",
+        operation_id="import_testset",
+        summary="A new test set from a file, which is the body",
+        operation_class=_Upload,
+    )
+    async def import_testset(
+        request: Asked,
+        name: Name,
+        types: As = "auto",
+        delimiter: Delimiter = None,
+        message: Line = "",
+        description: Line = "",
+    ) -> Response[ImportView]:
+        if "idempotency-key" not in request.headers:  # Else it may be ours: that is known once the file was read.
+            await database.read(testsets.check_free, caller_of(request).project, name)
+        into = Into(testset=new_id("ts"), is_new=True)
+        made = TestSet(id=into.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now())
+        return await take(request, into, types, delimiter, message, made)
+
+    @post(
+        "/api/testsets/{testset:str}/import",
+        operation_id="import_into_testset",
+        summary="The next revision from a file, which is the body",
+        operation_class=_Upload,
+    )
+    async def import_into(
+        request: Asked,
+        testset: FromPath[str],
+        mode: How = "append",
+        key: Key = None,
+        types: As = "auto",
+        delimiter: Delimiter = None,
+        message: Line = "",
+    ) -> Response[ImportView]:
+        await database.read(testsets.get, caller_of(request).project, testset)
+        into = Into(testset=testset, mode=mode, key=key)
+        return await take(request, into, types, delimiter, message)
+
+    async def take(
+        request: Asked, into: Into, types: Types, delimiter: str | None, message: str, made: TestSet | None = None
+    ) -> Response[ImportView]:
+        caller, limits, exchange = caller_of(request), settings.testset_limits, exchange_of(request)
+        reader = files.reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
+        body = _Body(exchange, settings)
+        coming = imported(database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
+        async with coming as found:
+            written = Written(message=message, key=caller.key, at=utc_now())
+
+            def work(db: Connection) -> Answer:
+                return _committed(db, caller.project, into, found, written, made, settings.root_path)
+
+            return await once(request, database, body.digest(), work)
+
+    @get(
+        "/api/testsets/{testset:str}/revisions/{revision:str}/export",
+        operation_id="export_testset",
+        summary="All rows of a revision, as a file",
+        media_type="application/x-ndjson",
+    )
+    async def export_testset(
+        request: Asked,
+        testset: FromPath[str],
+        revision: FromPath[str],
+        form: Form = "jsonl",
+        ids: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+    ) -> Response[Any]:
+        caller = caller_of(request)
+        called, found = await database.read(_called, caller.project, testset, revision)
+        pieces = exported(database, caller.project, found, form, ids=ids)
+        first = await anext(pieces, b"")  # So that what is wrong with the question is told as such.
+        attached = f'attachment; filename="{filename(called, found.number, form)}"'
+        headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
+
+        async def told(exchange: Exchange) -> None:
+            with rates.streams.held(caller):
+                await tell(exchange, first, pieces, settings.stream_stall, headers)
+
+        return Told(told)
+
+    return [import_testset, import_into, export_testset]
+
+
+def _called(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
+    return testsets.get(db, project, testset).name, named(db, project, testset, revision)
+
+
+def _committed(
+    db: Connection,
+    project: str,
+    into: Into,
+    found: Imported,
+    written: Written,
+    made: TestSet | None,
+    root: str,
+) -> Answer:
+    if made is not None:
+        revision, is_new = keeping.create(db, project, made, found.prepared, written), True
+    else:
+        revision, is_new = keeping.commit(db, project, into.testset, found.prepared, written)
+    counts = found.counts
+    report = ImportReport(
+        rows=counts.rows,
+        added=counts.added,
+        changed=counts.changed,
+        unchanged=counts.unchanged,
+        removed=counts.removed,
+        wrapped=found.wrapped,
+    )
+    shown = ImportView(
+        testset=view(testsets.get(db, project, into.testset)),
+        revision=revision_view(revision, is_new=is_new),
+        report=report,
+    )
+    place = f"{root}/api/testsets/{into.testset}"
+    location = place if made is not None else f"{place}/revisions/{revision.number}"
+    return shown_as(shown, status=201, location=location) if is_new else shown_as(shown)
+
+
+# The body
+
+
+def _format(exchange: Exchange) -> Format:
+    declared = exchange.headers.get("content-type", "")
+    if declared.strip().lower().startswith(_FORMS):
+        raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
+    if exchange.headers.get("content-encoding", "identity") != "identity":
+        raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
+    if not declared:
+        raise UnsupportedMediaType(f"Say what the file is by its content-type: {', '.join(MEDIA_TYPES.values())}.")
+    return format_of(declared)
+
+
+class _Body:
+    """The body as it comes, and at the end the digest that tells it from others."""
+
+    def __init__(self, exchange: Exchange, settings: Settings) -> None:
+        self._exchange = exchange
+        self._settings = settings
+        self._hash = hashlib.sha256()
+        self._bytes = 0
+
+    def digest(self) -> bytes:
+        """For an Idempotency-Key."""
+        return self._hash.digest()
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """All of it, or TooLarge as soon as it is."""
+        exchange, most = self._exchange, self._settings.testset_max_file
+        length = exchange.headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise TooLarge(f"The file is larger than {most} bytes.")
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(self._settings.body_seconds):
+                    message = await exchange.receive()
+            except TimeoutError:
+                told = f"The body stopped coming for {self._settings.body_seconds:g} seconds."
+                raise RequestTimeout(told) from None
+            if message["type"] == "http.disconnect":
+                raise Gone
+            data = message.get("body", b"")
+            self._bytes += len(data)
+            self._hash.update(data)
+            if data:
+                yield data
+            more = message.get("more_body", False)
+        if not self._bytes:
+            raise InvalidBody("The body is empty: it should be the file itself.")

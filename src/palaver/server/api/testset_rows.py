@@ -1,0 +1,69 @@
+"""/api/testsets/{id}/revisions/{v}/rows: the rows of a revision, page by page, or one as a whole."""
+
+from typing import Annotated
+
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.server.api.conventions import After, Asked, Limit, Page, Search, Window, answer, caller_of
+from palaver.server.api.testset_revisions import named
+from palaver.server.api.testset_views import RowView, WholeRow, row_view, whole_row
+from palaver.storage import testset_rows
+from palaver.storage.database import Database
+from palaver.testsets import reading
+from palaver.testsets.finding import Wanted, read_filter
+from palaver.testsets.reading import Found
+from palaver.testsets.rows import packed_id
+
+FilterText = Annotated[
+    str | None,
+    QueryParameter(
+        name="filter", max_length=4_000, description='What cells must be: topic=maths, or {"topic": "maths"}.'
+    ),
+]
+
+
+def routes(database: Database) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get(
+        "/api/testsets/{testset:str}/revisions/{revision:str}/rows",
+        operation_id="list_testset_rows",
+        summary="Rows in their order, long cells cut; a search may give short pages before it is through",
+    )
+    async def list_rows(
+        request: Asked,
+        testset: FromPath[str],
+        revision: FromPath[str],
+        search: Search = None,
+        filter_: FilterText = None,
+        limit: Limit = 100,
+        after: After = None,
+    ) -> Page[RowView]:
+        wanted = Wanted(search or None, read_filter(filter_))
+        project, window = caller_of(request).project, Window(limit, after)
+        return (await database.read(_page, project, testset, revision, wanted, window)).of(row_view)
+
+    @get(
+        "/api/testsets/{testset:str}/revisions/{revision:str}/rows/{row:str}",
+        operation_id="get_testset_row",
+        summary="One row, whole",
+    )
+    async def get_row(
+        request: Asked, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
+    ) -> Response[WholeRow]:
+        return answer(request, await database.read(_row, caller_of(request).project, testset, revision, row))
+
+    return [list_rows, get_row]
+
+
+def _page(db: Connection, project: str, testset: str, revision: str, wanted: Wanted, window: Window) -> Page[Found]:
+    return reading.page(db, project, named(db, project, testset, revision), wanted, window)
+
+
+def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
+    found = reading.row(db, project, named(db, project, testset, revision), row)
+    packed = packed_id(row)
+    return whole_row(found, testset_rows.metas(db, project, testset, [packed]).get(packed))

@@ -1,0 +1,324 @@
+"""Test sets as the REST API reads and shows them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from palaver.core.keys import wire_id
+from palaver.server.api.conventions import Time, Words, told_time
+from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets import TestSet
+from palaver.testsets.delta import Delta
+from palaver.testsets.diff import CellChange, Change, ColumnNames
+from palaver.testsets.reading import Found, shortened
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""What people call a set: any line of text."""
+RowId = Annotated[str, Meta(pattern=r"^row_[0-9a-hjkmnp-tv-z]{26}$")]
+Kind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
+Cells = dict[str, Any]
+"""A row's data: any JSON, by the name of its column."""
+
+
+class GivenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a commit of all rows. Without an id it takes that of a row with the same data, or a new one."""
+
+    data: Cells
+    id: RowId | None = None
+
+
+# Sets
+
+
+class NewTestSet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new set is called, and the rows that it begins with."""
+
+    name: Name
+    description: Words = ""
+    rows: list[GivenRow] = []
+    message: Words = ""
+    """What the first revision is about."""
+
+
+class TestSetPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be changed; null clears."""
+
+    name: Name | UnsetType = UNSET
+    description: Words | UnsetType | None = UNSET
+    archived: bool | UnsetType | None = UNSET
+
+
+class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
+    """One column, and what its values are, all of them."""
+
+    name: str
+    kind: Kind
+    present: int
+    """In how many rows it is; nulls are counted apart,"""
+    missing: int
+    """and in how many it is not."""
+    nulls: int
+    looks_like: Literal["chat"] | UnsetType = UNSET
+    """Its values are texts that hold messages."""
+
+
+class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the list of sets."""
+
+    id: str
+    name: str
+    description: str
+    head: int
+    """The number of its newest revision."""
+    rows: int
+    archived: bool
+    created_at: Time
+    updated_at: Time
+
+
+class TestSetView(TestSetRow, frozen=True, kw_only=True):
+    """All of one set, as it is now."""
+
+    columns: list[ColumnView]
+
+
+# Revisions
+
+
+class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit: all rows, a delta, or an older revision that is to be the newest again. One of the three."""
+
+    base: int
+    """The revision that it was made from: the newest one."""
+    message: Words = ""
+    rows: list[GivenRow] | UnsetType = UNSET
+    delta: Delta | UnsetType = UNSET
+    restore: int | str | UnsetType = UNSET
+    """The number or digest of an older revision."""
+
+
+class RevisionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One revision."""
+
+    testset: str
+    revision: int
+    parent: int | None
+    digest: str
+    rows: int
+    columns: list[str]
+    message: str
+    author: str | None
+    """The id of the key that it was made with."""
+    created_at: Time
+
+
+class RevisionView(RevisionRow, frozen=True, kw_only=True):
+    """One revision, just made or not."""
+
+    unchanged: bool = False
+    """True: nothing was made, the newest revision has the same rows."""
+
+
+class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
+    """All of one revision but its rows."""
+
+    kinds: list[ColumnView]
+    """Its columns, and what their values are."""
+
+
+# Rows
+
+
+class RowView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a page. What is long is cut."""
+
+    id: str
+    hash: str
+    """Changes with the data."""
+    place: int
+    """Where it stands in the revision, from 0."""
+    data: Cells
+    cut: dict[str, int] | UnsetType = UNSET
+    """The columns whose cells are cut here, and the bytes that each has as JSON."""
+
+
+class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one row."""
+
+    id: str
+    hash: str
+    place: int
+    data: Cells
+    meta: Cells | None
+    """What an import brought with it that is no data."""
+
+
+# Differences
+
+
+class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One row that differs."""
+
+    id: str
+    change: Change
+    moved: bool
+    """A changed row may have moved as well."""
+    cells: list[CellChange]
+    """What differs, whole; none where all that it did was to move."""
+
+
+class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows differ, and how. One that both changed and moved counts twice."""
+
+    added: int
+    removed: int
+    changed: int
+    moved: int
+
+
+class DiffView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two revisions differ, a page of it."""
+
+    counts: RowCounts
+    columns: ColumnNames
+    rows: list[RowDifference]
+    next: str | None
+
+
+# Files, and what happened
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import found in a file, and what became of it."""
+
+    rows: int
+    """In the file."""
+    added: int
+    changed: int
+    """Rows that were there already, by their key, and have other data now."""
+    unchanged: int
+    removed: int
+    wrapped: int = 0
+    """Values that were no objects."""
+
+
+class ImportView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import made."""
+
+    testset: TestSetView
+    revision: RevisionView
+    report: ImportReport
+
+
+class FromConversation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="conversation"):
+    """A thread, up to one of its messages."""
+
+    id: str
+    upto: str | None = None
+
+
+class FromTrace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
+    """A trace, or one span of it."""
+
+    trace_id: str
+    span_id: str | None = None
+
+
+class FromResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="result"):
+    """One result of an evaluation."""
+
+    run: str
+    result: str | int
+
+
+Source = FromConversation | FromTrace | FromResult
+
+
+class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
+    """What happened, to become a row."""
+
+    base: int
+    source: Source
+    as_: Literal["row", "script"] = "row"
+    columns: dict[str, str] = {}
+    """Other names for the columns that it gives."""
+    message: Words = ""
+
+
+class CaseView(RevisionView, frozen=True, kw_only=True):
+    """The revision with the new row, and that row."""
+
+    row: str
+    data: Cells
+
+
+# Showing them
+
+
+def row(testset: TestSet) -> TestSetRow:
+    """A set as a row."""
+    return TestSetRow(**_common(testset))
+
+
+def view(testset: TestSet) -> TestSetView:
+    """A set as a whole."""
+    return TestSetView(**_common(testset), columns=columns(testset.columns))
+
+
+def _common(testset: TestSet) -> dict[str, Any]:
+    return {
+        "id": testset.id,
+        "name": testset.name,
+        "description": testset.description,
+        "head": testset.head,
+        "rows": testset.rows,
+        "archived": testset.archived,
+        "created_at": told_time(testset.created_at),
+        "updated_at": told_time(testset.updated_at),
+    }
+
+
+def columns(kept: list[dict[str, Any]]) -> list[ColumnView]:
+    """Columns, as they are kept."""
+    return msgspec.convert([{k: v for k, v in one.items() if v is not None} for one in kept], list[ColumnView])
+
+
+def revision_row(revision: Revision) -> RevisionRow:
+    """A revision as a row."""
+    return RevisionRow(**_told(revision))
+
+
+def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
+    """A revision that was to be made; `is_new` is False where it was there already."""
+    return RevisionView(**_told(revision), unchanged=not is_new)
+
+
+def revision_detail(revision: Revision) -> RevisionDetail:
+    """A revision as a whole."""
+    return RevisionDetail(**_told(revision), kinds=columns(revision.columns))
+
+
+def _told(revision: Revision) -> dict[str, Any]:
+    return {
+        "testset": revision.testset,
+        "revision": revision.number,
+        "parent": revision.parent,
+        "digest": revision.digest,
+        "rows": revision.rows,
+        "columns": [one["name"] for one in revision.columns],
+        "message": revision.message,
+        "author": wire_id(revision.key) if revision.key else None,
+        "created_at": told_time(revision.created_at),
+    }
+
+
+def row_view(found: Found) -> RowView:
+    """A row of a page."""
+    data, cut = shortened(found.data)
+    return RowView(id=found.id, hash=found.hash.hex(), place=found.place, data=data, cut=cut or UNSET)
+
+
+def whole_row(found: Found, meta: Cells | None) -> WholeRow:
+    """A row as a whole."""
+    return WholeRow(id=found.id, hash=found.hash.hex(), place=found.place, data=found.data, meta=meta)

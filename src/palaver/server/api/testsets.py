@@ -1,0 +1,122 @@
+"""/api/testsets: the sets. Their revisions, rows and files have files of their own."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from palaver.errors import MissingScope
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Search,
+    Window,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    unless_stale,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.api.testset_views import NewTestSet, TestSetPatch, TestSetRow, TestSetView, row, view
+from palaver.server.settings import Settings
+from palaver.storage import testsets
+from palaver.storage.database import Database
+from palaver.storage.testset_sweeping import sweep
+from palaver.storage.testsets import TestSet
+from palaver.testsets import keeping
+from palaver.testsets.keeping import Given, Written
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes of sets."""
+
+    @get("/api/testsets", operation_id="list_testsets", summary="The project's test sets, last changed first")
+    async def list_testsets(
+        request: Asked,
+        search: Search = None,
+        archived: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[TestSetRow]:
+        project, window = caller_of(request).project, Window(limit, after)
+        found = await database.read(testsets.listed, project, search=search, archived=archived, window=window)
+        return found.of(row)
+
+    @post(
+        "/api/testsets",
+        operation_id="create_testset",
+        summary="A new test set, with its first revision",
+        operation_class=takes(NewTestSet),
+    )
+    async def create_testset(request: Asked) -> Response[TestSetView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewTestSet)
+        given = [Given(one.data, one.id) for one in body.rows]
+        prepared = await database.read(keeping.rows, caller.project, None, given, limits=settings.testset_limits)
+        now = utc_now()
+        wanted = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
+        written = Written(message=body.message, key=caller.key, at=now)
+
+        def work(db: Connection) -> Answer:
+            keeping.create(db, caller.project, wanted, prepared, written)
+            made = testsets.get(db, caller.project, wanted.id)
+            return shown_as(view(made), status=201, location=f"{settings.root_path}/api/testsets/{made.id}")
+
+        return await once(request, database, raw, work)
+
+    @get("/api/testsets/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
+    async def get_testset(request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
+        return answer(request, view(await database.read(testsets.get, caller_of(request).project, testset)))
+
+    @patch(
+        "/api/testsets/{testset:str}",
+        operation_id="change_testset",
+        summary="Another name or description, archived or not",
+        operation_class=takes(TestSetPatch),
+    )
+    async def change_testset(request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
+        _, body = await read_body(request, settings, TestSetPatch)
+        return answer(request, view(await change(request, testset, _fields(body))))
+
+    @delete(
+        "/api/testsets/{testset:str}",
+        operation_id="archive_testset",
+        summary="Archive it: revisions stay; with purge=true, which needs an admin, erase it for ever",
+    )
+    async def archive_testset(
+        request: Asked,
+        testset: FromPath[str],
+        purge: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+    ) -> None:
+        if not purge:
+            await change(request, testset, {"archived": True})
+            return
+        caller = caller_of(request)
+        if "admin" not in caller.scopes:
+            raise MissingScope("admin")
+        check = unless_stale(request, view)
+        left = await database.write(testsets.forget, caller.project, testset, check=check, at=utc_now())
+        await sweep(database, left)
+
+    async def change(request: Asked, testset: str, fields: dict[str, Any]) -> TestSet:
+        project, check = caller_of(request).project, unless_stale(request, view)
+        return await database.write(testsets.change, project, testset, at=utc_now(), check=check, **fields)
+
+    return [list_testsets, create_testset, get_testset, change_testset, archive_testset]
+
+
+def _fields(body: TestSetPatch) -> dict[str, Any]:
+    cleared: dict[str, Any] = {"description": "", "archived": False}
+    given = msgspec.structs.asdict(body)
+    return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}

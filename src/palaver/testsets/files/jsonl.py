@@ -1,0 +1,77 @@
+"""JSON Lines: one object a line. The form for git: keys in the order of the columns, one row one line."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from palaver.core import jsons
+from palaver.errors import TooLarge
+from palaver.testsets.files.rows_out import Outgoing, objects
+from palaver.testsets.files.values import Read, Report, decoded, row
+from palaver.testsets.limits import Limits
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Reader:
+    """Reads a file of it. Empty lines are passed over; only LF, with or without CR, ends a line."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.report = Report()
+        self._limits = limits
+        self._begun: list[bytes] = []
+        """The pieces of a line that has not ended."""
+        self._waiting = 0
+        self._line = 1
+
+    def feed(self, chunk: bytes) -> Sequence[Read]:
+        """The rows that end in this chunk."""
+        self.report.bytes += len(chunk)
+        self._limits.check_file(self.report.bytes)
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._wait(chunk)
+            return ()
+        lines[0] = b"".join((*self._begun, lines[0]))
+        self._begun, self._waiting = [], 0
+        self._wait(lines.pop())
+        return [found for line in lines if (found := self._read(line)) is not None]
+
+    def end(self) -> Iterable[Read]:
+        """The last row, if nothing ended its line."""
+        found = self._read(b"".join(self._begun))
+        self._begun = []
+        return () if found is None else (found,)
+
+    def _wait(self, piece: bytes) -> None:
+        self._waiting += len(piece)
+        if self._waiting > self._limits.raw:
+            raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row} bytes.")
+        if piece:
+            self._begun.append(piece)
+
+    def _read(self, text: bytes) -> Read | None:
+        line = self._line
+        self._line += 1
+        if line == 1:
+            text = text.removeprefix(_BOM)
+        if not text or text.isspace():
+            return None
+        return row(decoded(text, line), text, line, self.report, self._limits)
+
+
+class Writer:
+    """Writes a file of it."""
+
+    def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
+        self._objects = objects(columns, meta)
+
+    def begin(self) -> bytes:
+        """Nothing stands before the first row."""
+        return b""
+
+    def rows(self, rows: Iterable[Outgoing]) -> bytes:
+        """These rows."""
+        return b"".join([jsons.encode(fields) + b"\n" for fields in self._objects(rows)])
+
+    def end(self) -> Iterator[bytes]:
+        """Nor after the last."""
+        return iter(())

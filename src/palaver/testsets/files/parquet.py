@@ -1,0 +1,242 @@
+"""Parquet, with the extra `palaver[parquet]`: native columns where all values are of one kind, else JSON text.
+
+Which columns are JSON text is told in the file's metadata under `palaver.json`. A missing cell is Parquet's null, and
+JSON's null makes a column JSON text. Parquet is read from its end, and its types are known only when all rows are: so
+both ways go over a temporary file, and memory stays small.
+"""
+
+import io
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.errors import NotImplementedYet, TooLarge
+from palaver.testsets.files import names
+from palaver.testsets.files.rows_out import Outgoing, objects
+from palaver.testsets.files.values import Read, Report, check, decoded, wrong
+from palaver.testsets.limits import Limits
+
+_JSON = b"palaver.json"
+_BATCH = 128
+"""Rows that are decoded at a time: few, because one page may unfold to much."""
+_GROUP_ROWS, _GROUP_BYTES = 10_000, 16 * 1024 * 1024
+"""What is written together."""
+_IN_MEMORY = 4 * 1024 * 1024
+_INT64 = range(-(2**63), 2**63)
+
+
+class _Column(NamedTuple):
+    """A column of a file that is read."""
+
+    name: str
+    meaning: str | None
+    """The reserved name that it has; None for data."""
+    value: Callable[[Any, int], Any]
+    """Of what stands there, and is not null, in such a row."""
+
+
+class Reader:
+    """Reads a file of it, when all of it has come."""
+
+    def __init__(self, limits: Limits) -> None:
+        _arrow()
+        self.report = Report()
+        self._limits = limits
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - `end` closes it
+        weakref.finalize(self, self._file.close)
+
+    def feed(self, chunk: bytes) -> Sequence[Read]:
+        """Nothing yet."""
+        self.report.bytes += len(chunk)
+        self._limits.check_file(self.report.bytes)
+        self._file.write(chunk)
+        return ()
+
+    def end(self) -> Iterator[Read]:
+        """All rows."""
+        arrow, parquet = _arrow()
+        with self._file as spool:
+            spool.seek(0)
+            try:
+                file = parquet.ParquetFile(spool)
+                self._check(file.metadata)
+                columns = _columns(file.schema_arrow, arrow)
+                self.report.columns = [column.name for column in columns if column.meaning is None]
+                for batch in file.iter_batches(batch_size=_BATCH):
+                    yield from self._rows(batch, columns)
+            except (
+                arrow.ArrowException,
+                OSError,
+                ValueError,
+                OverflowError,
+            ) as error:  # Some dates are none of Python's.
+                raise wrong(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
+
+    def _check(self, facts: Any) -> None:
+        self._limits.check_rows(facts.num_rows)
+        if facts.num_columns > self._limits.columns + len(names.RESERVED):
+            raise TooLarge(f"There are more than {self._limits.columns} columns.")
+        self._limits.check_file(sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups)))
+
+    def _rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[Read]:
+        cells = [values.to_pylist() for values in batch.columns]
+        for place in range(batch.num_rows):
+            self.report.rows += 1
+            line = self.report.rows
+            data: dict[str, Any] = {}
+            meta: dict[str, Any] = {}
+            for column, own in zip(columns, cells, strict=True):
+                if own[place] is None:
+                    continue
+                if column.meaning is None:
+                    data[column.name] = column.value(own[place], line)
+                elif column.meaning != names.EMPTY:
+                    meta[column.meaning] = column.value(own[place], line)
+            check(data, jsons.encode(data), line, self._limits)
+            yield Read(data, meta or None, line)
+
+
+class Writer:
+    """Writes a file of it, when all rows are known."""
+
+    def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
+        _arrow()
+        self._objects = objects(columns, meta)
+        self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(names.written, columns))}
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - `end` closes it
+        weakref.finalize(self, self._file.close)
+
+    def begin(self) -> bytes:
+        """Nothing yet."""
+        return b""
+
+    def rows(self, rows: Iterable[Outgoing]) -> bytes:
+        """Nothing yet."""
+        for fields in self._objects(rows):
+            for name, value in fields.items():
+                self._kinds[name].add(_kind(value))
+            self._file.write(jsons.encode(fields) + b"\n")
+        return b""
+
+    def end(self) -> Iterator[bytes]:
+        """The file."""
+        arrow, parquet = _arrow()
+        kinds = self._kinds or {names.EMPTY: {"bool"}}
+        native = {name: min(found, default="str") if len(found) < 2 else None for name, found in kinds.items()}
+        native = {name: None if kind == "json" else kind for name, kind in native.items()}
+        told = jsons.encode([name for name, kind in native.items() if kind is None])
+        types = {"str": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
+        fields = [arrow.field(name, types[kind or "str"]) for name, kind in native.items()]
+        schema = arrow.schema(fields, metadata={_JSON: told})
+        sink = _Sink()
+        with self._file as spool, parquet.ParquetWriter(sink, schema) as writer:
+            spool.seek(0)
+            for group in _groups(spool):
+                arrays = [
+                    arrow.array([_cell(row, field.name, native) for row in group], type=field.type) for field in schema
+                ]
+                writer.write_batch(arrow.record_batch(arrays, schema=schema))
+                yield sink.taken()
+        yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """Takes what Parquet writes, to be passed on: nothing is read back."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any, /) -> int:
+        self._pieces.append(bytes(piece))
+        self._size += len(self._pieces[-1])
+        return len(self._pieces[-1])
+
+    def tell(self) -> int:
+        return self._size
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]  # It has none.
+        from pyarrow import parquet  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise NotImplementedYet("Parquet needs an extra here: pip install 'palaver[parquet]'.") from None
+    return pa, parquet
+
+
+def _columns(schema: Any, arrow: Any) -> list[_Column]:
+    try:
+        metadata: dict[bytes, bytes] = schema.metadata or {}
+        told = msgspec.json.decode(metadata.get(_JSON, b"[]"), type=set[str])
+    except msgspec.MsgspecError:
+        raise wrong(1, "the metadata under palaver.json is no list of names.") from None
+    columns: list[_Column] = []
+    for field in schema:
+        reserved = field.name if field.name in names.RESERVED else None
+        value = _from_json if field.name in told else _as_it_is if _is_plain(field.type, arrow) else _made_plain
+        columns.append(_Column(field.name if reserved else names.read(field.name), reserved, value))
+    if len({(column.name, column.meaning) for column in columns}) < len(columns):
+        raise wrong(1, "two columns have the same name.")
+    return columns
+
+
+def _is_plain(kind: Any, arrow: Any) -> bool:
+    types = arrow.types
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_integer, types.is_boolean))
+
+
+def _from_json(value: Any, line: int) -> Any:
+    if not isinstance(value, str):
+        raise wrong(line, "a column that palaver.json names holds no text.")
+    return decoded(value.encode(), line)
+
+
+def _as_it_is(value: Any, _: int) -> Any:
+    return value
+
+
+def _made_plain(value: Any, line: int) -> Any:
+    """What Parquet has and JSON has not: a date becomes its text, bytes become base64, NaN becomes null."""
+    if isinstance(value, float) and value - value == 0:
+        return value
+    try:
+        return jsons.plain(value)
+    except jsons.NotJson as error:
+        raise wrong(line, f"there is {error}.") from None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "int" if value in _INT64 else "json"
+    return type(value).__name__ if isinstance(value, str | float | bool) else "json"
+
+
+def _cell(row: dict[str, Any], name: str, native: dict[str, str | None]) -> Any:
+    if name not in row:
+        return None
+    return row[name] if native[name] else jsons.encode(row[name]).decode()
+
+
+def _groups(spool: Any) -> Iterator[list[dict[str, Any]]]:
+    group: list[dict[str, Any]] = []
+    size = 0
+    for line in spool:
+        group.append(msgspec.json.decode(line))
+        size += len(line)
+        if len(group) == _GROUP_ROWS or size > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

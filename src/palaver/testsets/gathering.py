@@ -1,0 +1,146 @@
+"""Gathering: rows go by, one after the other, and what remains are the pieces of a revision and its columns.
+
+So a revision of a million rows is made without holding them: a piece is 32 bytes a row, and counts of its columns.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.storage import testset_pieces, testset_revisions, testset_rows
+from palaver.storage.testset_pieces import ENTRY, Piece, Place
+from palaver.testsets.columns import Columns, Counted
+from palaver.testsets.limits import LIMITS, Limits
+from palaver.testsets.rows import new_packed_id
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision that is to be."""
+
+    digest: str
+    rows: int
+    columns: list[dict[str, Any]]
+    places: list[Place]
+    """What it is made of,"""
+    pieces: list[Piece]
+    """and those of it that may not be kept yet."""
+
+
+class Gathering:
+    """Takes rows in their order. It may go on from the last piece of another revision."""
+
+    def __init__(self, limits: Limits = LIMITS, last: Piece | None = None) -> None:
+        self._limits = limits
+        self._entries = bytearray(last.data if last is not None else b"")
+        self._columns = Columns(_counted(last.columns) if last is not None else None, most=limits.columns)
+        self._pieces: list[Piece] = []
+
+    def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
+        """One more row."""
+        self._columns.add(data)
+        self._entries += packed
+        self._entries += hashed
+        if testset_pieces.ends(packed, len(self._entries) // ENTRY):
+            self._close()
+
+    def done(self) -> list[Piece]:
+        """The pieces."""
+        if self._entries:
+            self._close()
+        return self._pieces
+
+    def _close(self) -> None:
+        self._pieces.append(Piece(bytes(self._entries), self._columns.counted()))
+        self._entries.clear()
+        self._columns = Columns(most=self._limits.columns)
+
+
+def new_id() -> bytes:
+    """An id for a row, packed."""
+    return new_packed_id(time.time_ns() // 1_000_000, secrets.randbits(80))
+
+
+# Whole revisions
+
+
+def entries_of(db: Connection, project: str, testset: str, number: int) -> bytes:
+    """The ids and hashes of all rows of a revision."""
+    places = testset_revisions.places(db, project, testset, number)
+    data = testset_pieces.read(db, project, testset, [place.digest for place in places])
+    return b"".join(data[place.digest] for place in places)
+
+
+def last_piece(db: Connection, project: str, testset: str, places: Sequence[Place]) -> Piece | None:
+    """The last piece of a revision, if rows after it belong to it."""
+    if not places:
+        return None
+    digest = places[-1].digest
+    data = testset_pieces.read(db, project, testset, [digest])[digest]
+    if testset_pieces.ends(data[-ENTRY : -ENTRY // 2], len(data) // ENTRY):
+        return None
+    return Piece(data, testset_pieces.counts(db, project, testset, [digest])[digest])
+
+
+def joined(
+    db: Connection, project: str, testset: str, before: Sequence[Place], pieces: Sequence[Piece], limits: Limits
+) -> Gathered:
+    """The revision of pieces that are there, and of more that come after them."""
+    counted = testset_pieces.counts(db, project, testset, [place.digest for place in before])
+    data = testset_pieces.read(db, project, testset, [place.digest for place in before])
+    columns = Columns(most=limits.columns)
+    for place in before:
+        columns.merge(Columns(_counted(counted[place.digest])))
+    for piece in pieces:
+        columns.merge(Columns(_counted(piece.columns)))
+    limits.check_rows(columns.rows)
+    entries = [*(data[place.digest] for place in before), *(piece.data for piece in pieces)]
+    places = [*before, *(piece.place for piece in pieces)]
+    return _gathered(columns, testset_pieces.digest_of_all(entries), places, pieces)
+
+
+def cut_anew(
+    db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: Limits
+) -> Gathered:
+    """The revision of a whole list. Only pieces that nobody has counted yet need what their rows hold.
+
+    `contents` has, by hash, what is not kept yet, as JSON.
+    """
+    limits.check_rows(len(entries) // ENTRY)
+    parts = testset_pieces.cut(entries)
+    places = [Piece(part, None).place for part in parts]
+    counted = testset_pieces.counts(db, project, testset, [place.digest for place in places])
+    pieces: list[Piece] = []
+    columns = Columns(most=limits.columns)
+    for part, place in zip(parts, places, strict=True):
+        known = counted.get(place.digest)
+        if known is None:
+            known = counted[place.digest] = _count(db, project, testset, part, contents, limits)
+            pieces.append(Piece(part, known))
+        columns.merge(Columns(_counted(known)))
+    return _gathered(columns, testset_pieces.digest_of_all([entries]), places, pieces)
+
+
+def _count(
+    db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: Limits
+) -> Counted:
+    hashes = [hashed for _, hashed in testset_pieces.split(part)]
+    kept = testset_rows.contents(db, project, testset, [one for one in hashes if one not in contents])
+    columns = Columns(most=limits.columns)
+    for hashed in hashes:
+        columns.add(_decode(contents[hashed] if hashed in contents else kept[hashed]))
+    return columns.counted()
+
+
+def _gathered(columns: Columns, digest: str, places: list[Place], pieces: Iterable[Piece]) -> Gathered:
+    shown = [msgspec.to_builtins(column) for column in columns.done()]
+    return Gathered(digest=digest, rows=columns.rows, columns=shown, places=places, pieces=list(pieces))
+
+
+def _counted(kept: Any) -> Counted:
+    return kept if isinstance(kept, Counted) else msgspec.convert(kept, Counted)

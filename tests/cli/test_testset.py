@@ -1,0 +1,134 @@
+"""palaver testset: files become sets, sets become files, and revisions are compared."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from palaver.cli.testset import command
+from palaver.errors import InvalidValue, NameTaken, NotFound, SettingsError, TargetNotFound
+
+CSV = 'q,messages,expected\r\n007,"[{""role"":""user"",""content"":""hi""}]",42\r\n"""42""",,\r\n'
+
+
+def run(tmp_path: Path, *arguments: str, given: bytes | None = None) -> Result:
+    words = [*arguments, "--db", str(tmp_path / "palaver.db")]
+    result = CliRunner().invoke(command, words, standalone_mode=False, input=given)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def told(result: Result) -> Any:
+    return msgspec.json.decode(result.stdout)
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    """A file with two rows, and a database in which it is a set."""
+    file = tmp_path / "cases.csv"
+    file.write_bytes(CSV.encode())
+    run(tmp_path, "import", str(file), "--message", "the first")
+    return file
+
+
+def test_a_file_becomes_a_set_of_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "cases.csv"
+    file.write_bytes(CSV.encode())
+
+    result = run(tmp_path, "import", str(file))
+
+    assert result.stdout == "cases: revision 1, 2 rows (2 added).\n"
+    assert run(tmp_path, "list").stdout.split()[:5] == ["cases", "2", "rows", "revision", "1"]
+
+
+def test_a_set_that_is_there_is_left_alone_unless_a_mode_says_how(tmp_path: Path, cases: Path) -> None:
+    with pytest.raises(NameTaken, match="say --mode append, replace or upsert"):
+        run(tmp_path, "import", str(cases))
+
+    more = run(tmp_path, "import", str(cases), "--mode", "append", "--json")
+    same = run(tmp_path, "import", str(cases), "--mode", "replace", "--name", "other")
+
+    assert told(more)["report"] == {"rows": 2, "added": 2, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 0}
+    assert (told(more)["revision"], told(more)["rows"]) == (2, 4)
+    assert same.stdout == "other: revision 1, 2 rows (2 added).\n"
+
+
+def test_standard_input_is_read_when_its_format_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="give --format"):
+        run(tmp_path, "import", "-", "--name", "piped")
+
+    result = run(tmp_path, "import", "-", "--name", "piped", "--format", "jsonl", given=b'{"q":1}\n[2]\n')
+
+    assert result.stdout == "piped: revision 1, 2 rows (2 added).\n"
+    assert result.stderr == "1 value that were no objects became rows.\n"
+
+
+def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl"
+    file.write_bytes(b'{"q":1}\n' * 1_500 + b"{broken\n")
+
+    with pytest.raises(InvalidValue, match="Line 1501"):
+        run(tmp_path, "import", str(file))
+    with pytest.raises(TargetNotFound, match="cannot be read"):
+        run(tmp_path, "import", str(tmp_path / "none.jsonl"))
+    with pytest.raises(SettingsError, match="CSV UTF-8"):
+        run(tmp_path, "import", str(tmp_path / "none.xlsx"))
+
+    with closing(sqlite3.connect(tmp_path / "palaver.db")) as kept:
+        assert kept.execute("SELECT count(*) FROM testset_contents").fetchall() == [(0,)]
+    assert run(tmp_path, "list").stdout == "No test sets.\n"
+
+
+def test_a_set_comes_back_as_the_file_it_was(tmp_path: Path, cases: Path) -> None:
+    target = tmp_path / "back.csv"
+
+    saved = run(tmp_path, "export", "cases", "-o", str(target))
+    printed = run(tmp_path, "export", "cases")
+
+    assert target.read_bytes().decode() == CSV
+    assert saved.stderr == f"{target}: 2 rows.\n"
+    assert printed.stdout == '{"q":"007","messages":[{"role":"user","content":"hi"}],"expected":42}\n{"q":"42"}\n'
+
+
+def test_a_set_is_shown_with_its_columns_and_rows(tmp_path: Path, cases: Path) -> None:
+    lines = run(tmp_path, "show", "cases").stdout.splitlines()
+    shown = told(run(tmp_path, "show", "cases", "--json", "--rows", "1"))
+
+    assert lines[0].startswith("cases  2 rows  revision 1  b2:")
+    assert lines[1:4] == ["  q: text, in 2 rows", "  messages: chat, in 1 row", "  expected: number, in 1 row"]
+    assert lines[4].endswith("  the first")
+    assert lines[6].endswith('  q="42"')
+    assert [row["data"]["q"] for row in shown["rows"]] == ["007"]
+    assert told(run(tmp_path, "show", shown["id"], "--json"))["name"] == "cases"
+    with pytest.raises(NotFound, match="palaver testset list"):
+        run(tmp_path, "show", "nobody")
+
+
+def test_two_revisions_are_compared(tmp_path: Path, cases: Path) -> None:
+    cases.write_bytes(CSV.replace("42", "43").encode() + b"new,,\r\n")
+    run(tmp_path, "import", str(cases), "--mode", "replace")
+
+    lines = run(tmp_path, "diff", "cases", "1", "2").stdout.splitlines()
+    shown = told(run(tmp_path, "diff", "cases", "1", "--json"))
+
+    assert lines[-1] == "3 added, 2 removed."
+    assert shown["counts"] == {"added": 3, "removed": 2, "changed": 0, "moved": 0}
+    assert run(tmp_path, "diff", "cases", "1", "1").stdout == "They have the same rows.\n"
+
+
+def test_cells_that_changed_are_shown(tmp_path: Path) -> None:
+    file = tmp_path / "keyed.jsonl"
+    file.write_bytes(b'{"k":"a","n":1}\n{"k":"b"}\n')
+    run(tmp_path, "import", str(file))
+    file.write_bytes(b'{"k":"a","n":null}\n')
+    run(tmp_path, "import", str(file), "--mode", "upsert", "--key", "k")
+
+    lines = run(tmp_path, "diff", "keyed", "1", "2").stdout.splitlines()
+
+    assert lines[0].startswith("~ row_")
+    assert lines[1:] == ["    n: 1 -> null", "1 changed."]

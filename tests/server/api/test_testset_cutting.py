@@ -1,0 +1,270 @@
+"""POST /api/testsets/{id}/rows/from: what happened becomes a row, and what was answered is what is expected."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from sqlalchemy import insert
+
+from palaver.core.calls import Call
+from palaver.core.messages import Message
+from palaver.discovery.registry import Registry
+from palaver.server.api import testset_cutting, testset_rows, testsets
+from palaver.server.redacting import Redacting
+from palaver.server.settings import Settings
+from palaver.storage import evaluations, threads
+from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.evaluation_results import packed as packed_result
+from palaver.storage.evaluation_tables import evaluation_results
+from palaver.storage.evaluations import New
+from palaver.storage.spans import packed
+from palaver.storage.tables import runs
+from palaver.testsets.rows import packed_id
+from palaver.traces.record import Span
+from tests.server.rest import Somebody, application, asking
+from tests.storage.spanning import NOON, keep, row, span_id, trace_id
+from tests.storage.talking import NOW, assistant, new, post, run_row, talk, user
+
+RULE = {"detector": "email", "action": "mask", "scope": ["testsets"]}
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    opened = open_database(url)
+    yield opened
+    await opened.close()
+
+
+def app(database: Database, **settings: Any) -> Any:
+    made = Settings(**settings)
+    return application(
+        [
+            *testsets.routes(database, made),
+            *testset_rows.routes(database),
+            *testset_cutting.routes(database, made, Redacting(made, Registry([])).case),
+        ]
+    )
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app(database)) as client:
+        yield client
+
+
+async def made(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
+    body = {"name": "Refunds", "rows": [{"data": data} for data in rows]}
+    return (await http.post("/api/testsets", json=body)).json()["id"]
+
+
+async def cut(http: httpx.AsyncClient, testset: str, source: dict[str, Any], **more: Any) -> httpx.Response:
+    body = {"base": 1, "source": source, **more}
+    return await http.post(f"/api/testsets/{testset}/rows/from", json=body)
+
+
+def error(answer: httpx.Response) -> tuple[int, str, str | None]:
+    told = answer.json()["error"]
+    return answer.status_code, told["code"], told.get("path")
+
+
+# Conversations
+
+
+async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: Database) -> None:
+    await talk(database, "hi", "hello", "and?", "so")
+    testset = await made(http)
+    answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, message="a case")
+    told = answer.json()
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/testsets/{testset}/revisions/2"
+    assert (told["revision"], told["rows"], told["message"]) == (2, 1, "a case")
+    assert told["data"] == {
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "hello"},
+            {"role": "user", "content": "and?"},
+        ],
+        "expected": {"role": "assistant", "content": "so"},
+    }
+    kept = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    assert [(one["id"], one["data"]) for one in kept] == [(told["row"], told["data"])]
+    whole = (await http.get(f"/api/testsets/{testset}/revisions/head/rows/{told['row']}")).json()
+    assert whole["meta"] == {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
+
+
+async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    await talk(database, "hi", "hello", "and?", "so")
+    (other,) = await post(database, "u1", assistant("servus", "a9"))
+    await database.write(threads.move_head, "default", "conv_1", "a2")
+    testset = await made(http)
+
+    first = (await cut(http, testset, {"kind": "conversation", "id": "conv_1", "upto": "a1"})).json()
+    second = (await cut(http, testset, {"kind": "conversation", "id": "conv_1", "upto": other}, base=2)).json()
+
+    assert first["data"]["expected"] == {"role": "assistant", "content": "hello"}
+    assert second["data"]["expected"] == {"role": "assistant", "content": "servus"}
+
+
+async def test_what_the_run_was_given_besides_becomes_columns(http: httpx.AsyncClient, database: Database) -> None:
+    call = msgspec.json.encode(Call(workflow="tutor", inputs={"subject": "maths"}))
+    thread = new(inputs={"subject": "physics"})
+    await database.write(threads.create, "default", thread, [user("hi", "u1")])
+    await database.write(lambda db: db.execute(insert(runs), [run_row("run_1", "conv_1", call=call)]))
+    await post(database, "u1", assistant("hello", "a1"), origin="run", run="run_1")
+    testset = await made(http)
+    source = {"kind": "conversation", "id": "conv_1"}
+    answer = (await cut(http, testset, source, columns={"subject": "topic"})).json()
+
+    assert {name: answer["data"][name] for name in ("topic", "expected")} == {
+        "topic": "maths",
+        "expected": {"role": "assistant", "content": "hello"},
+    }
+
+
+async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database: Database) -> None:
+    await talk(database, "hi", "hello", "and?", "so")
+    testset = await made(http)
+    answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, **{"as": "script"})
+
+    assert answer.json()["data"] == {"script": {"turns": [{"user": "hi"}, {"user": "and?"}]}}
+
+
+async def test_what_is_not_to_be_in_test_sets_is_taken_out(database: Database) -> None:
+    await talk(database, "I am ann@example.org", "Hello ann@example.org")
+    async with asking(app(database, redact=(RULE,))) as http:
+        answer = await cut(http, await made(http), {"kind": "conversation", "id": "conv_1"})
+
+    assert "example.org" not in answer.text
+    assert answer.json()["data"]["messages"][0]["content"].startswith("I am ")
+
+
+# Traces
+
+
+async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database) -> None:
+    span = Span(
+        trace_id=trace_id("t"),
+        span_id=span_id("root"),
+        start=NOON,
+        kind="llm",
+        messages_in=(Message.user("hi"),),
+        messages_out=(Message.assistant("hello"),),
+    )
+    await keep(database, row("root", project="default", body=packed(msgspec.json.encode(span))))
+    testset = await made(http)
+    whole = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
+    one = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2)
+
+    expected = {
+        "messages": [{"role": "user", "content": "hi"}],
+        "expected": {"role": "assistant", "content": "hello"},
+    }
+    assert (whole.json()["data"], one.json()["data"]) == (expected, expected)
+    assert one.json()["rows"] == 2
+
+
+# Results
+
+
+async def evaluated(database: Database, testset: str, row: str) -> None:
+    """An evaluation whose third cell has been answered."""
+    plan = {
+        "name": "",
+        "testset": {"id": testset, "name": "Refunds", "revision": 1},
+        "variants": [{"name": "base", "workflow": "tutor", "is_chat": True, "map": {"expected": "answer"}}],
+        "evaluators": [],
+    }
+    planned = New(
+        id="ev_1",
+        name="",
+        testset=testset,
+        revision=1,
+        total=1,
+        plan=plan,
+        rows=packed_id(row) + b"\0" * 16,
+        concurrency=1,
+        slices=[],
+    )
+    await database.write(evaluations.create, "default", planned, NOW)
+    body = packed_result({"messages": [Message.assistant("better")], "history": [], "inputs": {}})
+    values: dict[str, Any] = {
+        "project": "default",
+        "evaluation": "ev_1",
+        "cell": 2,
+        "seq": 1,
+        "row": row,
+        "variant": 0,
+        "repeat": 0,
+        "status": "done",
+        "attempts": 1,
+        "started_at": NOW,
+        "ended_at": NOW,
+        "folded": "",
+        "body": body,
+    }
+    await database.write(lambda db: db.execute(insert(evaluation_results), [values]))
+
+
+async def test_an_answer_is_accepted_as_what_is_expected(http: httpx.AsyncClient, database: Database) -> None:
+    testset = await made(http, {"q": "one", "answer": "old"}, {"q": "two"})
+    kept = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    await evaluated(database, testset, kept[0]["id"])
+    source = {"kind": "result", "run": "ev_1", "result": "cell_2"}
+    answer = await cut(http, testset, source)
+    same = await cut(http, testset, source, base=2)
+    other = (await http.post("/api/testsets", json={"name": "other"})).json()["id"]
+    elsewhere = await cut(http, other, source)
+    script = await cut(http, testset, source, base=2, **{"as": "script"})
+
+    accepted = {"q": "one", "answer": {"role": "assistant", "content": "better"}}
+    assert (answer.status_code, answer.json()["row"], answer.json()["rows"]) == (201, kept[0]["id"], 2)
+    assert answer.json()["data"] == accepted
+    assert (same.status_code, same.json()["unchanged"]) == (200, True)
+    assert (elsewhere.json()["data"], elsewhere.json()["rows"]) == (accepted, 1)
+    assert error(script) == (422, "invalid_value", "/as")
+
+
+# What is not there
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"kind": "conversation", "id": "conv_0"}, (404, "thread_not_found", None)),
+        ({"kind": "conversation", "id": "conv_1", "upto": "nobody"}, (404, "item_not_found", "/source/upto")),
+        ({"kind": "trace", "trace_id": "0" * 32}, (404, "not_found", None)),
+        ({"kind": "result", "run": "ev_0", "result": "cell_1"}, (404, "not_found", None)),
+        ({"kind": "rumour"}, (422, "invalid_value", "/source")),
+    ],
+)
+async def test_what_is_not_there_cannot_be_cut(
+    http: httpx.AsyncClient, database: Database, source: dict[str, Any], told: tuple[int, str, str | None]
+) -> None:
+    await talk(database, "hi", "hello")
+
+    status, code, path = error(await cut(http, await made(http), source))
+    assert (status, code) == told[:2]
+    assert told[2] is None or (path or "").startswith(told[2])
+
+
+async def test_another_projects_conversation_is_the_same_as_none(database: Database) -> None:
+    await talk(database, "hi", "hello")
+    async with asking(app(database), Somebody(project="other")) as http:
+        testset = await made(http)
+        theirs = await cut(http, testset, {"kind": "conversation", "id": "conv_1"})
+
+    assert error(theirs) == (404, "thread_not_found", None)
+
+
+async def test_a_base_that_is_not_the_newest_is_refused(http: httpx.AsyncClient, database: Database) -> None:
+    await talk(database, "hi", "hello")
+    testset = await made(http)
+
+    late = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)
+    assert (error(late), late.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 1})

@@ -1,0 +1,359 @@
+"""Test sets as files: what is imported, what is exported, and what a broken import leaves, which is nothing."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from sqlalchemy import func, select
+
+from palaver.server.api import testset_files, testset_revisions, testset_rows, testsets
+from palaver.server.rates import Rates
+from palaver.server.settings import Settings
+from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.testset_tables import TESTSETS
+from tests.server.rest import Somebody, application, asking
+
+JSONL, CSV = "application/x-ndjson", "text/csv"
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    opened = open_database(url)
+    yield opened
+    await opened.close()
+
+
+def app(database: Database, settings: Settings | None = None) -> Any:
+    made = settings or Settings()
+    return application(
+        [
+            *testsets.routes(database, made),
+            *testset_revisions.routes(database, made),
+            *testset_rows.routes(database),
+            *testset_files.routes(database, made, Rates(made)),
+        ]
+    )
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app(database)) as client:
+        yield client
+
+
+def lines(*rows: Any) -> bytes:
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+async def sent(http: httpx.AsyncClient, body: bytes, kind: str = JSONL, to: str = "", **asked: Any) -> httpx.Response:
+    where = f"/api/testsets/{to}/import" if to else "/api/testsets/import"
+    query = asked if to else {"name": "Refunds", **asked}
+    return await http.post(where, params=query, content=body, headers={"content-type": kind})
+
+
+async def data(http: httpx.AsyncClient, testset: str, revision: str = "head") -> list[Any]:
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/{revision}/rows")).json()["data"]
+    return [row["data"] for row in rows]
+
+
+async def ids(http: httpx.AsyncClient, testset: str) -> list[str]:
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    return [row["id"] for row in rows]
+
+
+def error(answer: httpx.Response) -> tuple[int, str, str | None]:
+    told = answer.json()["error"]
+    return answer.status_code, told["code"], told.get("path")
+
+
+async def counted(database: Database) -> list[int]:
+    return await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) or 0 for one in TESTSETS])
+
+
+# Importing
+
+
+async def test_a_file_becomes_a_set(http: httpx.AsyncClient) -> None:
+    rows = [{"q": "one", "n": 1}, {"q": "two", "deep": {"a": [1, None]}}, {"q": "one", "n": 1}]
+    answer = await sent(http, lines(*rows, "loose"), message="from a file", description="ours")
+    told = answer.json()
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/testsets/{told['testset']['id']}"
+    assert told["report"] == {"rows": 4, "added": 4, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 1}
+    assert (told["testset"]["name"], told["testset"]["description"]) == ("Refunds", "ours")
+    assert (told["revision"]["revision"], told["revision"]["message"]) == (1, "from a file")
+    assert [(one["name"], one["kind"], one["missing"]) for one in told["testset"]["columns"]] == [
+        ("q", "text", 1),
+        ("n", "number", 2),
+        ("deep", "json", 3),
+        ("value", "text", 3),
+    ]
+    assert await data(http, told["testset"]["id"]) == [*rows, {"value": "loose"}]
+    assert len(set(await ids(http, told["testset"]["id"]))) == 4
+
+
+async def test_every_format_comes_back_as_it_was_written(http: httpx.AsyncClient) -> None:
+    pytest.importorskip("pyarrow")
+    rows = [{"q": "=1+1", "n": 1.0, "note": None}, {"q": "42", "m": [{"role": "user", "content": "hi"}]}, {}]
+    first = (await sent(http, lines(*rows))).json()["testset"]["id"]
+    for form, kind in testset_files.MEDIA_TYPES.items():
+        file = await http.get(f"/api/testsets/{first}/revisions/1/export", params={"format": form})
+        again = (await sent(http, file.content, kind, name=form)).json()["testset"]["id"]
+
+        assert file.headers["content-type"].partition(";")[0] == kind
+        assert file.headers["content-disposition"] == f'attachment; filename="Refunds-1.{form}"'
+        assert await data(http, again) == rows
+
+
+async def test_the_name_of_an_exported_file_is_plain_whatever_the_set_is_called(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"q": 1}), name='../../etc/"passwd"; x=ü\u202e.exe')).json()["testset"]["id"]
+    file = await http.get(f"/api/testsets/{testset}/revisions/head/export")
+
+    assert file.headers["content-disposition"] == 'attachment; filename="etc-passwd-x-.exe-1.jsonl"'
+
+
+async def test_rows_are_put_after_those_that_there_are(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+    before = await ids(http, testset)
+    answer = await sent(http, b"n\r\n1\r\n2\r\n", CSV, to=testset)
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/testsets/{testset}/revisions/2"
+    assert answer.json()["report"] == {"rows": 2, "added": 2, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 0}
+    assert await data(http, testset) == [{"n": 1}, {"n": 1}, {"n": 2}]
+    assert (await ids(http, testset))[:1] == before
+
+
+async def test_rows_take_the_place_of_all_others_and_equal_ones_keep_their_ids(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"n": 1}, {"n": 2}, {"n": 2}))).json()["testset"]["id"]
+    before = await ids(http, testset)
+    answer = await sent(http, lines({"n": 2}, {"n": 3}, {"n": 2}), to=testset, mode="replace")
+    same = await sent(http, lines({"n": 2}, {"n": 3}, {"n": 2}), to=testset, mode="replace")
+
+    assert answer.json()["report"] == {"rows": 3, "added": 1, "changed": 0, "unchanged": 2, "removed": 1, "wrapped": 0}
+    assert [(await ids(http, testset))[place] for place in (0, 2)] == before[1:]
+    assert (same.status_code, same.json()["revision"]["unchanged"], same.json()["revision"]["revision"]) == (
+        200,
+        True,
+        2,
+    )
+
+
+async def test_rows_are_put_in_the_place_of_those_with_the_same_key(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"k": "a", "n": 1}, {"k": "b", "n": 2}, {"n": 3}))).json()["testset"]["id"]
+    before = await ids(http, testset)
+    changed = lines({"k": "b", "n": 20}, {"k": "c", "n": 30}, {"k": "a", "n": 1})
+    answer = await sent(http, changed, to=testset, mode="upsert", key="k")
+
+    assert answer.json()["report"] == {"rows": 3, "added": 1, "changed": 1, "unchanged": 1, "removed": 0, "wrapped": 0}
+    assert await data(http, testset) == [{"k": "a", "n": 1}, {"k": "b", "n": 20}, {"n": 3}, {"k": "c", "n": 30}]
+    assert (await ids(http, testset))[:3] == before
+
+
+async def test_a_file_with_ids_finds_its_rows_again(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"n": 1}, {"n": 2}))).json()["testset"]["id"]
+    before = await ids(http, testset)
+    file = (await http.get(f"/api/testsets/{testset}/revisions/1/export", params={"ids": "true"})).content
+    edited = file.replace(b'"n":2', b'"n":7')
+    upserted = await sent(http, edited, to=testset, mode="upsert", key="__id__")
+    after = await ids(http, testset)
+    replaced = await sent(http, file, to=testset, mode="replace")
+    refused = await sent(http, file, to=testset)
+    twice = await sent(http, file + file, to=testset, mode="replace")
+
+    assert upserted.json()["report"] | {"wrapped": 0} == {
+        "rows": 2,
+        "added": 0,
+        "changed": 1,
+        "unchanged": 1,
+        "removed": 0,
+        "wrapped": 0,
+    }
+    assert (after, await ids(http, testset)) == (before, before)
+    assert (replaced.json()["report"]["changed"], await data(http, testset)) == (1, [{"n": 1}, {"n": 2}])
+    assert error(refused) == (422, "invalid_value", "?mode") or error(refused) == (400, "invalid_value", "?mode")
+    assert error(twice) == (422, "invalid_value", "/lines/3")
+
+
+async def test_what_came_beside_the_data_is_kept_beside_it(http: httpx.AsyncClient) -> None:
+    case = {"id": "7c1e", "data": {"q": "hi"}, "tags": {"a": 1}}
+    body = msgspec.json.encode({"data": {"testcases": [case]}})
+    testset = (await sent(http, body, "application/json")).json()["testset"]["id"]
+    (row,) = await ids(http, testset)
+    whole = (await http.get(f"/api/testsets/{testset}/revisions/1/rows/{row}")).json()
+
+    assert (whole["data"], whole["meta"]) == ({"q": "hi"}, {"__id__": "7c1e", "__tags__": {"a": 1}})
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "told"),
+    [
+        ("multipart/form-data; boundary=x", b"--x--", (415, "unsupported_media_type", None)),
+        ("application/x-www-form-urlencoded", b"a=b", (415, "unsupported_media_type", None)),
+        ("", b"a", (415, "unsupported_media_type", None)),
+        ("text/plain", b"a", (415, "unsupported_media_type", None)),
+        (
+            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            b"PK",
+            (415, "unsupported_media_type", None),
+        ),
+        (JSONL, b"", (400, "invalid_body", None)),
+        (JSONL, b'{"a":1}\n{"a":\n', (422, "invalid_value", "/lines/2")),
+        (CSV, b"a,a\n1,2\n", (422, "invalid_value", "/lines/1")),
+        (JSONL, lines({"s": {"turns": [{"user": "hi", "expect": {"nope": 1}}]}}), (422, "invalid_value", None)),
+        (JSONL, lines(*[{"n": n} for n in range(6)]), (413, "too_large", None)),
+        (JSONL, lines({"text": "x" * 200}), (413, "too_large", None)),
+        (JSONL, lines({"a": 1, "b": 2, "c": 3, "d": 4}), (413, "too_large", None)),
+        (JSONL, b" " * 700, (413, "too_large", None)),
+    ],
+)
+async def test_what_cannot_be_taken_leaves_nothing(
+    database: Database, kind: str, body: bytes, told: tuple[int, str, str | None]
+) -> None:
+    small = Settings(testset_max_rows=5, testset_max_columns=3, testset_max_row=100, testset_max_file=600)
+    async with asking(app(database, small)) as http:
+        refused = await sent(http, body, kind)
+
+    status, code, path = error(refused)
+    assert (status, code) == told[:2], refused.text
+    assert told[2] is None or path == told[2]
+    assert await counted(database) == [0] * len(TESTSETS)
+
+
+async def test_a_spreadsheet_is_refused_with_what_to_do(http: httpx.AsyncClient) -> None:
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+    assert "CSV UTF-8" in (await sent(http, b"PK", kind)).json()["error"]["message"]
+
+
+async def test_an_import_that_breaks_in_the_middle_leaves_the_set_as_it_was(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+    before = await counted(database)
+    many = lines(*[{"n": n, "text": "x" * 300} for n in range(3_000)])
+    refused = await sent(http, many + b"{broken\n", to=testset)
+
+    assert error(refused) == (422, "invalid_value", "/lines/3001")
+    assert await counted(database) == before
+    assert await data(http, testset) == [{"n": 1}]
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Database) -> None:
+    from palaver.server.api import conventions
+
+    many = lines(*[{"n": n, "text": "x" * 300} for n in range(2_000)])
+    coming = iter(
+        [
+            {"type": "http.request", "body": many, "more_body": True},
+            {"type": "http.disconnect"},
+            {"type": "http.disconnect"},
+        ]
+    )
+
+    async def receive() -> Any:
+        return next(coming)
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    said: list[Any] = []
+    scope: Any = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/testsets/import",
+        "raw_path": b"/api/testsets/import",
+        "query_string": b"name=left",
+        "headers": [(b"content-type", JSONL.encode()), (b"host", b"localhost")],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("localhost", 80),
+        "client": ("localhost", 1),
+        "root_path": "",
+        conventions.CALLER: Somebody(),
+    }
+    await app(database)(scope, receive, send)
+
+    assert said[0]["status"] == 499
+    assert await counted(database) == [0] * len(TESTSETS)
+
+
+async def test_one_import_at_a_time_goes_into_a_set(http: httpx.AsyncClient, database: Database) -> None:
+    from palaver.server.api.conventions import utc_now
+    from palaver.testsets.staging import Staging
+
+    testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+    async with Staging(database, "default", testset, utc_now):
+        refused = await sent(http, lines({"n": 2}), to=testset)
+    taken = await sent(http, lines({"n": 2}), to=testset)
+
+    assert error(refused) == (409, "still_running", None)
+    assert taken.status_code == 201
+
+
+async def test_an_import_that_is_sent_again_is_answered_again(http: httpx.AsyncClient, database: Database) -> None:
+    testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+    url, headers = f"/api/testsets/{testset}/import", {"idempotency-key": "k1", "content-type": JSONL}
+    first = await http.post(url, content=lines({"n": 2}), headers=headers)
+    before = await counted(database)
+    again = await http.post(url, content=lines({"n": 2}), headers=headers)
+    other = await http.post(url, content=lines({"n": 3}), headers=headers)
+
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    assert error(other) == (409, "idempotency_mismatch", None)
+    assert await counted(database) == before
+
+
+async def test_a_new_set_that_is_sent_again_is_made_once(http: httpx.AsyncClient, database: Database) -> None:
+    headers = {"idempotency-key": "k1", "content-type": JSONL}
+    first, again = [
+        await http.post("/api/testsets/import?name=Refunds", content=lines({"n": 2}), headers=headers) for _ in "12"
+    ]
+    other = await http.post(
+        "/api/testsets/import?name=Refunds", content=lines({"n": 2}), headers={"content-type": JSONL}
+    )
+
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert error(other) == (409, "name_taken", "/name")
+    assert await counted(database) == [1, 1, 1, 1, 0, 0]
+
+
+async def test_a_name_that_is_taken_is_told_before_the_file_is_read(http: httpx.AsyncClient) -> None:
+    await sent(http, lines({"n": 1}))
+
+    assert error(await sent(http, b"{broken")) == (409, "name_taken", "/name")
+
+
+async def test_another_projects_set_takes_no_file_and_gives_none(database: Database) -> None:
+    async with asking(app(database)) as http:
+        testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+    async with asking(app(database), Somebody(project="other")) as http:
+        assert error(await sent(http, lines({"n": 2}), to=testset)) == (404, "not_found", None)
+        assert (await http.get(f"/api/testsets/{testset}/revisions/1/export")).status_code == 404
+
+
+@pytest.mark.parametrize("asked", [{"mode": "upsert"}, {"mode": "append", "key": "n"}, {"mode": "merge"}])
+async def test_a_key_belongs_to_an_upsert(http: httpx.AsyncClient, asked: dict[str, str]) -> None:
+    testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
+
+    assert error(await sent(http, lines({"n": 2}), to=testset, **asked))[:2] == (400, "invalid_value")
+
+
+async def test_a_column_with_equal_values_is_no_key(http: httpx.AsyncClient) -> None:
+    testset = (await sent(http, lines({"n": 1}, {"n": 1}))).json()["testset"]["id"]
+    no_key = await sent(http, lines({"n": 2}), to=testset, mode="upsert", key="n")
+    other = (await sent(http, lines({"n": 1}), name="other")).json()["testset"]["id"]
+    twice = await sent(http, lines({"n": 2}, {"n": 2}), to=other, mode="upsert", key="n")
+    without = await sent(http, lines({"m": 2}), to=other, mode="upsert", key="n")
+
+    assert error(no_key) == (400, "invalid_value", "?key")
+    assert error(twice) == (422, "invalid_value", "/lines/2")
+    assert error(without) == (422, "invalid_value", "/lines/1")

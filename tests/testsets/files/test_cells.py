@@ -1,0 +1,181 @@
+"""Cells of CSV: each numbered rule of the contract, each guard, and the way back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from palaver.testsets.files.cells import quoted, quoted_name, read_cell, written_cell, written_name
+from palaver.testsets.rows import canonical
+from tests.testsets.values import JSON
+
+DEEP = "[" * 65 + "]" * 65
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # 2: a JSON string
+        ('"42"', "42"),
+        ('""', ""),
+        ('"a\\nb\\u00e9"', "a\nbé"),
+        ('"half', '"half'),
+        ('"two" words', '"two" words'),
+        ('"space behind" ', '"space behind" '),
+        ('"\\ud800"', '"\\ud800"'),
+        ('"', '"'),
+        # 3: words
+        ("null", None),
+        ("true", True),
+        ("false", False),
+        ("True", "True"),
+        ("NULL", "NULL"),
+        (" null", " null"),
+        # 4: numbers, just as we write them
+        ("42", 42),
+        ("-5", -5),
+        ("0", 0),
+        ("0.1", 0.1),
+        ("1.0", 1.0),
+        ("1e22", 1e22),
+        ("-0.0", -0.0),
+        ("1" + "0" * 40, 10**40),
+        ("007", "007"),
+        ("1.50", "1.50"),
+        ("1e5", "1e5"),
+        ("1E22", "1E22"),
+        ("+5", "+5"),
+        ("-0", "-0"),
+        (" 42", " 42"),
+        ("42 ", "42 "),
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("1e400", "1e400"),
+        ("1_000", "1_000"),
+        ("1,000", "1,000"),
+        ("-", "-"),
+        ("2026-11-16", "2026-11-16"),
+        ("٣", "٣"),
+        ("9" * 5_000, "9" * 5_000),
+        # 5: objects and arrays
+        ("{}", {}),
+        ('[1, "a", null]', [1, "a", None]),
+        (' \n{"a": {"b": 1.50}} ', {"a": {"b": 1.5}}),
+        ("[1", "[1"),
+        ("[1] and more", "[1] and more"),
+        ("{a: 1}", "{a: 1}"),
+        ("\xa0[1]", "\xa0[1]"),
+        (DEEP[1:-1], None),
+        (DEEP, DEEP),
+        # 6: text
+        ("hello", "hello"),
+        (" hello ", " hello "),
+        ("nothing", "nothing"),
+        ("=1+1", "=1+1"),
+    ],
+)
+def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
+    if text == DEEP[1:-1]:
+        value = [[]]
+        for _ in range(62):
+            value = [value]
+
+    found = read_cell(text)
+
+    assert (type(found), canonical(found)) == (type(value), canonical(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (42, "42"),
+        (-5, "-5"),
+        (1.0, "1.0"),
+        ({"a": [1, "x"]}, '{"a":[1,"x"]}'),
+        ("hello", "hello"),
+        ("two\nlines\tand tabs", "two\nlines\tand tabs"),
+        (" hello ", " hello "),
+        ("007", "007"),
+        ("1.50", "1.50"),
+        ("nothing", "nothing"),
+        ("[1] and more", "[1] and more"),
+        # what would be read as something else
+        ("", '""'),
+        ("42", '"42"'),
+        ("null", '"null"'),
+        ("[1]", '"[1]"'),
+        (" {}", '" {}"'),
+        ('"a"', '"\\"a\\""'),
+        ('"half', '"half'),
+        # what a spreadsheet would run
+        ("=1+1", '"=1+1"'),
+        ("+1", '"+1"'),
+        ("-x", '"-x"'),
+        ("@x", '"@x"'),
+        ("\uff1dx", '"\uff1dx"'),
+        ("\uff0bx", '"\uff0bx"'),
+        ("\uff0dx", '"\uff0dx"'),
+        ("\uff20x", '"\uff20x"'),
+        ("  =1", '"  =1"'),
+        ("\xa0=1", '"\xa0=1"'),
+        ("\tx", '"\\tx"'),
+        ("\rx", '"\\rx"'),
+        ("\nx", '"\\nx"'),
+        ("a=1", "a=1"),
+        # control characters
+        ("a\rb", '"a\\rb"'),
+        ("a\x00b", '"a\\u0000b"'),
+        ("a\x7fb", '"a\x7fb"'),
+        ("a\x85b", '"a\x85b"'),
+    ],
+)
+def test_a_cell_is_written_so_that_it_is_read_as_it_was(value: Any, text: str) -> None:
+    assert written_cell(value) == text
+    assert canonical(read_cell(text)) == canonical(value)
+
+
+@given(JSON)
+def test_every_value_survives_a_cell(value: Any) -> None:
+    assert canonical(read_cell(written_cell(value))) == canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("question", "question"),
+        ("42", "42"),
+        ("null", "null"),
+        ("a.b", "a.b"),
+        ("[1]", "[1]"),
+        ("", '""'),
+        ('"a', '"\\"a"'),
+        ("=a", '"=a"'),
+        ("\ufeffa", '"\ufeffa"'),
+        ("a\x00", '"a\\u0000"'),
+        ("__id__", '"__id__"'),
+        ("__meta__", '"__meta__"'),
+        ("__empty__", '"__empty__"'),
+        ("__other__", "__other__"),
+    ],
+)
+def test_a_name_is_a_literal_only_where_it_must_be(name: str, text: str) -> None:
+    assert written_name(name) == text
+
+
+def test_quotes_stand_where_they_are_needed() -> None:
+    assert [quoted(text) for text in ("a", "a,b", 'a"b', "a\nb", "a;b|c\td")] == [
+        "a",
+        '"a,b"',
+        '"a""b"',
+        '"a\nb"',
+        "a;b|c\td",
+    ]
+    assert [quoted_name(text) for text in ("a b", "a;b", "a\tb", "a|b", "a,b")] == [
+        "a b",
+        '"a;b"',
+        '"a\tb"',
+        '"a|b"',
+        '"a,b"',
+    ]

@@ -1,0 +1,214 @@
+"""CSV files: headers, delimiters, lines and errors with the line."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
+from palaver.testsets.files import Read, Reading, Types, read, write
+from palaver.testsets.files.cells import quoted, written_cell
+from palaver.testsets.limits import Limits
+from tests.testsets.values import ROWS
+
+
+def _rows(text: str | bytes, **options: Any) -> list[dict[str, Any]]:
+    return [row.data for row in _reading(text, **options)]
+
+
+def _reading(text: str | bytes, **options: Any) -> Reading:
+    return read([text if isinstance(text, bytes) else text.encode()], "csv", **options)
+
+
+def _written(*rows: dict[str, Any], columns: list[str], meta: tuple[str, ...] = ()) -> str:
+    return b"".join(write(map(Read, rows), columns, "csv", meta=meta)).decode()
+
+
+def test_the_example_of_the_contract() -> None:
+    text = 'id,messages,expected,note\n007,"[{""role"":""user"",""content"":""hi""}]",42,"""42"""\n'
+
+    assert _rows(text) == [
+        {"id": "007", "messages": [{"role": "user", "content": "hi"}], "expected": 42, "note": "42"},
+    ]
+
+
+def test_a_file_is_written_with_commas_and_crlf() -> None:
+    text = _written({"a": 1, "b;c": 'x "y", z'}, {"b;c": ""}, {"a": "=1"}, columns=["a", "b;c"])
+
+    assert text == 'a,"b;c"\r\n1,"x ""y"", z"\r\n,""""""\r\n"""=1""",\r\n'
+
+
+def test_a_row_of_nothing_in_one_column_is_a_line_of_quotes() -> None:
+    assert _written({}, {"a": "x"}, columns=["a"]) == 'a\r\n""\r\nx\r\n'
+    assert _rows('a\r\n""\r\n\r\nx\r\n') == [{}, {"a": "x"}]
+
+
+def test_a_set_without_columns_has_one_name_for_none() -> None:
+    assert _written({}, {}, columns=[]) == '__empty__\r\n""\r\n""\r\n'
+    assert _rows('__empty__\r\n""\r\n""\r\n') == [{}, {}]
+    assert _rows('"""__empty__"""\r\n""\r\n1\r\n') == [{}, {"__empty__": 1}]
+
+
+def test_a_row_with_a_column_that_was_not_announced_is_not_written_without_it() -> None:
+    with pytest.raises(ValueError, match="no column 'b' was announced"):
+        _written({"b": 1}, columns=["a"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "{end}{end}"])
+def test_lines_end_in_three_ways_and_a_byte_order_mark_is_dropped(start: str, end: str) -> None:
+    text = f'{start}a,b{end}1,2{end}{end}"x{end}y",4'.replace("{end}", end)
+
+    assert _rows(text) == [{"a": 1, "b": 2}, {"a": f"x{end}y", "b": 4}]
+    for place in range(1, len(text.encode())):
+        cut = [text.encode()[:place], text.encode()[place:]]
+        assert [row.data for row in read(cut, "csv")] == _rows(text)
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter"),
+    [
+        ("a,b", ","),
+        ("a;b", ";"),
+        ("a\tb", "\t"),
+        ("a|b", "|"),
+        ("a", ","),
+        ("a;b,c", ","),
+        ("a|b;c;d", ";"),
+        ("a|b;c", ","),
+        ('"a;b;c",d', ","),
+        ('"a,b,c";d', ";"),
+        ('"a\n;b",d', ","),
+        ('5" pipe;6" pipe', ";"),
+        ('"a""b|c""d";e', ";"),
+    ],
+)
+def test_the_delimiter_is_the_most_frequent_one_of_the_header_outside_of_quotes(header: str, delimiter: str) -> None:
+    for text in (header, f'{header}\n"x;x;x;x"\n'):
+        reading = _reading(text)
+        assert len(list(reading)) == text.count("x;x;x")
+        assert reading.report.delimiter == delimiter
+
+
+def test_the_delimiter_may_be_given() -> None:
+    assert _rows("a;b,c\n1;2,3", delimiter=";") == [{"a": 1, "b,c": "2,3"}]
+    assert _rows("a:b\n1:2", delimiter=":") == [{"a": 1, "b": 2}]
+    for bad in ("", ";;", '"', "\n"):
+        with pytest.raises(InvalidValue, match="The delimiter is one character"):
+            _rows("a", delimiter=bad)
+
+
+def test_header_cells_are_names_and_never_typed() -> None:
+    assert _rows('42,null,[1],""" a"""\n1,2,3,4') == [{"42": 1, "null": 2, "[1]": 3, " a": 4}]
+    assert _rows(",b\n1,2") == [{"": 1, "b": 2}]
+
+
+def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
+    text = '__id__,q,__tags__,"""__id__"""\nab12,hi,"{""a"": 1}",mine\n,hi\n'
+
+    assert list(_reading(text)) == [
+        Read({"q": "hi", "__id__": "mine"}, {"__id__": "ab12", "__tags__": {"a": 1}}, 2),
+        Read({"q": "hi"}, None, 3),
+    ]
+
+
+def test_cells_that_are_missing_at_the_end_are_absent() -> None:
+    assert _rows("a,b,c\n1\n,2\n") == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("types", "data"),
+    [
+        ("auto", {"a": 42, "b": None, "c": "x"}),
+        ("text", {"a": "42", "b": "null", "c": '"x"', "d": "", "e": "[1]"}),
+    ],
+)
+def test_with_types_of_text_every_cell_is_a_string(types: Types, data: dict[str, Any]) -> None:
+    expected = data if types == "text" else data | {"e": [1]}
+
+    assert _rows('a,b,c,d,e,f\n42,null,"""x""",,[1]\n', types=types) == [expected]
+
+
+def test_a_quote_inside_of_a_cell_is_a_quote() -> None:
+    assert _rows('a,b\n5" pipe,6""\n') == [{"a": '5" pipe', "b": '6""'}]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "there is no header"),
+        ("\n\n", 1, "there is no header"),
+        ("a,b\n1,2\n1,2,3\n", 3, "there are 3 cells for 2 columns."),
+        ("\n\na,b\n1,2\n\n1,2,3\n", 6, "there are 3 cells for 2 columns."),
+        ('a,b\n"x\ny\r\nz",2\n1,2,3\n', 5, "there are 3 cells for 2 columns."),
+        ("a,b,a\n", 1, "the column 'a' is named twice."),
+        ("\n,\n", 2, "the column '' is named twice."),
+        ('a,"""a"""\n', 1, "is named twice."),
+        ("__id__,__id__\n", 1, "the column '__id__' is named twice."),
+        ('a,"""b"\n', 1, 'the name "b begins with a quote, and is no JSON string.'),
+        ('a\n1\n"x\n\n', 3, "a quote is left open."),
+        ('a,b\n"x"y,2\n', 2, "text stands behind a closing quote."),
+        ('"a\n', 1, "a quote is left open."),
+        (b"a,b\n1,2\nx,\xff\n", 3, "this is not UTF-8."),
+        (b"a,b\n1,2\nx,\xc3", 3, "this is not UTF-8."),
+        ("__empty__\nx\n", 2, "there is a cell under __empty__"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
+    whole = text if isinstance(text, bytes) else text.encode()
+    with pytest.raises(InvalidValue) as caught:
+        list(read([whole[place : place + size] for place in range(0, len(whole), size)], "csv"))
+
+    assert message in caught.value.message
+    assert caught.value.message.startswith(f"Line {line}: ")
+    assert (caught.value.pointer, caught.value.details) == (f"/lines/{line}", {"line": line})
+
+
+def test_rows_tell_in_which_line_they_begin() -> None:
+    assert [row.line for row in _reading('a\n\n1\n"x\ny"\r\n"z"\r3')] == [3, 4, 6, 7]
+
+
+def test_a_spreadsheet_is_refused_with_a_hint() -> None:
+    with pytest.raises(UnsupportedMediaType, match='save it as "CSV UTF-8"'):
+        _rows(b"PK\x03\x04rest of an archive")
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (Limits(rows=1), "a\n1\n2\n"),
+        (Limits(columns=1), ",".join(str(number) for number in range(8))),
+        (Limits(row=20), f"a\n{'x' * 20}\n"),
+        (Limits(row=10), f'a\n"{"x" * 70_000}'),
+        (Limits(file=5), "a\n1\n2\n"),
+    ],
+)
+def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
+    with pytest.raises(TooLarge):
+        _rows(text, limits=limits)
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_others_read_the_same_cells(rows: list[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = _written(*rows, columns=columns)
+
+    others = list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]
+
+    empty = [""]
+    assert others == [[written_cell(row[name]) if name in row else "" for name in columns] or empty for row in rows]
+    assert all(quoted(cell) in text for row in others for cell in row)
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_no_cell_of_a_file_is_a_formula(rows: list[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    for cells in csv.reader(io.StringIO(_written(*rows, columns=columns), newline="")):
+        for cell in cells:
+            assert cell.lstrip()[:1] not in ("=", "+", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+            assert cell.lstrip()[:1] != "-" or float(cell) <= 0

@@ -1,0 +1,147 @@
+"""JSON files: an array of rows, wherever it stands, read without ever having the whole."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.errors import InvalidValue, TooLarge
+from palaver.testsets.files import Read, elements, read, write
+from palaver.testsets.limits import Limits
+from palaver.testsets.rows import canonical
+from tests.testsets.values import JSON
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _at_once() -> Iterator[None]:
+    """A reader gathers bytes before it looks at them; here it looks at once, so that every cut is met."""
+    with patch.object(elements, "_LEAST", 3):
+        yield
+
+
+def _read(text: str | bytes, size: int = 1_000, **options: Any) -> list[Read]:
+    whole = text if isinstance(text, bytes) else text.encode()
+    return list(read([whole[place : place + size] for place in range(0, len(whole), size)], "json", **options))
+
+
+def test_an_array_is_written_one_row_a_line() -> None:
+    assert b"".join(write([], [], "json")) == b"[\n]\n"
+    assert b"".join(write([Read({"b": 1, "a": 2}), Read({})], ["a", "b"], "json")) == b'[\n{"a":2,"b":1},\n{}\n]\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a": 1}, {"a": [2, "]"]}]',
+        '\ufeff\n [ {"a":1} ,{"a":[2,"]"]}]\n',
+        '{"rows": [{"a": 1}, {"a": [2, "]"]}]}',
+        '{"name": "x", "more": {"rows": [5]}, "n": [1, {"a": "}"}], "rows": [{"a": 1}, {"a": [2, "]"]}], "z": null}',
+    ],
+)
+def test_an_array_of_rows_is_found(text: str) -> None:
+    for size in (1, 2, 5, 1_000):
+        assert [row.data for row in _read(text, size)] == [{"a": 1}, {"a": [2, "]"]}]
+
+
+def test_a_test_set_of_agentas_is_read_with_what_it_keeps_beside_the_data() -> None:
+    text = """{"id": "set", "flags": {}, "data": {"testcase_ids": ["t1"], "testcases": [
+        {"id": "t1", "set_id": "set", "tags": {"hard": true}, "flags": null, "data": {"q": 1, "__dedup_id__": "d"}},
+        {"q": 2},
+        5
+    ]}}"""
+
+    reading = read([text.encode()], "json")
+
+    assert list(reading) == [
+        Read({"q": 1}, {"__id__": "t1", "__tags__": {"hard": True}, "__dedup_id__": "d"}, 2),
+        Read({"q": 2}, None, 3),
+        Read({"value": 5}, None, 4),
+    ]
+    assert reading.report.wrapped == 1
+
+
+def test_rows_that_have_data_themselves_are_rows() -> None:
+    assert [row.data for row in _read('[{"data": {"q": 1}, "id": 5}]')] == [{"data": {"q": 1}, "id": 5}]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "the JSON stops before its end."),
+        ("5", 1, "this is no array of rows"),
+        ("{}", 1, "this is no array of rows"),
+        ('{"row": []}', 1, "this is no array of rows"),
+        ('{"data": {"rows": []}}', 1, "this is no array of rows"),
+        ('[\n{"a": 1},\n{"a"}]', 3, "this is not JSON that we read: expected ':'"),
+        ('[\n{"a": 1},\n]', 3, "']' is in a wrong place."),
+        ("[,]", 1, "',' is in a wrong place."),
+        ("[1 2]", 1, "'2' is in a wrong place."),
+        ('[{"a": 1}\n', 2, "the JSON stops before its end."),
+        ('["a\n', 2, "the JSON stops before its end."),
+        ("[] []", 1, "'[' is in a wrong place."),
+        ("[truth]", 1, "this is not JSON that we read"),
+        ('{"rows": [], "rows": []}', 1, "there are two arrays of rows."),
+        ('{"rows": [] "x": 1}', 1, "is in a wrong place."),
+        ('{"x": tru, "rows": []}', 1, "this is not JSON that we read"),
+        ("{rows: []}", 1, "'r' is in a wrong place."),
+        ("[" + '{"a":' + "[" * 65 + "]" * 65 + "}]", 1, "nested deeper than 64 levels"),
+        (b'[\n"\xff"]', 2, "this is not UTF-8."),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        _read(text, size)
+
+    assert caught.value.message.startswith(f"Line {line}: ")
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (Limits(rows=1), "[{},{}]"),
+        (Limits(row=10), '[{"a":"12345"}]'),
+        (Limits(row=10), '["' + "x" * 70_000),
+        (Limits(file=5), "[{},{}]"),
+    ],
+)
+def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
+    with pytest.raises(TooLarge):
+        _read(text, limits=limits)
+
+
+@given(st.lists(JSON, max_size=5), st.sampled_from([None, 0, 2]), st.booleans(), st.integers(1, 50))
+def test_any_array_is_read_as_a_whole_reader_would(values: list[Any], indent: Any, ascii_only: bool, size: int) -> None:
+    text = json.dumps([{"x": value} for value in values], indent=indent, ensure_ascii=ascii_only)
+
+    assert [canonical(row.data["x"]) for row in _read(text, size)] == [canonical(value) for value in values]
+
+
+@given(
+    st.lists(JSON, max_size=3), st.integers(0, 200), st.sampled_from(['"', "\\", "[", "]", "{", "}", ",", ":", "1", ""])
+)
+def test_what_is_not_json_is_never_read(values: list[Any], place: int, piece: str) -> None:
+    text = json.dumps({"rows": [{"x": value} for value in values]})
+    broken = text[:place] + piece + text[place + 1 :]
+    try:
+        whole = msgspec.json.decode(broken)
+    except (msgspec.MsgspecError, UnicodeError):
+        whole = None
+
+    if whole is None:
+        with pytest.raises(InvalidValue):
+            _read(broken)
+    else:
+        try:
+            found = _read(broken)
+        except InvalidValue as error:
+            assert "no array of rows" in error.message  # noqa: PT017 - a broken name may still be JSON
+        else:
+            rows = whole if isinstance(whole, list) else whole["rows"]
+            assert len(found) == len(rows)

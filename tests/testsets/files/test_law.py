@@ -1,0 +1,103 @@
+"""The law of files: what is read is what was written, for every format, every JSON value and every cut."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palaver.errors import PalaverError
+from palaver.testsets.files import Format, Read, Row, elements, read, reader, records, with_ids, write
+from palaver.testsets.rows import canonical
+from tests.testsets.values import JSON, ROWS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _at_once() -> Iterator[None]:
+    """Readers gather bytes before they look at them; here they look at once, so that every cut is met."""
+    with patch.object(elements, "_LEAST", 3), patch.object(records, "_LEAST", 1):
+        yield
+
+
+FORMATS = pytest.mark.parametrize("form", get_args(Format))
+META = ("__id__", "__dedup_id__", "__flags__", "__tags__", "__meta__")
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _cut(text: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({place % (len(text) + 1) for place in places})
+    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+@FORMATS
+@settings(max_examples=60)
+@given(rows=ROWS, places=st.lists(st.integers(0, 2_000), max_size=20))
+def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any]], places: list[int]) -> None:
+    text = b"".join(write(map(Read, rows), _columns(rows), form))
+
+    found = read(_cut(text, places), form)
+
+    assert [canonical(row.data) for row in found] == [canonical(row) for row in rows]
+    assert (found.report.rows, found.report.bytes, found.report.wrapped) == (len(rows), len(text), 0)
+
+
+@FORMATS
+@settings(max_examples=30)
+@given(rows=ROWS, beside=st.lists(st.dictionaries(st.sampled_from(META), JSON, min_size=1), max_size=6))
+def test_what_stands_beside_the_data_stays_there(form: Format, rows: list[Any], beside: list[Any]) -> None:
+    given_rows = [Read(row, meta) for row, meta in zip(rows, beside, strict=False)]
+    text = b"".join(write(given_rows, _columns([row.data for row in given_rows]), form, meta=META))
+
+    found = list(read([text], form))
+
+    assert [(canonical(row.data), canonical(row.meta)) for row in found] == [
+        (canonical(row.data), canonical(row.meta)) for row in given_rows
+    ]
+
+
+@FORMATS
+def test_a_file_may_come_byte_by_byte(form: Format) -> None:
+    rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
+    text = b"".join(write(map(Read, rows), _columns(rows), form))
+    reading = reader(form)
+
+    found = [row for place in range(len(text)) for row in reading.feed(text[place : place + 1])]
+    found += reading.end()
+
+    assert [row.data for row in found] == rows
+
+
+@FORMATS
+def test_rows_may_be_written_with_their_ids(form: Format) -> None:
+    rows = [Row("row_00000000050000000000000007", {"__id__": "of the data", "q": 1}), Row("row_1", {})]
+    text = b"".join(write(with_ids(rows), ["__id__", "q"], form, meta=["__id__"]))
+
+    assert [(row.data, row.meta) for row in read([text], form)] == [
+        ({"__id__": "of the data", "q": 1}, {"__id__": "row_00000000050000000000000007"}),
+        ({}, {"__id__": "row_1"}),
+    ]
+
+
+_SCRAPS = st.lists(
+    st.sampled_from([b'"', b",", b"\n", b"\r", b"[", b"]", b"{", b"}", b":", b"1", b"\\", b"a", b"\xff", b"\xc3\xa9"])
+)
+
+
+@FORMATS
+@settings(max_examples=60)
+@given(text=st.one_of(st.binary(), _SCRAPS.map(b"".join)), size=st.integers(1, 10))
+def test_whatever_comes_it_is_rows_or_an_error_of_ours_however_it_is_cut(form: Format, text: bytes, size: int) -> None:
+    outcomes: list[Any] = []
+    for step in (size, 10_000):
+        try:
+            rows = [*read([text[place : place + step] for place in range(0, len(text), step)], form)]
+            outcomes.append([(row.data, row.meta, row.line) for row in rows])
+        except PalaverError as error:
+            outcomes.append(error.code)
+
+    assert outcomes[0] == outcomes[1]

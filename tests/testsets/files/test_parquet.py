@@ -1,0 +1,131 @@
+"""Parquet: native columns where they can be, JSON text where they must, and files that others wrote."""
+
+import io
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from palaver.errors import InvalidValue, NotImplementedYet, TooLarge
+from palaver.testsets.files import Read, read, reader, write, writer
+from palaver.testsets.limits import Limits
+
+
+def _file(rows: list[dict[str, Any]]) -> Any:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return parquet.ParquetFile(io.BytesIO(b"".join(write(map(Read, rows), columns, "parquet"))))
+
+
+def _of_others(table: Any) -> bytes:
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def test_a_column_of_one_kind_is_native_and_any_other_is_json_text() -> None:
+    rows: list[dict[str, Any]] = [
+        {"s": "a", "i": 1, "f": 1.0, "b": True, "null": "x", "big": 2**63, "two": 1, "o": {"a": 1}},
+        {"s": "", "i": -(2**63), "f": -0.0, "b": False, "null": None, "big": 1, "two": 1.0, "o": [1]},
+        {},
+    ]
+
+    file = _file(rows)
+
+    assert {field.name: str(field.type) for field in file.schema_arrow} == {
+        "s": "string",
+        "i": "int64",
+        "f": "double",
+        "b": "bool",
+        "null": "string",
+        "big": "string",
+        "two": "string",
+        "o": "string",
+    }
+    assert file.schema_arrow.metadata[b"palaver.json"] == b'["null","big","two","o"]'
+    assert file.read().to_pylist()[1:] == [
+        {"s": "", "i": -(2**63), "f": -0.0, "b": False, "null": "null", "big": "1", "two": "1.0", "o": "[1]"},
+        dict.fromkeys(rows[0]),
+    ]
+
+
+def test_files_of_others_become_json() -> None:
+    table = pa.table(
+        {
+            "when": pa.array([datetime(2026, 11, 16, 11, tzinfo=UTC), None]),
+            "price": pa.array([Decimal("1.50"), Decimal("2.00")]),
+            "raw": pa.array([b"\x00\xff", b""]),
+            "numbers": pa.array([float("nan"), 1.5]),
+            "small": pa.array([1, 2], pa.int8()),
+            "nested": pa.array([{"a": [1, None]}, None]),
+            "words": pa.array(["x", "x"]).dictionary_encode(),
+            "__id__": pa.array(["one", "two"]),
+        }
+    )
+
+    assert list(read([_of_others(table)], "parquet")) == [
+        Read(
+            {
+                "when": "2026-11-16T11:00:00Z",
+                "price": "1.50",
+                "raw": "AP8=",
+                "numbers": None,
+                "small": 1,
+                "nested": {"a": [1, None]},
+                "words": "x",
+            },
+            {"__id__": "one"},
+            1,
+        ),
+        Read({"price": "2.00", "raw": "", "numbers": 1.5, "small": 2, "words": "x"}, {"__id__": "two"}, 2),
+    ]
+
+
+def test_many_rows_are_written_in_groups() -> None:
+    file = _file([{"n": number} for number in range(25_000)])
+
+    assert [file.metadata.row_group(group).num_rows for group in range(3)] == [10_000, 10_000, 5_000]
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    for begin in (lambda: reader("parquet"), lambda: writer("parquet", [])):
+        with pytest.raises(NotImplementedYet, match=r"pip install 'palaver\[parquet\]'"):
+            begin()
+
+
+@pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
+def test_what_is_no_parquet_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidValue, match="Line 1: this is not Parquet that we read"):
+        list(read([text], "parquet"))
+
+
+@pytest.mark.parametrize("told", [b"5", b"[", b'["n"]'])
+def test_metadata_that_lies_is_refused(told: bytes) -> None:
+    table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": told})
+
+    with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
+        list(read([_of_others(table)], "parquet"))
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+
+    with pytest.raises(InvalidValue, match="two columns have the same name"):
+        list(read([_of_others(table)], "parquet"))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(rows=1), Limits(columns=1), Limits(row=100), Limits(file=100)],
+    ids=["rows", "columns", "row", "file"],
+)
+def test_what_is_too_large_is_refused(limits: Limits) -> None:
+    table = pa.table({str(number): ["x" * 200, "y"] for number in range(8)})
+
+    with pytest.raises(TooLarge):
+        list(read([_of_others(table)], "parquet", limits=limits))

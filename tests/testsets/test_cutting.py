@@ -1,0 +1,233 @@
+"""Cutting: what really happened becomes a row or a script, and each side stays on its side."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Text, ToolCall
+from palaver.errors import InvalidValue
+from palaver.testsets import cutting
+from palaver.testsets.cutting import Happened, accepted, conversation, row_of, script_of, script_row_of
+from palaver.testsets.scripts import check_script
+from palaver.traces.record import Span
+
+
+def _with_id(message: Message, own_id: str) -> Message:
+    return Message(message.role, message.parts, own_id)
+
+
+CALL = ToolCall("c1", "search_docs", '{ "q":"http" }')
+TALK = [
+    _with_id(Message.system("Be kind."), "m0"),
+    _with_id(Message.assistant("Hello! What is it?"), "m1"),
+    _with_id(Message.user("Which adaptor?"), "m2"),
+    _with_id(Message.assistant(CALL), "m3"),
+    _with_id(Message.tool("c1", {"hits": 1}), "m4"),
+    _with_id(Message.assistant("The http one."), "m5"),
+    _with_id(Message.user("Thanks"), "m6"),
+    _with_id(Message.assistant("You are welcome."), "m7"),
+]
+SENT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "assistant", "content": "Hello! What is it?"},
+    {"role": "user", "content": "Which adaptor?"},
+]
+CALLED = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": '{ "q":"http" }'}},
+    ],
+}
+ANSWERED = [
+    CALLED,
+    {"role": "tool", "tool_call_id": "c1", "content": '{"hits":1}'},
+    {"role": "assistant", "content": "The http one."},
+]
+
+
+def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
+    row = row_of(conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
+
+    assert row == {
+        "messages": [*SENT, *ANSWERED, {"role": "user", "content": "Thanks"}],
+        "lang": "en",
+        "page": {"n": 1},
+        "expected": {"role": "assistant", "content": "You are welcome."},
+    }
+    assert list(row) == ["messages", "lang", "page", "expected"]
+
+
+@pytest.mark.parametrize("upto", ["m2", "m3", "m4", "m5"])
+def test_a_conversation_may_be_cut_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
+    assert row_of(conversation(TALK, upto=upto)) == {"messages": SENT, "expected": ANSWERED}
+
+
+def test_a_call_alone_keeps_its_arguments_letter_by_letter_and_no_content() -> None:
+    assert row_of(conversation(TALK[:4])) == {"messages": SENT, "expected": CALLED}
+
+
+def test_without_a_reply_nothing_is_expected() -> None:
+    assert row_of(conversation(TALK[:3])) == {"messages": SENT}
+
+
+@pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
+def test_a_place_that_is_not_there_is_named(upto: str, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        conversation(TALK, upto=upto)
+    assert caught.value.pointer == "/source/upto"
+
+
+def test_columns_may_have_other_names() -> None:
+    happened = Happened([Message.user("hi")], {"lang": "en"}, [Message.assistant("ho")])
+
+    row = row_of(happened, {"messages": "chat", "expected": "answer"})
+
+    assert row == {
+        "chat": [{"role": "user", "content": "hi"}],
+        "lang": "en",
+        "answer": {"role": "assistant", "content": "ho"},
+    }
+    for columns, message in (({"lang": "expected"}, "Two columns"), ({"x": "y"}, "no column 'x' to rename")):
+        with pytest.raises(InvalidValue, match=message):
+            row_of(happened, columns)
+
+
+def test_an_input_that_has_the_name_of_what_is_expected_is_not_lost() -> None:
+    with pytest.raises(InvalidValue, match="Two columns would be called 'expected'"):
+        row_of(Happened([], {"expected": 1}, [Message.assistant("ho")]))
+
+
+def test_the_value_of_a_workflow_is_expected_as_it_is() -> None:
+    assert row_of(Happened(inputs={"a": 1}, value=None)) == {"a": 1, "expected": None}
+    assert row_of(Happened(inputs={"a": 1}, value=[{"role": "user"}])) == {"a": 1, "expected": [{"role": "user"}]}
+
+
+def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools() -> None:
+    row = script_row_of(conversation(TALK, inputs={"lang": "en"}))
+
+    assert row == {
+        "script": {
+            "start": SENT[:2],
+            "turns": [
+                {"user": "Which adaptor?", "expect": {"tools": [{"name": "search_docs"}]}},
+                {"user": "Thanks"},
+            ],
+        },
+        "lang": "en",
+    }
+    check_script(row["script"])
+
+
+def test_a_script_keeps_what_is_more_than_text() -> None:
+    image = File("image/png", url="https://example.org/a.png")
+
+    script = script_of([Message.user("Look:", image), Message.assistant(Data("chart", 1), CALL, CALL)])
+
+    assert script == {
+        "turns": [
+            {
+                "user": {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Look:"},
+                        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+                    ],
+                },
+                "expect": {"tools": [{"name": "search_docs"}, {"name": "search_docs"}]},
+            }
+        ]
+    }
+    check_script(script)
+    with pytest.raises(InvalidValue, match="something that the user said"):
+        script_of([Message.assistant("hello?")])
+
+
+def _span(**fields: Any) -> Span:
+    return Span(trace_id="a" * 32, span_id="b" * 16, start=datetime(2026, 11, 16, tzinfo=UTC), **fields)
+
+
+HI, HO = Message.user("hi"), Message.assistant(Text("ho"))
+HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        # A call of a model: its messages, whatever else the request held.
+        (
+            {
+                "kind": "llm",
+                "messages_in": (HI,),
+                "messages_out": (HO,),
+                "inputs": {"messages": [HI_WRITTEN], "temperature": 0},
+                "outputs": {"choices": [{"message": HO_WRITTEN}]},
+            },
+            {"messages": [HI_WRITTEN], "expected": HO_WRITTEN},
+        ),
+        # A chat of ours, with inputs beside the messages.
+        (
+            {"conventions": ("palaver",), "messages_in": (HI,), "messages_out": (HO,), "inputs": {"lang": "en"}},
+            {"messages": [HI_WRITTEN], "lang": "en", "expected": HO_WRITTEN},
+        ),
+        # A workflow of ours: what it takes and gives is what it is, even where that holds a conversation.
+        (
+            {
+                "conventions": ("palaver",),
+                "messages_in": (HI,),
+                "messages_out": (HO,),
+                "inputs": {"data": {"messages": [HI_WRITTEN]}},
+                "outputs": {"messages": [HO_WRITTEN]},
+            },
+            {"data": {"messages": [HI_WRITTEN]}, "expected": {"messages": [HO_WRITTEN]}},
+        ),
+        # Somebody's application: a list of messages among the inputs stays where it is.
+        (
+            {
+                "kind": "workflow",
+                "messages_in": (HI,),
+                "inputs": {"messages": [HI_WRITTEN], "country": "Chad"},
+                "outputs": "N'Djamena",
+            },
+            {"messages": [HI_WRITTEN], "country": "Chad", "expected": "N'Djamena"},
+        ),
+        (
+            {"messages_in": (HI,), "inputs": {"body": {"messages": [HI_WRITTEN]}, "n": 1}},
+            {"messages": [HI_WRITTEN], "n": 1},
+        ),
+        ({"inputs": {"a": 1, "b": None}, "outputs": {"c": []}}, {"a": 1, "b": None, "expected": {"c": []}}),
+        ({"inputs": "a question", "outputs": 5}, {"input": "a question", "expected": 5}),
+        ({"outputs": False}, {"expected": False}),
+        # An answer that repeats what was sent is only what came after it.
+        ({"messages_in": (HI,), "messages_out": (HI, HO)}, {"messages": [HI_WRITTEN], "expected": HO_WRITTEN}),
+        # What stands under a name of the other side is not taken for this one.
+        (
+            {"messages_in": (HO,), "inputs": {"output_messages": [HO_WRITTEN]}},
+            {"output_messages": [HO_WRITTEN]},
+        ),
+        (
+            {"messages_in": (HI,), "messages_out": (HI,), "outputs": {"input_messages": [HI_WRITTEN]}},
+            {"messages": [HI_WRITTEN], "expected": {"input_messages": [HI_WRITTEN]}},
+        ),
+    ],
+)
+def test_a_span_becomes_a_row(fields: dict[str, Any], row: dict[str, Any]) -> None:
+    assert row_of(cutting.span(_span(**fields))) == row
+
+
+def test_a_span_of_which_nothing_was_kept_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="Nothing is kept"):
+        cutting.span(_span())
+
+
+def test_an_answer_is_accepted() -> None:
+    row = {"q": 1, "expected": "old", "note": "x"}
+
+    assert accepted(row, Happened(reply=[HO])) == {"q": 1, "expected": HO_WRITTEN, "note": "x"}
+    assert accepted(row, Happened(value=None), column="answer") == {**row, "answer": None}
+    assert row["expected"] == "old"
+    with pytest.raises(InvalidValue, match="has no answer"):
+        accepted(row, Happened(value=UNSET))

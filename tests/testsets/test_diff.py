@@ -1,0 +1,128 @@
+"""Differences: rows that came, went, changed or moved, as few as possible; and their cells."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.testsets.delta import Pair
+from palaver.testsets.diff import ColumnNames, Counts, RowChange, cells, changes, columns, messages
+
+HI, HELLO, BYE = ({"role": "user", "content": text} for text in ("hi", "hello", "bye"))
+
+
+def _pairs(rows: str) -> list[Pair]:
+    """`a1 b2`: the row a with content 1, and b with 2."""
+    return [(row[0].encode(), row[1:].encode()) for row in rows.split()]
+
+
+def test_rows_are_paired_by_id() -> None:
+    found = changes(_pairs("a1 b1 c1 d1 e1"), _pairs("a1 x1 c2 e1 d1"))
+
+    assert found.counts == Counts(added=1, removed=1, changed=1, moved=1)
+    assert found.rows == [
+        RowChange(b"b", "removed", b"1", None),
+        RowChange(b"x", "added", None, b"1"),
+        RowChange(b"c", "changed", b"1", b"2"),
+        RowChange(b"e", "moved", b"1", b"1", moved=True),
+    ]
+
+
+def test_one_row_that_goes_to_the_top_is_all_that_moved() -> None:
+    found = changes(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
+
+    assert found.counts == Counts(changed=1, moved=1)
+    assert found.rows == [RowChange(b"d", "changed", b"1", b"2", moved=True)]
+
+
+def test_equal_revisions_do_not_differ() -> None:
+    assert changes(_pairs("a1 b1"), _pairs("a1 b1")).rows == []
+    assert changes([], []).counts == Counts()
+
+
+@given(st.permutations(range(7)))
+def test_as_few_rows_as_possible_are_moved(order: list[int]) -> None:
+    before = [(bytes([row]), b"") for row in range(7)]
+
+    found = changes(before, [before[row] for row in order])
+
+    longest = max(
+        sum(1 for bit in range(7) if subset >> bit & 1)
+        for subset in range(128)
+        if (picked := [order[bit] for bit in range(7) if subset >> bit & 1]) == sorted(picked)
+    )
+    assert found.counts.moved == 7 - longest == len(found.rows)
+
+
+@given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.sets(st.integers(0, 9)))
+def test_every_row_that_differs_is_told_once(before: list[int], after: list[int], edited: set[int]) -> None:
+    old = [(bytes([row]), b"old") for row in before]
+    new = [(bytes([row]), b"new" if row in edited else b"old") for row in after]
+
+    found = changes(old, new)
+
+    told = [row.id for row in found.rows]
+    assert len(told) == len({*told})
+    assert {row.id[0] for row in found.rows if row.change == "added"} == {*after} - {*before}
+    assert {row.id[0] for row in found.rows if row.change == "removed"} == {*before} - {*after}
+    assert {row.id[0] for row in found.rows if row.change == "changed"} == {*before} & {*after} & edited
+    assert found.counts == Counts(
+        added=sum(row.change == "added" for row in found.rows),
+        removed=sum(row.change == "removed" for row in found.rows),
+        changed=sum(row.change == "changed" for row in found.rows),
+        moved=sum(row.moved for row in found.rows),
+    )
+
+
+def test_columns_come_and_go() -> None:
+    assert columns(["a", "b"], ["c", "b", "d"]) == ColumnNames(added=["c", "d"], removed=["a"])
+
+
+def _cells(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Any:
+    return msgspec.to_builtins(cells(before, after))
+
+
+def test_an_absent_side_has_no_key_and_null_is_a_value() -> None:
+    assert _cells({"same": [1], "a": 1, "b": None, "c": "x"}, {"b": 2, "same": [1], "a": 1.0, "d": None}) == [
+        {"column": "b", "from": None, "to": 2},
+        {"column": "a", "from": 1, "to": 1.0},
+        {"column": "d", "to": None},
+        {"column": "c", "from": "x"},
+    ]
+
+
+def test_an_added_row_has_only_new_cells_and_a_removed_one_only_old() -> None:
+    assert _cells(None, {"a": 1}) == [{"column": "a", "to": 1}]
+    assert _cells({"a": 1}, None) == [{"column": "a", "from": 1}]
+
+
+def test_the_order_of_keys_is_no_difference() -> None:
+    assert _cells({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}) == []
+
+
+def test_conversations_tell_which_messages_differ() -> None:
+    assert _cells({"chat": [HI, HELLO]}, {"chat": [HI, BYE, HELLO]}) == [
+        {"column": "chat", "from": [HI, HELLO], "to": [HI, BYE, HELLO], "messages": [{"index": 1, "op": "added"}]}
+    ]
+    assert _cells(None, {"chat": [HI]}) == [{"column": "chat", "to": [HI], "messages": [{"index": 0, "op": "added"}]}]
+    assert _cells({"chat": [HI]}, {"chat": "hi"}) == [{"column": "chat", "from": [HI], "to": "hi"}]
+
+
+def _ops(before: list[Any], after: list[Any]) -> list[tuple[int, str]]:
+    return [(change.index, change.op) for change in messages(before, after)]
+
+
+def test_messages_are_changed_in_place_removed_from_the_old_list_and_added_to_the_new() -> None:
+    assert _ops([HI, HELLO, BYE], [HI, BYE]) == [(1, "removed")]
+    assert _ops([HI, HELLO], [HI, BYE]) == [(1, "changed")]
+    assert _ops([HI], [BYE, HELLO, HI]) == [(0, "added"), (1, "added")]
+    assert _ops([HI, HELLO], [BYE]) == [(0, "changed"), (1, "removed")]
+
+
+def test_very_long_conversations_are_compared_in_no_time() -> None:
+    old = [{"role": "user", "content": str(number)} for number in range(1_000)]
+    new = [{"role": "user", "content": str(number)} for number in range(1, 1_002)]
+
+    assert len(messages(old, new)) == 1_001
+    assert _ops(old, old[:500] + old[501:]) == [(500, "removed")]

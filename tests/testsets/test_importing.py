@@ -1,0 +1,158 @@
+"""A file is taken as it comes: however it is cut, the set is the same, and what is never committed is gone."""
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import func, select
+
+from palaver.errors import StaleBase, StillRunning
+from palaver.storage import testset_imports, testset_revisions, testsets
+from palaver.storage.database import Database, open_database
+from palaver.storage.testset_revisions import Revision
+from palaver.storage.testset_sweeping import sweep_dead
+from palaver.storage.testset_tables import TESTSETS, testset_contents
+from palaver.storage.testset_tables import testset_imports as under_way
+from palaver.testsets import files, keeping, reading
+from palaver.testsets.delta import Added, Delta
+from palaver.testsets.importing import Into, imported
+from palaver.testsets.keeping import Given, Written
+from palaver.testsets.rows import new_packed_id
+
+P, TS = "default", "ts_1"
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+def lines(first: int, last: int) -> bytes:
+    rows = ({"q": f"question {n}", **({"odd": None} if n % 2 else {"even": n})} for n in range(first, last))
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def counting(seed: int = 1) -> Callable[[], bytes]:
+    chance = random.Random(seed)
+    return lambda: new_packed_id(1, chance.getrandbits(80))
+
+
+async def pieces(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+def taken(database: Database, body: bytes, into: Into, new: Callable[[], bytes], **more: Any) -> Any:
+    return imported(
+        database, P, into, files.reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new=new
+    )
+
+
+async def made(database: Database, body: bytes, new: Callable[[], bytes] | None = None) -> Revision:
+    async with taken(database, body, Into(testset=TS, is_new=True), new or counting()) as found:
+        wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
+        return await database.write(keeping.create, P, wanted, found.prepared, Written(at=NOW))
+
+
+async def more(database: Database, body: bytes, new: Callable[[], bytes], **how: Any) -> Revision:
+    async with taken(database, body, Into(testset=TS, **how), new) as found:
+        return (await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW)))[0]
+
+
+async def data(database: Database, revision: Revision) -> list[Any]:
+    return [row.data async for rows in reading.every(database, P, revision) for row in rows]
+
+
+async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) -> None:
+    new = counting()
+    await made(database, lines(0, 1_700), new)
+    revision = await more(database, lines(1_700, 4_000), new)
+    every = [Given(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
+    whole = await database.read(keeping.rows, P, None, every, new=counting())
+
+    assert (revision.digest, revision.columns) == (whole.gathered.digest, whole.gathered.columns)
+    assert await database.read(testset_revisions.places, P, TS, 2) == whole.gathered.places
+    assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
+
+
+async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(database: Database) -> None:
+    await made(database, lines(0, 3))
+    prepared = await database.read(keeping.delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1)
+    async with taken(database, lines(9, 12), Into(testset=TS), counting(2)) as found:
+        await database.write(keeping.commit, P, TS, prepared, Written(at=NOW))
+        with pytest.raises(StaleBase):
+            await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW))
+    head = await database.read(testset_revisions.get, P, TS, "head", 2)
+
+    assert [row["q"] for row in await data(database, head)][-1] == "question 9"
+    assert await database.read(lambda db: db.scalar(select(func.count()).select_from(testset_contents))) == 4
+    assert await database.read(lambda db: db.scalar(select(func.count()).select_from(under_way))) == 0
+
+
+async def test_an_import_that_was_given_up_cannot_be_committed(database: Database) -> None:
+    await made(database, lines(0, 3))
+    async with taken(database, lines(9, 12), Into(testset=TS), counting(2)) as found:
+        await sweep_dead(database, NOW + 2 * testset_imports.DEAD)
+        with pytest.raises(StillRunning, match="given up"):
+            await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW))
+
+    assert (await database.read(testsets.get, P, TS)).head == 1
+
+
+async def test_ids_go_to_whoever_has_the_same_data(database: Database) -> None:
+    first = await made(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
+    before = [row.id async for rows in reading.every(database, P, first) for row in rows]
+    body = f'{{"n":1}}\n{{"__id__":"{before[0]}","n":7}}\n{{"n":1}}\n{{"n":1}}\n'.encode()
+    second = await more(database, body, counting(2), mode="replace")
+    after = [row.id async for rows in reading.every(database, P, second) for row in rows]
+
+    assert len(set(after)) == 4
+    assert set(before[:2]) <= set(after)
+    assert before[2] not in after
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from datetime import UTC, datetime
+from palaver.storage.database import open_database
+from palaver.testsets import files
+from palaver.testsets.importing import Into, imported
+
+async def chunks():
+    for n in range(4):
+        yield b"".join(b'{"q":"question %d"}\\n' % (n * 5000 + place) for place in range(20_000))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    database = open_database(sys.argv[1])
+    into = Into(testset="ts_1", is_new=True)
+    now = lambda: datetime.now(UTC)
+    async with imported(database, "default", into, files.reader("jsonl"), chunks(), now=now):
+        pass
+
+asyncio.run(main())
+"""
+
+
+async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> None:
+    place = str(tmp_path / "palaver.db")
+    command = [sys.executable, "-c", KILLED, place]
+    await asyncio.to_thread(subprocess.run, command, check=False, timeout=60)
+    database = open_database(place)
+
+    async def counted() -> list[int]:
+        def each(db: Any) -> list[int]:
+            return [db.scalar(select(func.count()).select_from(table)) for table in TESTSETS]
+
+        return await database.read(each)
+
+    left = await counted()
+    await sweep_dead(database, datetime.now(UTC) + testset_imports.DEAD + timedelta(seconds=60))
+    swept = await counted()
+    await database.close()
+
+    assert (left[:3], left[3] > 1_000, left[5]) == ([0, 0, 0], True, 1)
+    assert swept == [0] * 6

@@ -1,0 +1,184 @@
+"""Commits: whichever way rows come in, the revision is the same, and of two that were made at once one is told so."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import func, select
+
+from palaver.errors import StaleBase
+from palaver.storage import testset_revisions, testsets
+from palaver.storage.database import Database
+from palaver.storage.pages import Window
+from palaver.storage.testset_revisions import Revision
+from palaver.storage.testset_tables import testset_contents, testset_pieces
+from palaver.testsets import comparing, keeping, reading
+from palaver.testsets.delta import Delta
+from palaver.testsets.finding import Wanted
+from palaver.testsets.keeping import Given, Prepared, Written
+from palaver.testsets.rows import Data, new_packed_id
+
+P, TS = "default", "ts_1"
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+WRITTEN = Written(at=NOW)
+
+
+def counting(seed: int = 1) -> Callable[[], bytes]:
+    """Ids that are the same in every test."""
+    chance = random.Random(seed)
+    return lambda: new_packed_id(1, chance.getrandbits(80))
+
+
+async def made(database: Database, rows: list[Data]) -> Revision:
+    prepared = await database.read(keeping.rows, P, None, [Given(row) for row in rows], new=counting())
+    wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
+    return await database.write(keeping.create, P, wanted, prepared, WRITTEN)
+
+
+async def committed(database: Database, prepared: Prepared) -> tuple[Revision, bool]:
+    return await database.write(keeping.commit, P, TS, prepared, WRITTEN)
+
+
+async def delta(database: Database, base: int, **changes: Any) -> Revision:
+    wanted = msgspec.convert(changes, Delta)
+    prepared = await database.read(keeping.delta, P, TS, wanted, base=base, new=counting(base + 1))
+    return (await committed(database, prepared))[0]
+
+
+async def data(database: Database, revision: Revision) -> list[Data]:
+    return [row.data async for rows in reading.every(database, P, revision) for row in rows]
+
+
+async def ids(database: Database, revision: Revision) -> list[str]:
+    return [row.id async for rows in reading.every(database, P, revision) for row in rows]
+
+
+async def count(database: Database, table: Any) -> int:
+    return await database.read(lambda db: db.scalar(select(func.count()).select_from(table)) or 0)
+
+
+def rows(number: int) -> list[Data]:
+    return [{"q": f"question {place}", "n": place} for place in range(number)]
+
+
+async def test_a_delta_costs_what_it_changes(database: Database) -> None:
+    first = await made(database, rows(6_000))
+    before = await count(database, testset_pieces), await count(database, testset_contents)
+    names = await ids(database, first)
+    second = await delta(database, 1, patch=[{"id": names[3_000], "set": {"q": "other"}}])
+
+    after = await count(database, testset_pieces), await count(database, testset_contents)
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+    assert await ids(database, second) == names
+    assert [row["q"] for row in await data(database, second)][2_999:3_002] == [
+        "question 2999",
+        "other",
+        "question 3001",
+    ]
+
+
+async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database: Database) -> None:
+    chance = random.Random(3)
+    before = [{"q": str(place), **({"odd": None} if place % 2 else {})} for place in range(2_500)]
+    revision = await made(database, before)
+    for _ in range(5):
+        names = chance.sample(await ids(database, revision), 9)
+        revision = await delta(
+            database,
+            revision.number,
+            remove=names[:3],
+            replace=[{"id": name, "data": {"late": 1, "q": 2}} for name in names[3:6]],
+            patch=[{"id": names[6], "set": {"q": [1]}, "unset": ["odd"]}],
+            add=[{"data": {"new": True}, "after": names[7]}, {"data": {"new": "yes"}}],
+        )
+    everything = list(zip(await ids(database, revision), await data(database, revision), strict=True))
+    given = [Given(row, name) for name, row in everything]
+    same = await database.read(keeping.rows, P, None, given)
+
+    assert same.gathered.digest == revision.digest
+    assert same.gathered.columns == revision.columns
+    assert [place.rows for place in same.gathered.places] == [
+        place.rows for place in await database.read(testset_revisions.places, P, TS, revision.number)
+    ]
+
+
+async def test_columns_change_in_all_rows(database: Database) -> None:
+    await made(database, [*rows(1_500), {"q": "no number"}])
+    columns = {"rename": {"n": "number"}, "remove": ["q"], "fill": {"number": -1, "lang": "en"}}
+    second = await delta(database, 1, columns=columns)
+    found = await data(database, second)
+
+    assert found[:2] == [{"number": 0, "lang": "en"}, {"number": 1, "lang": "en"}]
+    assert found[-1] == {"number": -1, "lang": "en"}
+    assert [(one["name"], one["kind"], one["present"]) for one in second.columns] == [
+        ("number", "number", 1_501),
+        ("lang", "text", 1_501),
+    ]
+
+
+async def test_of_two_commits_from_one_base_the_second_is_refused(database: Database) -> None:
+    await made(database, rows(3))
+    one, other = [
+        await database.read(keeping.delta, P, TS, msgspec.convert({"add": [{"data": {"n": n}}]}, Delta), base=1)
+        for n in (8, 9)
+    ]
+    await committed(database, one)
+    with pytest.raises(StaleBase, match="The newest revision of 'Refunds' is 2, not 1") as refused:
+        await committed(database, other)
+
+    assert refused.value.details == {"head": 2}
+    assert [row["n"] for row in await data(database, await _head(database))] == [0, 1, 2, 8]
+
+
+async def _head(database: Database) -> Revision:
+    head = (await database.read(testsets.get, P, TS)).head
+    return await database.read(testset_revisions.get, P, TS, "head", head)
+
+
+async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Database) -> None:
+    first = await made(database, rows(1_200))
+    second = await delta(database, 1, add=[{"data": {"n": -1}}])
+    third = await delta(database, 2, remove=[(await ids(database, second))[-1]])
+
+    assert (third.number, third.digest, third.columns) == (3, first.digest, first.columns)
+
+
+async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Database) -> None:
+    revision = await made(database, rows(500))
+    clock = iter(range(0, 1_000, 3))
+    found: list[int] = []
+    after: str | None = None
+    pages = 0
+    while pages == 0 or after is not None:
+        page = await database.read(
+            reading.page, P, revision, Wanted("question 33"), Window(5, after), clock=lambda: next(clock)
+        )
+        found += [row.place for row in page.data]
+        after, pages = page.next, pages + 1
+
+    assert found == [33, *range(330, 340)]
+    assert pages >= 5
+
+
+async def test_a_page_of_large_rows_is_short(database: Database) -> None:
+    revision = await made(database, [{"text": str(place) * 700_000} for place in range(9)] * 4)
+    first = await database.read(reading.page, P, revision, Wanted(), Window(100))
+    second = await database.read(reading.page, P, revision, Wanted(), Window(100, first.next))
+
+    assert 20 < len(first.data) < 30
+    assert [row.place for row in (*first.data, *second.data)] == list(range(36))
+
+
+async def test_revisions_are_compared_a_page_at_a_time(database: Database) -> None:
+    first = await made(database, rows(10))
+    names = await ids(database, first)
+    second = await delta(database, 1, remove=names[:7])
+    pages = [await database.read(comparing.difference, P, first, second, Window(4))]
+    pages.append(await database.read(comparing.difference, P, first, second, Window(4, pages[0].rows.next)))
+
+    assert [row.id for page in pages for row in page.rows.data] == names[:7]
+    assert pages[1].rows.next is None
+    assert pages[0].counts.removed == 7

@@ -1,0 +1,212 @@
+"""Scripts: known by their shape, read into messages, refused with the place of what is wrong."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.parts import File, Text, ToolCall
+from palaver.errors import InvalidValue
+from palaver.testsets.scripts import (
+    Canned,
+    Script,
+    ScriptTurn,
+    Simulate,
+    canned,
+    check_script,
+    check_scripts,
+    is_script,
+    read_script,
+)
+
+EXAMPLE: dict[str, Any] = {
+    "start": [{"role": "system", "content": "You help with OpenFn jobs."}],
+    "turns": [
+        {
+            "user": "Fetch patients from the API",
+            "expect": {"text": {"contains": ["get("]}, "tools": "none", "max_seconds": 20},
+        },
+        {
+            "user": "Which adaptor docs say so?",
+            "tool_results": {"search_docs": {"output": {"hits": [{"id": "http", "title": "http adaptor"}]}}},
+            "expect": {
+                "tools": [{"name": "search_docs", "arguments": {"q": "http"}, "match": "subset"}],
+                "order": "strict",
+                "text": {"matches": "(?i)http", "not_contains": "I think"},
+            },
+        },
+        {"assistant": "A fixed answer, put into the history as it is."},
+        {"user": "Thanks", "expect": {"refusal": False, "judge": "It ends politely without new advice."}},
+    ],
+    "expect": {"goal": "The user knows which adaptor to use and why."},
+    "stop": "never",
+}
+
+
+def test_the_example_of_the_contract_is_a_script() -> None:
+    assert is_script(EXAMPLE)
+
+    turns = EXAMPLE["turns"]
+    assert read_script(EXAMPLE) == Script(
+        start=(Message.system("You help with OpenFn jobs."),),
+        turns=(
+            ScriptTurn(user=Message.user("Fetch patients from the API"), expect=turns[0]["expect"]),
+            ScriptTurn(
+                user=Message.user("Which adaptor docs say so?"),
+                tool_results={"search_docs": (Canned({"hits": [{"id": "http", "title": "http adaptor"}]}),)},
+                expect=turns[1]["expect"],
+            ),
+            ScriptTurn(assistant=Message.assistant("A fixed answer, put into the history as it is.")),
+            ScriptTurn(user=Message.user("Thanks"), expect=turns[3]["expect"]),
+        ),
+        expect={"goal": "The user knows which adaptor to use and why."},
+        stop="never",
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        "turns",
+        {},
+        {"turns": []},
+        {"turns": "user"},
+        {"turns": ["user"]},
+        {"turns": [{}]},
+        {"turns": [{"bot": "hi"}]},
+        {"turns": [{"user": "a", "assistant": "b"}]},
+        {"turns": [{"user": 5}]},
+        {"turns": [{"user": None}]},
+        {"turns": [{"simulate": "eliza"}]},
+        {"turns": [{"simulate": {"workflow": "w", "goal": "g"}}, {"user": "after it"}]},
+    ],
+)
+def test_what_has_another_shape_is_no_script(value: object) -> None:
+    assert not is_script(value)
+    with pytest.raises(InvalidValue, match="A script has `turns`"):
+        check_script(value)
+
+
+def test_a_user_says_a_text_parts_or_a_message_in_any_dialect() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    ours = {"type": "file", "media_type": "image/png", "url": "https://example.org/a.png"}
+    said = ["hi", [{"type": "text", "text": "hi"}, image], [ours], {"role": "user", "content": "hi"}, {"content": "hi"}]
+
+    script = read_script({"turns": [{"user": each} for each in said]})
+
+    assert [turn.user for turn in script.turns] == [
+        Message.user("hi"),
+        Message.user(Text("hi"), File("image/*", url="https://example.org/a.png")),
+        Message.user(File("image/png", url="https://example.org/a.png")),
+        Message.user("hi"),
+        Message.user("hi"),
+    ]
+
+
+def test_a_fixed_answer_may_call_tools() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+
+    script = read_script({"turns": [{"assistant": {"role": "assistant", "content": None, "tool_calls": [call]}}]})
+
+    assert script.turns[0].assistant == Message.assistant(ToolCall("c1", "f", '{"a": 1}'))
+
+
+def test_another_workflow_may_play_the_user_at_the_end() -> None:
+    simulate = {"workflow": "patient", "goal": "Book a visit.", "persona": "in a hurry"}
+
+    script = read_script({"turns": [{"user": "hi"}, {"simulate": simulate}]})
+
+    assert script.turns[1].simulate == Simulate("patient", "Book a visit.", "in a hurry", 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "message"),
+    [
+        (
+            {"expect": {"tone": "kind"}},
+            "/turns/0/expect/tone",
+            "`expect` has no 'tone'. Known: text, tools, order, json",
+        ),
+        ({"expect": []}, "/turns/0/expect", "`expect` is an object."),
+        ({"expect": {"text": {"has": "x"}}}, "/turns/0/expect/text/has", "`text` has no 'has'"),
+        ({"expect": {"text": 5}}, "/turns/0/expect/text", "`text` is a text that must occur"),
+        ({"expect": {"text": {"contains": [1]}}}, "/turns/0/expect/text/contains", "a list of texts"),
+        ({"expect": {"text": {"matches": "("}}}, "/turns/0/expect/text/matches", "is no regular expression"),
+        ({"expect": {"text": {"similar": {"to": "a", "min": 2}}}}, "/turns/0/expect/text/similar/min", "from 0 to 1"),
+        ({"expect": {"tools": "some"}}, "/turns/0/expect/tools", "a list of calls"),
+        ({"expect": {"tools": ["f"]}}, "/turns/0/expect/tools/0", "A call is {name, arguments?, match?}."),
+        ({"expect": {"tools": [{"name": "f", "match": "x"}]}}, "/turns/0/expect/tools/0/match", "one of exact, subset"),
+        ({"expect": {"order": "any"}}, "/turns/0/expect/order", "one of strict, in_order"),
+        ({"expect": {"json": []}}, "/turns/0/expect/json", "a path, and the value there"),
+        ({"expect": {"data": {}}}, "/turns/0/expect/data", "{name, value?}"),
+        ({"expect": {"refusal": 1}}, "/turns/0/expect/refusal", "true or false"),
+        ({"expect": {"max_seconds": True}}, "/turns/0/expect/max_seconds", "a number"),
+        ({"expect": {"judge": " "}}, "/turns/0/expect/judge", "says something"),
+        ({"tool_results": []}, "/turns/0/tool_results", "`tool_results` is an object"),
+        ({"tool_results": {"a/b": 1}}, "/turns/0/tool_results/a~1b", "A canned result is"),
+        ({"tool_results": {"f": [{"when": 1, "output": 1}]}}, "/turns/0/tool_results/f/0/when", "`when` is an object"),
+        ({"user": {"role": "assistant", "content": "x"}}, "/turns/0/user", "one message of the user's"),
+        ({"user": [1]}, "/turns/0/user/0", "says nothing that we can read"),
+    ],
+)
+def test_what_is_wrong_in_a_turn_is_named_with_its_place(changes: dict[str, Any], pointer: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        check_script({"turns": [{"user": "hi", **changes}]})
+
+    assert caught.value.pointer == pointer
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"expect": {"text": "x"}}, "/expect/text"),
+        ({"stop": "soon"}, "/stop"),
+        ({"start": [{"content": "by nobody"}]}, "/start/0"),
+        ({"turns": [{"simulate": {"workflow": "w"}}]}, "/turns/0/simulate"),
+        ({"turns": [{"simulate": {"workflow": "w", "goal": "g", "max_turns": 0}}]}, "/turns/0/simulate/max_turns"),
+        ({"turns": [{"assistant": "x", "expect": {"text": "x"}}]}, "/turns/0/expect"),
+    ],
+)
+def test_what_is_wrong_in_a_script_is_named_with_its_place(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        check_script({"turns": [{"user": "hi"}], **changes}, "/rows/3/data/script")
+
+    assert caught.value.pointer == f"/rows/3/data/script{pointer}"
+
+
+def test_every_cell_of_a_row_that_is_a_script_is_checked() -> None:
+    check_scripts({"a": 1, "b": {"turns": "of a wheel"}, "script": EXAMPLE}, "/data")
+
+    with pytest.raises(InvalidValue) as caught:
+        check_scripts({"a": 1, "x/y": {"turns": [{"user": "hi", "expect": {"x": 1}}]}}, "/data")
+    assert caught.value.pointer == "/data/x~1y/turns/0/expect/x"
+
+
+def test_a_canned_result_is_found_by_name_and_arguments_first_in_the_turn_then_in_the_script() -> None:
+    script = read_script(
+        {
+            "turns": [
+                {
+                    "user": "hi",
+                    "tool_results": {
+                        "search": [
+                            {"when": {"q": "http", "in": {"page": 1}}, "output": "narrow"},
+                            {"when": {"q": "http"}, "output": None},
+                        ]
+                    },
+                }
+            ],
+            "tool_results": {"search": {"output": "any"}},
+        }
+    )
+    [turn] = script.turns
+
+    assert canned(script, turn, "search", {"q": "http", "in": {"page": 1.0, "size": 5}}) == "narrow"
+    assert canned(script, turn, "search", '{"q": "http", "in": {"page": true}}') is None
+    assert canned(script, turn, "search", "not JSON") == "any"
+    assert canned(script, None, "search", {}) == "any"
+    assert canned(script, turn, "other", {}) is msgspec.UNSET
