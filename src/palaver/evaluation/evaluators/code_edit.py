@@ -1,0 +1,112 @@
+"""code_edit: the change to somebody's code that the answer carries could be made, and is a good one."""
+
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import UNSET, Meta
+
+from palaver.core.parts import Data
+from palaver.errors import InvalidValue
+from palaver.evaluation import paths
+from palaver.evaluation.aim import Aim
+from palaver.evaluation.calls import ExpectedFrom, listed
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.reach import Reach
+from palaver.evaluation.scores import Score, Skip
+
+NAME = "code-edit"
+"""Of the data part."""
+
+
+def _check(parameters: Any, _reach: Reach) -> None:
+    asked = (parameters.checks, parameters.equals, parameters.must_contain, parameters.must_not_contain)
+    if not any(asked) and parameters.base_from is None:
+        raise InvalidValue("Name a check.", pointer="/parameters/checks")
+    if parameters.base_from is not None:
+        try:
+            paths.steps(parameters.base_from)
+        except ValueError as error:
+            raise InvalidValue(f"{error}.", pointer="/parameters/base_from") from None
+
+
+@evaluator(check=_check)
+def code_edit(
+    case: Case,
+    *,
+    checks: Annotated[
+        list[Literal["applied", "parses", "changed"]], Meta(description="What is asked of every edit.")
+    ] = ["applied", "parses", "changed"],  # noqa: B006 - never changed
+    base_from: Annotated[
+        str | None, Meta(description="Where in the inputs the code is that it must start from.")
+    ] = None,
+    equals: Annotated[bool, Meta(description="Must the code be the expected one?")] = False,
+    ignore_space: Annotated[bool, Meta(description="Compare without white space.")] = False,
+    must_contain: Annotated[str | list[str], Meta(description="What must be in the code.")] = [],  # noqa: B006
+    must_not_contain: Annotated[str | list[str], Meta(description="What must not be in it.")] = [],  # noqa: B006
+    expected_from: ExpectedFrom = None,
+) -> Score:
+    """The last code edit: every edit applied, the result parses and differs, and what else is asked; score = share."""
+    wanted = _expected(case, expected_from) if equals else ""
+    edit = _edit(case)
+    if edit is None:
+        return Score(passed=False, reason="the answer has no code edit")
+    old, new = edit.get("old"), edit.get("new")
+    code = new if isinstance(new, str) else None
+    found: dict[str, bool] = {check: _fixed(check, edit) for check in checks}
+    if base_from is not None:
+        found["base"] = isinstance(old, str) and _spaced(old, ignore_space) == _spaced(
+            _base(case, base_from), ignore_space
+        )
+    if equals:
+        found["equals"] = code is not None and _spaced(code, ignore_space) == _spaced(wanted, ignore_space)
+    if needles := listed(must_contain):
+        found["must_contain"] = code is not None and all(needle in code for needle in needles)
+    if needles := listed(must_not_contain):
+        found["must_not_contain"] = code is not None and not any(needle in code for needle in needles)
+    failed = [check for check, passed in found.items() if not passed]
+    return Score(
+        passed=not failed,
+        score=1 - len(failed) / len(found),
+        reason=f"not {', '.join(failed)}" if failed else "",
+        details={"checks": found},
+    )
+
+
+def _edit(case: Case) -> dict[str, Any] | None:
+    parts = [part for message in case.messages for part in message.parts if isinstance(part, Data)]
+    values = [part.value for part in parts if part.name == NAME]
+    return cast("dict[str, Any]", values[-1]) if values and isinstance(values[-1], dict) else None
+
+
+def _fixed(check: Literal["applied", "parses", "changed"], edit: dict[str, Any]) -> bool:
+    match check:
+        case "applied":
+            edits = edit.get("edits")
+            return isinstance(edits, list) and not any(
+                cast("dict[str, Any]", one).get("state") == "failed"
+                for one in cast("list[Any]", edits)
+                if isinstance(one, dict)
+            )
+        case "parses":
+            return paths.at(edit, "syntax.ok") is True
+        case "changed":
+            return isinstance(edit.get("new"), str) and edit.get("new") != edit.get("old")
+
+
+def _expected(case: Case, expected_from: str | None) -> str:
+    expected = Aim(expected_from=expected_from).expected(case)
+    code = cast("dict[str, Any]", expected).get("code") if isinstance(expected, dict) else expected
+    if not isinstance(code, str):
+        raise Skip("no_expected", "what is expected is no code: a text, or an object with the text `code`")
+    return code
+
+
+def _base(case: Case, base_from: str) -> str:
+    found = case.inputs[base_from] if base_from in case.inputs else paths.at(case.inputs, base_from)
+    if found is UNSET or not isinstance(found, str):
+        raise Skip("no_base", f"the inputs have no text at {base_from!r}")
+    return found
+
+
+def _spaced(code: str, ignore_space: bool) -> str:  # noqa: FBT001 - it is the evaluator's own parameter
+    return "".join(code.split()) if ignore_space else code

@@ -1,0 +1,100 @@
+"""exact_match: is the answer just what is expected? Text by text, messages by what they say, JSON by its value."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta
+
+from palaver.core.messages import Message
+from palaver.core.parts import Refusal, ToolCall
+from palaver.evaluation import found_json
+from palaver.evaluation.aim import Aim, messages_in
+from palaver.evaluation.cases import Case
+from palaver.evaluation.equality import same
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.scores import Score
+
+_SPACE = re.compile(r"\s+")
+
+
+@evaluator(title="Exact match", needs={"expected"})
+async def exact_match(
+    case: Case,
+    aim: Aim,
+    *,
+    trim: Annotated[bool, Meta(description="Leave out white space at both ends.")] = False,
+    collapse_space: Annotated[bool, Meta(description="Take any white space as one blank.")] = False,
+    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+) -> Score:
+    """The answer is what is expected: the same text, the same messages, or the same JSON."""
+    expected = aim.expected(case)
+
+    def normal(text: str) -> str:
+        text = _SPACE.sub(" ", text) if collapse_space else text
+        return aim.folded(text.strip() if trim else text)
+
+    if isinstance(expected, str):
+        return _texts(normal(aim.text(case)), normal(expected))
+    if case.flags.is_chat and aim.target == "text" and (messages := messages_in(expected)) is not None:
+        return _messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
+    return _values(case, aim, expected, tolerance)
+
+
+def _texts(actual: str, expected: str) -> Score:
+    if actual == expected:
+        return Score(passed=True)
+    pairs = enumerate(zip(actual, expected, strict=False))
+    place = next((at for at, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    return Score(passed=False, reason=f"the text differs from what is expected at character {place + 1}")
+
+
+def _messages(
+    case: Case, expected: Sequence[Message], normal: Callable[[str], str], *, one: bool, tolerance: float
+) -> Score:
+    actual: Sequence[Message] = case.messages
+    if one:
+        actual = [message for message in actual if message.role == "assistant"][-1:]
+    some, others = _gists(actual, normal), _gists(expected, normal)
+    for place, (mine, yours) in enumerate(zip(some, others, strict=False)):
+        for what, value in yours.items():
+            if not same(mine[what], value, tolerance=tolerance):
+                return Score(passed=False, reason=f"message {place + 1} differs in its {what}")
+    if len(some) != len(others):
+        return Score(passed=False, reason=f"there are {len(some)} messages, and {len(others)} are expected")
+    return Score(passed=True)
+
+
+def _gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
+    """What is compared of each. One that says nothing of it all is as good as none."""
+    gists = [
+        {
+            "role": message.role,
+            "text": normal(message.text),
+            "refusal": normal("".join(part.text for part in message.parts if isinstance(part, Refusal))),
+            "calls": [_called(call) for call in message.tool_calls],
+            "results": [_parsed(result.output) for result in message.tool_results],
+        }
+        for message in messages
+    ]
+    return [gist for gist in gists if gist["text"] or gist["refusal"] or gist["calls"] or gist["results"]]
+
+
+def _called(call: ToolCall) -> list[Any]:
+    return [call.name, call.parsed]
+
+
+def _parsed(output: Any) -> Any:
+    value = found_json.whole(output) if isinstance(output, str) else UNSET
+    return output if value is UNSET else value
+
+
+def _values(case: Case, aim: Aim, expected: Any, tolerance: float) -> Score:
+    actual = aim.raw(case)
+    if isinstance(actual, str):
+        actual = found_json.whole(actual)
+    if actual is UNSET:
+        return Score(passed=False, reason="the answer is no JSON as a whole")
+    if same(aim.folded_value(actual), aim.folded_value(expected), tolerance=tolerance):
+        return Score(passed=True)
+    return Score(passed=False, reason="the value differs from what is expected")

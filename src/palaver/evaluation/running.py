@@ -1,0 +1,172 @@
+"""The runner: this process's share of all evaluations. It takes slices that wait, and gives back what it cannot end.
+
+Truth is in the tables: a slice that is taken first looks which of its cells are recorded, and runs only the others. So
+it does not matter who had it before, or how that one ended.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from palaver.engine.engine import Engine
+from palaver.errors import PalaverError
+from palaver.storage import evaluation_slices as slices
+from palaver.storage.database import Database
+from palaver.storage.evaluation_slices import Slice
+
+if TYPE_CHECKING:
+    from palaver.evaluation.slice_runs import SliceRun, SliceRuns
+
+log = logging.getLogger("palaver.evaluation")
+
+LOOK, LOOK_OFTEN, HEED = 1.0, 0.2, 0.25
+"""Seconds after which it looks again: if nothing is there, if something waits, and if it runs something itself."""
+
+
+class Runner:
+    """One per process, from `begin` to `end`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        database: Database,
+        *,
+        process: str,
+        names: Callable[[], Collection[str]],
+        make: "Callable[[], SliceRuns]",
+        most: int,
+        now: Callable[[], datetime],
+        look: float = LOOK,
+    ) -> None:
+        self._engine = engine
+        self._database = database
+        self._process = process
+        self._names = names
+        self._make = make  # What runs slices is loaded with the first of them: most servers never have one.
+        self._runs: SliceRuns | None = None
+        self._most = most
+        self._now = now
+        self._look = look
+        self._going: dict[asyncio.Task[None], SliceRun] = {}
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ending = False
+        self._polls = False
+
+    @property
+    def running(self) -> int:
+        """How many slices it has."""
+        return len(self._going)
+
+    def begin(self, *, polls: bool = True) -> None:
+        """Look for what waits, from now on; without `polls` only when told: nobody else knows the database."""
+        self._polls = polls
+        if polls:
+            self._work()
+
+    def wake(self) -> None:
+        """Something waits, or is to stop."""
+        if not self._ending:
+            self._work()
+            self._more.set()
+
+    def heed(self) -> None:
+        """Something is to stop, perhaps of ours."""
+        if self._going:
+            self._more.set()
+
+    async def died(self, dead: Sequence[str]) -> None:
+        """Processes died: what they had taken, and what nobody known holds, is there for others again."""
+        if dead or await self._database.read(slices.is_any_lost):
+            if count := await self._database.write(slices.give_back, dead, self._now()):
+                log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
+                self.wake()
+
+    async def end(self) -> None:
+        """Give back at once what was taken, and take no more; in-flight calls are cancelled."""
+        self._ending = True
+        self._more.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def _work(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work_on())
+
+    async def _work_on(self) -> None:
+        while not self._ending:
+            self._more.clear()
+            waits = False
+            try:
+                await self._heed()
+                waits = await self._take()
+            except PalaverError as error:
+                log.debug("Evaluations that wait could not be looked for: %s", error.message)
+            except Exception:
+                log.exception("Looking for evaluations that wait failed")
+            if self._runs is not None and not self._going and not waits:
+                self._runs.rest()
+            await self._pause(waits=waits)
+        self._leave()
+        if self._going:
+            await asyncio.wait(list(self._going))
+
+    async def _pause(self, *, waits: bool) -> None:
+        seconds = HEED if self._going else LOOK_OFTEN if waits and not self._engine.draining else self._look
+        if not self._polls and not self._going and not waits:
+            await self._more.wait()
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._more.wait()
+        except TimeoutError:
+            pass
+
+    def _leave(self) -> None:
+        for run in self._going.values():
+            run.stop(at_once=True)
+
+    async def _heed(self) -> None:
+        """Stop what somebody has stopped; give back everything if this process has to go."""
+        if self._engine.draining:
+            self._leave()
+        elif named := {run.slice.of for run in self._going.values()}:
+            for of in await self._database.read(slices.stopped, named):
+                self._stop(of)
+
+    def _stop(self, of: tuple[str, str]) -> None:
+        for run in self._going.values():
+            if run.slice.of == of:
+                run.stop()
+
+    async def _take(self) -> bool:
+        """Take what there is room for; does anything wait, for us or others?"""
+        if self._engine.draining:
+            return False
+        free = self._most - sum(run.slice.width for run in self._going.values())
+        if not await self._database.read(slices.is_any_waiting):
+            return False
+        if free > 0:
+            # One at a time, so that processes that look at the same moment have a share each.
+            names, now = self._names(), self._now()
+            for one in await self._database.write(slices.take, self._process, names, free, now, most=1):
+                self._more.set()
+                await self._begin(one)
+        return True
+
+    async def _begin(self, one: Slice) -> None:
+        if self._runs is None:
+            self._runs = await asyncio.to_thread(self._make)
+        run = self._runs.run(one, stopped=self._stop)
+        task = asyncio.get_running_loop().create_task(run.work())
+        self._going[task] = run
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._going.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A slice of an evaluation could not be run", exc_info=error)
+        self._more.set()

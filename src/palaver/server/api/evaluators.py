@@ -1,0 +1,90 @@
+"""/api/evaluators: what can score an answer here, and a way to try one without an evaluation.
+
+No route takes code: an evaluator is named by its key, which is looked up.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+
+from palaver.errors import NotFound, ShuttingDown
+from palaver.evaluation.evaluator import Evaluator, Need
+from palaver.evaluation.known import Evaluators as Known
+from palaver.evaluation.reach import Reach
+from palaver.evaluation.scores import GivenUp, Scored
+from palaver.evaluation.trying import tried
+from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes
+from palaver.server.api.evaluation_views import Evaluators, EvaluatorView, ScoreView, Tried, TryRequest
+from palaver.server.settings import Settings
+
+
+class _Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a trial; what its case is, `tried` finds out."""
+
+    parameters: dict[str, Any] = {}
+    case: dict[str, Any]
+
+
+def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get("/api/evaluators", operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
+    async def list_evaluators(request: Asked) -> Response[Evaluators]:
+        return answer(request, await asyncio.to_thread(listed))
+
+    @get("/api/evaluators/{key:str}", operation_id="get_evaluator", summary="One evaluator")
+    async def get_evaluator(request: Asked, key: FromPath[str]) -> Response[EvaluatorView]:
+        evaluator = await asyncio.to_thread(found, key)
+        return answer(request, _view(evaluator, {one.key for one in known.own()}))
+
+    @post(
+        "/api/evaluators/{key:str}/try",
+        operation_id="try_evaluator",
+        summary="What it would say of a case, without an evaluation",
+        status_code=200,
+        operation_class=takes(TryRequest),
+    )
+    async def try_evaluator(request: Asked, key: FromPath[str]) -> Response[Tried]:
+        evaluator = await asyncio.to_thread(found, key)
+        _, body = await read_body(request, settings, _Trial)
+        caller = caller_of(request)
+        bound = await asyncio.to_thread(evaluator.bind, body.parameters, reach.of(caller.project, caller.key))
+        try:
+            first, *more = await bound.score(tried(body.case))
+        except GivenUp:  # It would have asked a workflow.
+            raise ShuttingDown("The server is stopping: try again in a moment.") from None
+        return answer(request, Tried(**_fields(first), more=[ScoreView(**_fields(one)) for one in more]))
+
+    # In threads: they are loaded when they are first asked for.
+
+    def listed() -> Evaluators:
+        own = {evaluator.key for evaluator in known.own()}
+        return Evaluators([_view(evaluator, own) for evaluator in known.all()])
+
+    def found(key: str) -> Evaluator:
+        evaluator = known.get(key)
+        if evaluator is None:
+            raise NotFound(f"There is no evaluator {key[:80]!r}.")
+        return evaluator
+
+    return [list_evaluators, get_evaluator, try_evaluator]
+
+
+def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
+    return EvaluatorView(
+        key=evaluator.key,
+        title=evaluator.title,
+        description=evaluator.description,
+        schema=evaluator.schema,
+        needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
+        origin="author" if evaluator.key in own else "built_in",
+    )
+
+
+def _fields(scored: Scored) -> dict[str, Any]:
+    usage = None if scored.usage is None else msgspec.to_builtins(scored.usage)
+    return {**msgspec.structs.asdict(scored), "usage": usage}

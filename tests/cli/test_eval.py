@@ -1,0 +1,333 @@
+"""palaver eval: a file over a workflow, scored, compared and gated, without a server."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from palaver.cli import eval_testset
+from palaver.cli.eval import command
+from palaver.storage import evaluations, variants
+from palaver.storage.database import open_database
+from palaver.storage.variants import Wanted
+
+APP = """
+import asyncio
+from pathlib import Path
+from typing import Annotated
+from palaver import Case, Message, Parameter, chat, evaluator
+
+@chat
+async def tutor(messages: list[Message], style: Annotated[str, Parameter()] = "long") -> str:
+    said = messages[-1].text
+    if said == "boom":
+        raise ValueError("out of ideas")
+    if said == "wait":
+        Path("begun").touch()
+        await asyncio.sleep(60)
+    return said if style == "short" else said.upper()
+
+@evaluator(threshold=0.5)
+def loud(case: Case) -> float:
+    return sum(letter.isupper() for letter in case.text) / max(1, len(case.text))
+"""
+QUESTIONS = "messages,expected\nhi,HI\nho,HO\nhm,hm\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    (tmp_path / "questions.csv").write_text(QUESTIONS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def evaluated(*arguments: str, testset: str = "questions.csv", target: str = "app.py") -> Result:
+    result = CliRunner().invoke(command, [target, testset, *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def figures(*arguments: str, **more: str) -> dict[str, Any]:
+    return msgspec.json.decode(evaluated(*arguments, "--json", **more).stdout)
+
+
+def passes(found: dict[str, Any]) -> dict[tuple[str, str], float]:
+    return {
+        (variant["name"], one["name"]): round(one["pass_rate"], 3)
+        for variant in found["variants"]
+        for one in variant["evaluators"]
+    }
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_is_run_over_a_workflow_and_a_table_is_shown() -> None:
+    result = evaluated("--evaluator", "exact_match", "--evaluator", "loud")
+
+    assert result.return_value == 0
+    assert result.stdout == (
+        "variant  evaluator    passed   95 %           mean   rows  not scored  flaky\n"
+        "tutor    exact_match  66.7 %   20.8 to 93.9   0.667  3     0           -\n"
+        "         loud         100.0 %  43.9 to 100.0  1.000  3     0           -\n"
+    )
+    assert result.stderr == "3 of 3\n"
+
+
+@pytest.mark.parametrize("name", ["questions.jsonl", "questions.json"])
+def test_other_files_are_read_by_their_ending(folder: Path, name: str) -> None:
+    rows = [{"messages": "hi", "expected": "HI"}, {"messages": [{"role": "user", "content": "ho"}], "expected": "x"}]
+    encoder = msgspec.json.Encoder()
+    (folder / name).write_bytes(encoder.encode_lines(rows) if name.endswith("l") else encoder.encode(rows))
+
+    assert passes(figures("-e", "exact_match", testset=name)) == {("tutor", "exact_match"): 0.5}
+
+
+@pytest.mark.usefixtures("folder")
+def test_parameters_of_evaluators_and_names_of_ones_own_are_taken() -> None:
+    found = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
+
+    assert passes(found) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
+
+
+def test_variants_have_their_parameters_in_files_or_in_place_and_are_compared(folder: Path) -> None:
+    (folder / "short.json").write_text('{"style": "short"}', encoding="utf-8")
+    result = evaluated("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
+    found = figures("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
+
+    assert passes(found) == {("base", "exact_match"): 0.667, ("new", "exact_match"): 0.333}
+    assert [one["evaluators"][0]["regressions"] for one in found["comparisons"]] == [2]
+    assert "\nnew beside base:\nevaluator    verdict" in result.stdout
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_repeats_and_columns_are_chosen() -> None:
+    first = figures("-e", "exact_match", "--limit", "2", "--repeats", "2")
+    sampled = figures("-e", "exact_match", "--sample", "1", "--seed", "3")
+    mapped = figures("-e", "exact_match", "--map", "messages=expected", "--map", "expected=messages")
+
+    assert (first["total"], passes(first)) == (4, {("tutor", "exact_match"): 1.0})
+    assert sampled["total"] == 1
+    assert passes(mapped) == {("tutor", "exact_match"): 0.0}
+
+
+@pytest.mark.usefixtures("folder")
+def test_nothing_is_stored_unless_a_database_is_named() -> None:
+    figures("-e", "exact_match")
+
+    assert sorted(path.name for path in Path().iterdir() if path.name != "__pycache__") == ["app.py", "questions.csv"]
+
+
+def test_a_set_that_a_package_brings_is_found_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = folder / "brought_along"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data" / "few.csv").write_text(QUESTIONS, encoding="utf-8")
+    entry = EntryPoint("few_questions", "brought_along:data/few.csv", "palaver.testsets")
+    monkeypatch.setattr(eval_testset, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    monkeypatch.syspath_prepend(str(folder))
+
+    assert passes(figures("-e", "exact_match", testset="few_questions")) == {("tutor", "exact_match"): 0.667}
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_stored_is_found_by_its_name() -> None:
+    async def kept() -> None:
+        database = open_database("runs.db")
+        short = Wanted(workflow="tutor", name="short", parameters={"style": "short"})
+        await database.write(variants.create, "default", short, id="var_1", at=datetime.now(UTC))
+        await database.close()
+
+    asyncio.run(kept())
+    first = figures("-e", "exact_match", "--db", "runs.db")
+    again = figures("-e", "exact_match", "--db", "runs.db", "--variant", "short", testset="questions.csv")
+    Path("questions.csv").rename("moved.csv")
+    by_id = figures("-e", "exact_match", "--db", "runs.db", testset=first["testset"])
+
+    assert passes(again) == {("short:1", "exact_match"): 0.333}
+    assert (again["testset"], again["revision"]) == (by_id["testset"], by_id["revision"]) == (first["testset"], 1)
+
+
+# Gates
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("gates", "code", "line"),
+    [
+        (["--fail-under", "exact_match=0.6"], 0, ""),
+        (["--fail-under", "0.6"], 0, ""),
+        (["--fail-under", "exact_match=0.9"], 1, "gate: fail-under: tutor, exact_match: the pass rate is 0.667, 0.9"),
+        (["--fail-under", "exact_match=0.6", "--strict"], 1, "but may be as low as 0.208"),
+    ],
+)
+def test_a_gate_that_is_not_passed_is_named_and_fails(gates: list[str], code: int, line: str) -> None:
+    result = evaluated("-e", "exact_match", *gates)
+
+    assert result.return_value == code
+    assert line in result.stderr
+
+
+def test_what_passed_before_and_does_not_now_is_a_regression(folder: Path) -> None:
+    stored = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
+    first = evaluated(*stored)
+    again = evaluated(*stored)
+    (folder / "questions.csv").write_text(QUESTIONS + "new,row\n", encoding="utf-8")
+    worse = evaluated(*stored, "--variant", 'tutor:{"style": "short"}')
+
+    assert (first.return_value, again.return_value, worse.return_value) == (0, 0, 1)
+    assert "There is no earlier evaluation of this test set to compare with: this is the first." in first.stderr
+    assert "exact_match  same" in again.stdout
+    assert "exact_match: 2 rows pass no longer, 0 may. The first: row_" in worse.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_earlier_one_is_compared_with_by_its_id() -> None:
+    before = figures("-e", "exact_match", "--db", "runs.db")["evaluation"]
+    found = figures("-e", "exact_match", "--db", "runs.db", "--compare", before)
+
+    assert [one["base"] for one in found["comparisons"]] == [f"{before}:tutor"]
+
+
+# Files
+
+
+@pytest.mark.usefixtures("folder")
+def test_results_are_written_to_files() -> None:
+    files = {form: f"out.{form}" for form in ("junit", "markdown", "html", "csv", "jsonl")}
+    evaluated("-e", "exact_match", *(word for form, name in files.items() for word in (f"--{form}", name)))
+
+    begins = {form: Path(name).read_text(encoding="utf-8")[:9] for form, name in files.items()}
+    assert begins["junit"] == "<?xml ver"
+    assert begins["markdown"] == "## questi"
+    assert begins["html"] == "<!doctype"
+    assert begins["csv"] == "row,varia"
+    assert len(Path(files["csv"]).read_text(encoding="utf-8").splitlines()) == 4
+
+
+# What goes wrong
+
+
+def test_a_call_that_fails_counts_as_not_passed_and_is_told(folder: Path) -> None:
+    (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\n", encoding="utf-8")
+    result = evaluated("-e", "exact_match")
+
+    assert result.return_value == 0
+    assert "tutor: 1 of 2 calls failed; they count as not passed." in result.stdout
+    assert "ValueError: out of ideas" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_one_in_which_nothing_is_answered_could_not_run(folder: Path) -> None:
+    (folder / "questions.csv").write_text("messages,expected\nboom,x\n", encoding="utf-8")
+    result = evaluated("-e", "exact_match")
+
+    assert result.return_value == 2
+    assert "The evaluation is failed: No cell has an answer" in result.stderr
+
+
+def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
+    (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\nwait,x\n", encoding="utf-8")
+    result = evaluated("-e", "exact_match", "--max-errors", "0", "--concurrency", "1")
+
+    assert result.return_value == 2
+    assert "The evaluation is failed: 1 cells failed, more than the 0 of max_errors" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["app.py", "questions.csv", "-e", "gone"], "No evaluator 'gone'."),
+        (["app.py", "questions.csv", "-e", 'regex:{"pattern": "("}'], "error: "),
+        (["app.py", "gone.csv", "-e", "exact_match"], "gone.csv"),
+        (["app.py", "gone", "-e", "exact_match"], "There is no file and no stored test set 'gone'."),
+        (["gone.py", "questions.csv", "-e", "exact_match"], "There is no file gone.py."),
+        (["app.py", "questions.csv", "-e", "exact_match", "--compare", "ev_0"], "There is no evaluation 'ev_0'."),
+        (["app.py", "questions.csv", "-e", "exact_match", "--map", "messages=x"], "Here: --map WHAT=COLUMN."),
+        (["app.py", "questions.csv", "-e", "exact_match", "--variant", 'a:{"x": 1}'], "'x'"),
+        (["app.py", "questions.csv", "-e", "exact_match", "--variant", "short:3"], "no variant 'short:3'"),
+        (["app.py", "questions.csv", "-e", "exact_match", "--fail-under", "gone=0.9"], "no evaluator 'gone'"),
+        (["app.py", "questions.csv", "-e", "exact_match", "--fail-under", "x=2"], "--fail-under 'x=2'"),
+    ],
+)
+def test_what_cannot_be_run_is_said_and_ends_with_2(arguments: list[str], why: str) -> None:
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+
+    said = result.stderr + (
+        result.exception.format_message() if isinstance(result.exception, click.ClickException) else ""
+    )
+    assert why in said
+    assert isinstance(result.exception, click.ClickException) or result.return_value == 2
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["app.py"],
+        ["app.py", "questions.csv"],
+        ["app.py", "questions.csv", "-e", "{"],
+        ["app.py", "questions.csv", "-e", "regex:{x}"],
+        ["app.py", "questions.csv", "-e", "exact_match", "--map", "x"],
+        ["app.py", "questions.csv", "-e", "exact_match", "--variant", "a:gone.json"],
+        ["app.py", "questions.csv", "-e", "exact_match", "--max-regressions", "0"],
+        ["app.py", "questions.csv", "-e", "exact_match", "--repeats", "101"],
+    ],
+)
+def test_what_is_asked_wrongly_is_a_usage_error(arguments: list[str]) -> None:
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+
+    assert isinstance(result.exception, click.UsageError)
+
+
+def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
+    (folder / "questions.csv").write_text("messages,expected\nhi,HI\nwait,x\n", encoding="utf-8")
+    line = ["eval", "app.py", "questions.csv", "-e", "exact_match", "--db", "runs.db", "--concurrency", "1"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "palaver.cli", *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 30
+    while not (folder / "begun").exists():
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=30)
+
+    async def kept() -> evaluations.Evaluation:
+        database = open_database("runs.db")
+        try:
+            [one] = (await database.read(evaluations.list_page, "default")).data
+        finally:
+            await database.close()
+        return one
+
+    found = asyncio.run(kept())
+    assert running.returncode == 130, told
+    assert (found.state, found.done, found.total) == ("cancelled", 1, 2)
+    assert "The evaluation is cancelled" in told
+
+
+# What there is
+
+
+@pytest.mark.usefixtures("folder")
+def test_evaluators_are_listed_with_those_of_the_target() -> None:
+    result = CliRunner().invoke(command, ["app.py", "--evaluators"], standalone_mode=False)
+    keys = {line.split()[0]: line for line in result.stdout.splitlines()}
+
+    assert result.return_value == 0
+    assert keys["exact_match"].endswith("needs expected")
+    assert "loud" in keys

@@ -1,0 +1,85 @@
+"""latency_budget, cost_budget, token_budget: within what it may take."""
+
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.reach import Offline
+from tests.evaluation.scoring import answer, scored, verdict
+
+USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "parameters", "passed", "score"),
+    [
+        ("latency_budget", {"latency": 1}, {"max_seconds": 2}, True, 1.0),
+        ("latency_budget", {"latency": 2}, {"max_seconds": 2}, True, 1.0),
+        ("latency_budget", {"latency": 4}, {"max_seconds": 2}, False, 0.5),
+        ("latency_budget", {"latency": 0}, {"max_seconds": 0}, True, 1.0),
+        ("latency_budget", {"latency": 1}, {"max_seconds": 0}, False, 0.0),
+        ("latency_budget", {"latency": 1, "first_output": 0.5}, {"max_seconds": 2, "first_output": 0.5}, True, 1.0),
+        ("latency_budget", {"latency": 1, "first_output": 1}, {"max_seconds": 2, "first_output": 0.25}, False, 0.25),
+        ("latency_budget", {"latency": 8, "first_output": 1}, {"max_seconds": 1, "first_output": 0.5}, False, 0.125),
+        ("cost_budget", {"usage": USAGE}, {"max_cost": 0.2}, True, 1.0),
+        ("cost_budget", {"usage": USAGE}, {"max_cost": 0.1}, False, 0.5),
+        ("cost_budget", {"usage": USAGE}, {"max_cost": 1}, True, 1.0),
+        ("cost_budget", {"usage": {"cost": 0}}, {"max_cost": 0}, True, 1.0),
+        ("token_budget", {"usage": USAGE}, {"max_input": 100}, True, 1.0),
+        ("token_budget", {"usage": USAGE}, {"max_input": 50}, False, 0.5),
+        ("token_budget", {"usage": USAGE}, {"max_output": 25, "max_input": 1000}, False, 0.5),
+        ("token_budget", {"usage": USAGE}, {"max_total": 150}, True, 1.0),
+        ("token_budget", {"usage": USAGE}, {"max_total": 75, "max_input": 10, "max_output": 50}, False, 0.1),
+        ("token_budget", {"usage": {}}, {"max_total": 0}, True, 1.0),
+    ],
+)
+async def test_within_the_budget(
+    key: str, told: dict[str, Any], parameters: dict[str, Any], passed: bool, score: float
+) -> None:
+    one = await scored(key, answer("x", **told), **parameters)
+
+    assert (one.status, one.passed, one.score) == ("scored", passed, pytest.approx(score))
+
+
+async def test_turns_are_added_up() -> None:
+    turns = [{"user": "a", "output": "b", "latency": 2, "usage": USAGE}] * 2
+
+    assert await verdict("latency_budget", answer(turns=turns), max_seconds=3) is False
+    assert await verdict("cost_budget", answer(turns=turns), max_cost=0.3) is False
+    assert await verdict("token_budget", answer(turns=turns), max_output=100) is True
+
+
+async def test_what_is_not_known_is_never_passed() -> None:
+    assert await verdict("cost_budget", answer("x"), max_cost=1) == "no_usage"
+    assert await verdict("cost_budget", answer("x", usage={"input_tokens": 5}), max_cost=1) == "no_usage"
+    assert await verdict("token_budget", answer("x"), max_total=1) == "no_usage"
+    assert await verdict("latency_budget", answer("x"), max_seconds=1, first_output=1) == "no_first_output"
+
+
+@pytest.mark.parametrize(
+    ("key", "parameters", "pointer"),
+    [
+        ("latency_budget", {}, "/parameters/max_seconds"),
+        ("latency_budget", {"max_seconds": -1}, "/parameters/max_seconds"),
+        ("cost_budget", {}, "/parameters/max_cost"),
+        ("cost_budget", {"max_cost": "1"}, "/parameters/max_cost"),
+        ("token_budget", {}, "/parameters"),
+        ("token_budget", {"max_total": 0.5}, "/parameters/max_total"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(key: str, parameters: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        built_in()[key].bind(parameters, Offline())
+
+    assert refused.value.pointer == pointer
+
+
+async def test_what_was_over_is_told() -> None:
+    one = await scored("token_budget", answer("x", usage=USAGE), max_input=10, max_output=60)
+
+    assert (one.reason, one.details) == (
+        "over the budget: input_tokens 100 of 10",
+        {"input_tokens": 100, "output_tokens": 50},
+    )

@@ -1,0 +1,112 @@
+"""All built-in evaluators: one file each, a schema each, and none that fails on whatever a workflow gave."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from palaver.evaluation import evaluators
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluators import KEYS, built_in
+from palaver.evaluation.reach import Offline
+from tests.evaluation.scoring import all_scored, answer
+
+LEAST: dict[str, dict[str, Any]] = {
+    "regex": {"pattern": "x"},
+    "json_field_match": {"path": "a"},
+    "tool_called": {"names": "f"},
+    "tool_arguments": {"tool": "f", "arguments": {"x": 1}},
+    "per_turn": {"evaluator": {"key": "contains"}},
+    "format": {"json": True, "markdown": "none", "max_chars": 10, "code_blocks": {}},
+    "latency_budget": {"max_seconds": 1},
+    "cost_budget": {"max_cost": 1},
+    "token_budget": {"max_total": 1},
+    "combine": {"of": [{"key": "contains"}, {"key": "exact_match"}]},
+}
+"""Parameters that cannot be left out."""
+ELSEWHERE = {"code", "human"}
+"""What stands for something of the project's, and what people fill in."""
+
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}
+OUTPUTS: list[Any] = [
+    "",
+    " \n",
+    "text",
+    None,
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "assistant", "content": None, "refusal": "No."},
+    {"role": "assistant", "parts": [{"type": "data", "name": "code-edit", "value": None}]},
+    {"role": "assistant", "parts": [{"type": "data", "name": "code-edit", "value": {"edits": 5}}]},
+    [1, None, {"a": [{}]}],
+    "[" * 300,
+    "\ud800",
+    "```json\n{\n",
+]
+EXPECTED: list[dict[str, Any]] = [
+    {},
+    *({"expected": one} for one in ("", "text", None, 5, [], {}, ["x"], {"a": {"b": []}})),
+]
+LOADED = """
+import sys
+from palaver.evaluation.evaluators import built_in
+assert len(built_in()) == len(list(built_in())) and "regex" in built_in()
+print(*sorted(name for name in sys.modules if name.startswith("palaver.evaluation.evaluators.")))
+"""
+
+
+def test_there_is_one_file_for_each_and_each_is_in_the_table() -> None:
+    files = {path.stem for path in Path(evaluators.__file__).parent.glob("*.py")} - {"__init__"}
+
+    assert files == set(KEYS)
+    assert len(KEYS) == len(set(KEYS))
+
+
+def test_none_is_loaded_before_somebody_asks_for_it() -> None:
+    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_each_says_what_it_is_and_what_it_takes(key: str) -> None:
+    one = built_in()[key]
+
+    assert (one.key, one is built_in()[key]) == (key, True)
+    assert one.title
+    assert one.description.endswith(".")
+    assert one.schema["type"] == "object"
+    assert one.schema["additionalProperties"] is False
+    Draft202012Validator.check_schema(one.schema)
+    assert {"threshold", "name"} <= one.schema["properties"].keys()
+
+
+def test_what_is_not_in_the_table_is_not_looked_for() -> None:
+    with pytest.raises(KeyError):
+        built_in()["os"]
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in ELSEWHERE])
+@pytest.mark.parametrize("is_chat", [True, False])
+async def test_none_fails_on_whatever_a_workflow_gave(key: str, is_chat: bool) -> None:
+    bound = built_in()[key].bind(LEAST.get(key, {}), Offline())
+    cases: list[Case] = [answer(output, is_chat=is_chat, **told) for output in OUTPUTS for told in EXPECTED]
+
+    failed = [one.reason for case in cases for one in await bound.score(case) if "evaluator_failed" in one.reason]
+
+    assert failed == []
+
+
+TEXT = ["regex", "starts_with", "ends_with", "contains", "contains_any", "contains_all", "contains_json", "format"]
+
+
+@pytest.mark.parametrize("key", [*TEXT, "exact_match", "levenshtein", "similarity", "semantic_similarity"])
+@pytest.mark.parametrize("output", ["", None, " ", {"role": "assistant", "content": None, "refusal": "No."}], ids=repr)
+async def test_one_that_reads_text_gives_its_ordinary_answer_where_there_is_none(key: str, output: Any) -> None:
+    (one,) = await all_scored(key, answer(output, expected="expected words"), **LEAST.get(key, {}))
+
+    note = "refusal" if isinstance(output, dict) else "empty"
+    assert (one.status, one.passed) == ("scored", False)
+    assert one.reason.endswith(note)

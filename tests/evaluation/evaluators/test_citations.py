@@ -1,0 +1,161 @@
+"""citations: what the answer cites is among its sources."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Text
+from palaver.evaluation.cases import Case
+from tests.evaluation.evaluators.asking import asked, call, chat, refused, told
+
+HITS = {"hits": [{"url": "https://a.org/one", "text": "Oslo is the capital of Norway."}, {"url": "https://a.org/two"}]}
+
+
+def answered(text: str | Text, output: Any = HITS, **more: Any) -> Case:
+    return chat(Message.assistant(call("search")), Message.tool("c", output), Message.assistant(text), **more)
+
+
+def noted(*urls: str) -> Text:
+    return Text(text="As they say.", annotations=tuple(Annotation(kind="url", url=url) for url in urls))
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "expected"),
+    [
+        ("Oslo [1].", {}, (True, 1, "")),
+        ("Oslo [1][2].", {"min": 2}, (True, 1, "")),
+        ("Oslo [1, 2].", {"min": 2}, (True, 1, "")),
+        ("Oslo [3].", {}, (False, 0, "no source for [3]")),
+        ("Oslo [1], Bergen [0].", {}, (False, 0.5, "no source for [0]")),
+        ("Oslo.", {}, (False, 0, "0 citations; wanted 1 or more")),
+        ("Oslo.", {"min": 0}, (True, 0, "")),
+        ("Oslo [1].", {"min": 2}, (False, 1, "1 citations; wanted 2 or more")),
+        ("Oslo (1).", {"marker": "(n)"}, (True, 1, "")),
+        ("Oslo [^2].", {"marker": "[^n]"}, (True, 1, "")),
+        ("Oslo 【1】.", {"marker": "【n】"}, (True, 1, "")),
+        ("Oslo [source 2].", {"marker": "[source n]"}, (True, 1, "")),
+        ("Write `rows[9]` or\n```js\nrows[8]\n```\nas said [1].", {}, (True, 1, "")),
+        ("See [here](https://a.org) and [x].", {}, (False, 0, "0 citations; wanted 1 or more")),
+        ("Oslo [9].", {"style": "annotations"}, (False, 0, "0 citations; wanted 1 or more")),
+    ],
+)
+async def test_markers_are_numbers_of_sources(text: str, parameters: dict[str, Any], expected: Any) -> None:
+    assert await told("citations", answered(text), parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("urls", "expected"),
+    [
+        (["https://a.org/one"], (True, 1, "")),
+        (["https://a.org/one/", "https://a.org/two#part"], (True, 1, "")),
+        (["https://a.org/three"], (False, 0, "no source for https://a.org/three")),
+        (["https://a.org/on"], (False, 0, "no source for https://a.org/on")),
+        (["https://a.org/one", "https://b.org"], (False, 0.5, "no source for https://b.org")),
+    ],
+)
+async def test_annotations_are_addresses_of_sources(urls: list[str], expected: Any) -> None:
+    assert await told("citations", answered(noted(*urls))) == expected
+
+
+async def test_a_file_is_a_source_by_its_id() -> None:
+    text = Text(text="So it says.", annotations=(Annotation(kind="file", file_id="file_1"),))
+
+    assert (await asked("citations", answered(text, {"file_id": "file_1", "text": "…"}))).passed
+    assert not (await asked("citations", answered(text, {"file_id": "file_12"}))).passed
+
+
+async def test_annotations_and_markers_count_together_or_alone() -> None:
+    text = Text(text="So [7].", annotations=(Annotation(kind="url", url="https://a.org/two"),))
+
+    assert await told("citations", answered(text)) == (False, 0.5, "no source for [7]")
+    assert await told("citations", answered(text), {"style": "annotations"}) == (True, 1, "")
+    assert await told("citations", answered(text), {"style": "markers"}) == (False, 0, "no source for [7]")
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "passed"),
+    [
+        ([{"id": 7}, {"id": 9}], "See [9].", True),
+        ('[{"url": "https://a.org"}]', "See [1].", True),
+        ("Found at https://a.org/one.", "See [1].", True),
+        ("Found.", "See [2].", False),
+        (None, "See [1].", False),
+        ([], "See [1].", False),
+    ],
+)
+async def test_results_of_any_form_are_sources(output: Any, text: str, passed: bool) -> None:
+    assert (await asked("citations", answered(text, output))).passed is passed
+
+
+async def test_an_address_in_a_text_is_a_source_as_a_whole() -> None:
+    found = "Found at https://a.org/one."
+
+    assert (await asked("citations", answered(noted("https://a.org/one"), found))).passed
+    assert not (await asked("citations", answered(noted("https://a.org/o"), found))).passed
+
+
+async def test_sources_may_be_inputs() -> None:
+    case = chat(Message.assistant("As they say [2]."), inputs={"context": {"docs": ["one", "two"]}, "a.b": ["x"]})
+
+    assert (await asked("citations", case, {"sources": "context.docs"})).passed
+    assert await told("citations", case, {"sources": "a.b"}) == (False, 0, "no source for [2]")
+    assert await told("citations", case, {"sources": "gone"}) == (None, None, "no_sources: the inputs have no 'gone'")
+
+
+async def test_errors_of_tools_are_no_sources() -> None:
+    case = chat(
+        Message.assistant(call("search")), Message.tool("c", "it broke", is_error=True), Message.assistant("So [1].")
+    )
+
+    assert await told("citations", case) == (False, 0, "no source for [1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("Let me see. Oslo is the capital of Norway [1]. More?", True),
+        ("Oslo is the capital of Norway. [1]", True),
+        ("Bananas grow well on the moon in June [1].", False),
+        ("Oslo is the capital of Norway. Bananas grow well on the moon in June [1].", False),
+    ],
+)
+async def test_what_is_said_must_stand_in_the_source_where_that_is_asked(text: str, passed: bool) -> None:
+    scored = await asked("citations", answered(text), {"supported": True})
+
+    assert scored.passed is passed
+    assert scored.details == {
+        "sources": 2,
+        "citations": [{"citation": "[1]", "resolved": True, "source": 1, "supported": passed}],
+    }
+
+
+async def test_an_annotation_is_about_the_sentence_that_it_marks() -> None:
+    text = "Bananas grow well on the moon. Oslo is the capital of Norway."
+    good = Annotation(kind="url", url="https://a.org/one", start=31, end=40)
+    bad = Annotation(kind="url", url="https://a.org/one", start=2, end=10)
+
+    assert (await asked("citations", answered(Text(text, (good,))), {"supported": True})).passed
+    assert not (await asked("citations", answered(Text(text, (bad,))), {"supported": True})).passed
+
+
+async def test_a_text_of_nothing_but_markers_is_read_in_no_time() -> None:
+    scored = await asked("citations", answered("[1]. " * 50_000), {"supported": True})
+
+    assert scored.passed is False
+    assert len(scored.details["citations"]) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"marker": "[]"}, "/parameters/marker"),
+        ({"marker": "n"}, "/parameters/marker"),
+        ({"marker": "[n/n]"}, "/parameters/marker"),
+        ({"sources": "a["}, "/parameters/sources"),
+        ({"min": -1}, "/parameters/min"),
+        ({"style": "all"}, "/parameters/style"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("citations", parameters)[0] == pointer

@@ -1,0 +1,81 @@
+"""code: an evaluator of the authors' own, by its name."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.reach import Offline
+from palaver.evaluation.scores import Score, Skip
+from tests.evaluation.evaluators.asking import asked, chat, refused, told
+
+CASE = chat(Message.assistant("please do"))
+
+
+@evaluator(key="team.polite", threshold=0.5)
+def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006
+    return sum(word in case.text for word in words) / len(words)
+
+
+@evaluator
+def several(case: Case) -> list[Score]:
+    return [Score(passed=True, name="tone"), Score(score=0.5, name="length")]
+
+
+@evaluator
+def nothing(case: Case) -> None:
+    raise Skip("too_short", "two words")
+
+
+@evaluator
+def breaks(case: Case) -> bool:
+    raise OSError("gone")
+
+
+REACH = Offline([polite, several, nothing, breaks])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"ref": "team.polite"}, (True, 1, "")),
+        ({"ref": "team.polite", "parameters": {"words": ["please", "thanks", "dear"]}}, (False, 0.3333, "")),
+        ({"ref": "nothing"}, (None, None, "too_short: two words")),
+        ({"ref": "breaks"}, (None, None, "evaluator_failed: breaks: OSError: gone")),
+    ],
+)
+async def test_it_says_what_the_registered_evaluator_says(parameters: dict[str, Any], expected: Any) -> None:
+    assert await told("code", CASE, parameters, REACH) == expected
+
+
+async def test_what_it_skips_is_skipped_and_its_error_is_one() -> None:
+    assert (await asked("code", CASE, {"ref": "nothing"}, REACH)).status == "skipped"
+    assert (await asked("code", CASE, {"ref": "breaks"}, REACH)).status == "error"
+
+
+async def test_several_scores_stay_several() -> None:
+    scores = await built_in()["code"].bind({"ref": "several"}, REACH, name="mine").score(CASE)
+
+    assert [(one.evaluator, one.passed, one.score) for one in scores] == [
+        ("mine.tone", True, 1),
+        ("mine.length", None, 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"ref": "gone"}, "/parameters/ref"),
+        ({"ref": "import os"}, "/parameters/ref"),
+        ({"ref": "exact_match"}, "/parameters/ref"),
+        ({"ref": "code"}, "/parameters/ref"),
+        ({"ref": "team.polite", "parameters": {"wörds": []}}, "/parameters/parameters/wörds"),
+        ({"ref": "team.polite", "code": "1"}, "/parameters/code"),
+        ({}, "/parameters/ref"),
+    ],
+)
+def test_only_registered_names_are_taken_and_no_code(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("code", parameters, REACH)[0] == pointer

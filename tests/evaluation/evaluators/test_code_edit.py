@@ -1,0 +1,103 @@
+"""code_edit: the change to somebody's code that the answer carries could be made, and is a good one."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data
+from palaver.evaluation.cases import Case
+from tests.evaluation.evaluators.asking import asked, chat, refused, told
+
+OLD, NEW = "get('/a');", "get('/b');\nfn(state => state);"
+
+
+def edited(*, expected: Any = UNSET, **over: Any) -> Case:
+    value = {
+        "language": "javascript",
+        "old": OLD,
+        "new": NEW,
+        "syntax": {"ok": True, "errors": []},
+        "edits": [{"action": "replace", "state": "applied"}, {"action": "replace", "state": "unchanged"}],
+        **over,
+    }
+    first = Data(name="code-edit", value={"old": "x", "new": None, "syntax": {"ok": False}, "edits": []})
+    other = Data(name="chart", value={})
+    answer = Message.assistant("Done.", Data(name="code-edit", value=value), other)
+    return chat(Message.assistant(first), answer, expected=expected, inputs={"context": {"expression": OLD}})
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [
+        ({}, (True, 1, "")),
+        ({"edits": [{"state": "applied"}, {"state": "failed"}]}, (False, 0.6667, "not applied")),
+        ({"edits": None}, (False, 0.6667, "not applied")),
+        ({"syntax": {"ok": False}}, (False, 0.6667, "not parses")),
+        ({"syntax": None}, (False, 0.6667, "not parses")),
+        ({"new": OLD}, (False, 0.6667, "not changed")),
+        ({"new": None, "syntax": {}}, (False, 0.3333, "not parses, changed")),
+    ],
+)
+async def test_the_last_edit_is_applied_parses_and_changes_something(over: dict[str, Any], expected: Any) -> None:
+    assert await told("code_edit", edited(**over)) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"checks": ["parses"]}, (True, 1, "")),
+        ({"base_from": "context.expression"}, (True, 1, "")),
+        ({"must_contain": "fn("}, (True, 1, "")),
+        ({"must_contain": ["fn(", "post("]}, (False, 0.75, "not must_contain")),
+        ({"must_not_contain": "eval"}, (True, 1, "")),
+        ({"must_not_contain": ["eval", "get("], "checks": []}, (False, 0, "not must_not_contain")),
+        ({"must_contain": "fn(", "must_not_contain": "fn(", "checks": []}, (False, 0.5, "not must_not_contain")),
+        ({"base_from": "context.gone"}, (None, None, "no_base: the inputs have no text at 'context.gone'")),
+    ],
+)
+async def test_more_may_be_asked_of_it(parameters: dict[str, Any], expected: Any) -> None:
+    assert await told("code_edit", edited(), parameters) == expected
+
+
+async def test_the_code_may_have_to_be_what_is_expected() -> None:
+    spaced = {"equals": True, "ignore_space": True}
+
+    assert (await asked("code_edit", edited(expected=NEW), {"equals": True})).passed
+    assert (await asked("code_edit", edited(expected={"code": NEW}), {"equals": True})).passed
+    assert not (await asked("code_edit", edited(expected=NEW + "\n"), {"equals": True})).passed
+    assert (await asked("code_edit", edited(expected=NEW + "\n"), spaced)).passed
+    assert not (await asked("code_edit", edited(expected=NEW, new=None), spaced)).passed
+    assert await told("code_edit", edited(), {"equals": True}) == (
+        None,
+        None,
+        "no_expected: the row has no expected answer",
+    )
+    assert (await asked("code_edit", edited(expected=3), {"equals": True})).status == "skipped"
+
+
+async def test_another_base_than_the_code_that_was_sent_does_not_pass() -> None:
+    scored = await asked("code_edit", edited(old="other"), {"base_from": "/context/expression"})
+
+    assert (scored.passed, scored.score) == (False, 0.75)
+    assert scored.details == {"checks": {"applied": True, "parses": True, "changed": True, "base": False}}
+
+
+@pytest.mark.parametrize("parts", [[], [Data(name="code-edit", value="x")], [Data(name="chart", value={})]])
+async def test_an_answer_without_an_edit_has_not_passed(parts: list[Data]) -> None:
+    case = chat(Message.assistant("Sure.", *parts))
+
+    assert await told("code_edit", case) == (False, 0, "the answer has no code edit")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"checks": []}, "/parameters/checks"),
+        ({"checks": ["pretty"]}, "/parameters/checks/0"),
+        ({"base_from": "a["}, "/parameters/base_from"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("code_edit", parameters)[0] == pointer

@@ -1,0 +1,128 @@
+"""combine: several evaluators as one."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.reach import Offline
+from palaver.evaluation.scores import Score
+from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+
+CASE = called(call("a"))
+YES = {"key": "tool_called", "parameters": {"names": "a"}}
+NO = {"key": "tool_not_called"}
+HALF = {"key": "tool_called", "parameters": {"names": ["a", "b"]}}
+SKIPS = {"key": "tool_arguments", "parameters": {"tool": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("of", "parameters", "passed", "score"),
+    [
+        ([YES], {}, True, 1),
+        ([YES, NO], {}, False, 0.5),
+        ([YES, NO], {"pass": "any"}, True, 0.5),
+        ([NO, HALF], {"pass": "any"}, False, 0.25),
+        ([YES, NO], {"pass": "weighted"}, True, 0.5),
+        ([YES, NO], {"pass": "weighted", "threshold": 0.6}, False, 0.5),
+        ([{**YES, "weight": 3}, NO], {"pass": "weighted", "threshold": 0.75}, True, 0.75),
+        ([YES, HALF], {}, False, 0.75),
+        ([YES, SKIPS], {}, True, 1),
+        ([{"key": "combine", "parameters": {"of": [YES, NO], "pass": "any"}}, YES], {}, True, 0.75),
+    ],
+)
+async def test_the_score_is_the_weighted_mean(of: list[Any], parameters: Any, passed: bool, score: float) -> None:
+    scored = await asked("combine", CASE, {"of": of, **parameters})
+
+    assert (scored.passed, scored.score) == (passed, score)
+
+
+async def test_the_children_are_in_the_details() -> None:
+    scored = await asked("combine", CASE, {"of": [YES, {**NO, "weight": 2}]})
+
+    assert scored.reason == "tool_not_called: called a 1×"
+    assert scored.details == {
+        "of": [
+            {
+                "evaluator": "tool_called",
+                "status": "scored",
+                "passed": True,
+                "score": 1,
+                "label": None,
+                "reason": "",
+                "details": {"counts": {"a": 1}},
+                "weight": 1,
+            },
+            {
+                "evaluator": "tool_not_called",
+                "status": "scored",
+                "passed": False,
+                "score": 0,
+                "label": None,
+                "reason": "called a 1×",
+                "details": {"counts": {"a": 1}},
+                "weight": 2,
+            },
+        ]
+    }
+
+
+async def test_where_all_skip_it_skips() -> None:
+    assert await told("combine", CASE, {"of": [SKIPS]}) == (
+        None,
+        None,
+        "all_skipped: no_expected: the row has no expected answer",
+    )
+
+
+@evaluator
+def breaks(case: Case) -> bool:
+    raise OSError("gone")
+
+
+@evaluator
+def near(case: Case) -> float:
+    return 0.4
+
+
+@evaluator
+def both(case: Case) -> list[Score]:
+    return [Score(score=1, passed=True, name="one"), Score(score=0, passed=False, name="two")]
+
+
+REACH = Offline([breaks, near, both])
+
+
+async def test_an_error_of_one_is_an_error_of_all() -> None:
+    scored = await asked("combine", CASE, {"of": [YES, {"key": "breaks"}]}, REACH)
+
+    assert (scored.status, scored.reason) == ("error", "evaluator_failed: breaks: OSError: gone")
+
+
+async def test_one_that_says_only_a_number_passes_at_the_threshold() -> None:
+    assert await told("combine", CASE, {"of": [{"key": "near"}]}, REACH) == (False, 0.4, "")
+    assert await told("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, REACH) == (True, 0.4, "")
+
+
+async def test_one_that_says_several_things_counts_as_one() -> None:
+    assert await told("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, REACH) == (False, 0.5, "")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"of": []}, "/parameters/of"),
+        ({"of": [YES, {"key": "gone"}]}, "/parameters/of/1/key"),
+        ({"of": [{"key": "tool_called", "parameters": {"names": "a", "max": -1}}]}, "/parameters/of/0/parameters/max"),
+        ({"of": [{**YES, "weight": 0}]}, "/parameters/of/0/weight"),
+        ({"of": [{**YES, "wait": 1}]}, "/parameters/of/0"),
+        ({"of": [YES], "pass": "some"}, "/parameters/pass"),
+        ({"of": [YES], "pass_": "any"}, "/parameters/pass_"),
+        ({"of": [YES], "threshold": 2}, "/parameters/threshold"),
+        ({"of": [{"key": "combine", "parameters": {"of": [{"key": "x"}]}}]}, "/parameters/of/0/parameters/of/0/key"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_stands(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("combine", parameters)[0] == pointer

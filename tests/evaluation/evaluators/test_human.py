@@ -1,0 +1,43 @@
+"""human: what people say of a case. It waits until they have said it."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from tests.evaluation.evaluators.asking import asked, chat, refused
+
+QUESTION = {"key": "correct", "type": "boolean"}
+
+
+async def test_it_is_skipped_until_people_have_answered() -> None:
+    scored = await asked("human", chat(Message.assistant("Hi")), {"questions": [QUESTION]})
+
+    assert (scored.status, scored.reason) == ("skipped", "awaiting_review: 1 questions wait for a person")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"key": "tone", "type": "choice", "choices": ["warm", "cold"]},
+        {"key": "grade", "type": "score", "range": [1, 5], "required": False},
+        {"key": "note", "type": "text"},
+    ],
+)
+async def test_questions_of_each_type_are_taken(question: dict[str, Any]) -> None:
+    assert (await asked("human", chat(), {"questions": [QUESTION, question]})).status == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("question", "pointer"),
+    [
+        ({"key": "tone", "type": "choice"}, "/parameters/questions/1/choices"),
+        ({"key": "tone", "choices": ["a"]}, "/parameters/questions/1/choices"),
+        ({"key": "tone", "range": [1, 5]}, "/parameters/questions/1/range"),
+        ({"key": "tone", "type": "score", "range": [5, 1]}, "/parameters/questions/1/range"),
+        ({"key": "correct"}, "/parameters/questions/1/key"),
+        ({"key": "tone", "type": "stars"}, "/parameters/questions/1/type"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(question: dict[str, Any], pointer: str) -> None:
+    assert refused("human", {"questions": [QUESTION, question]})[0] == pointer

@@ -1,0 +1,79 @@
+"""levenshtein, similarity, semantic_similarity: how alike two texts are."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.evaluation.evaluators.semantic_similarity import likeness
+from tests.evaluation.scoring import answer, scored, verdict
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected", "score"),
+    [
+        ("levenshtein", "kitten", "sitting", 1 - 3 / 7),
+        ("levenshtein", "", "", 1.0),
+        ("levenshtein", "", "abc", 0.0),
+        ("levenshtein", "abc", "abc", 1.0),
+        ("levenshtein", "abc", "ABC", 0.0),
+        ("levenshtein", "naïve", "naive", 0.8),
+        ("levenshtein", "ab", "ba", 0.0),
+        ("similarity", "abc", "abc", 1.0),
+        ("similarity", "", "", 1.0),
+        ("similarity", "", "abc", 0.0),
+        ("similarity", "ab", "ba", 0.5),
+        ("similarity", "kitten", "sitting", 8 / 13),
+        ("semantic_similarity", "the same", "the same", 1.0),
+        ("semantic_similarity", "", "", 1.0),
+        ("semantic_similarity", "", "text", 0.0),
+        ("semantic_similarity", "aaaa", "zzzz", 0.0),
+        ("semantic_similarity", "a", "a", 1.0),
+    ],
+)
+async def test_how_alike_they_are(key: str, text: str, expected: str, score: float) -> None:
+    one = await scored(key, answer(text, expected=expected))
+
+    assert (one.status, one.score) == ("scored", pytest.approx(score))
+    assert one.passed == (score >= (0.8 if key == "semantic_similarity" else 0.5))
+
+
+@pytest.mark.parametrize("key", ["levenshtein", "similarity", "semantic_similarity"])
+async def test_the_common_parameters_hold(key: str) -> None:
+    case = answer("ABC", expected="abc", row={"other": "ABC"})
+
+    assert await verdict(key, case) is False
+    assert await verdict(key, case, case_sensitive=False) is True
+    assert await verdict(key, case, expected_from="other") is True
+    assert await verdict(key, case, threshold=0) is True
+    assert await verdict(key, answer("x")) == "no_expected"
+    assert await verdict(key, answer({"a": "abc"}, is_chat=False, expected="abc")) == "needs_text"
+    assert await verdict(key, answer({"a": "abc"}, is_chat=False, expected="abc"), target="value.a") is True
+    assert await verdict(key, answer("abc", expected={"role": "assistant", "content": "abc"})) is True
+    assert await verdict(key, answer("x", expected={"a": 1})) == "needs_text"
+    assert await verdict(key, answer('{"a":1}', expected={"a": 1}), stringify=True) is True
+
+
+async def test_near_texts_are_nearer_than_far_ones() -> None:
+    near = await scored("semantic_similarity", answer("The cat sat on the mat", expected="A cat sat on a mat"))
+    far = await scored("semantic_similarity", answer("The cat sat on the mat", expected="Taxes are due in May"))
+
+    assert near.score is not None
+    assert far.score is not None
+    assert 0 <= far.score < 0.3 < near.score < 1
+
+
+@pytest.mark.parametrize("model", ["local:small", "text-embedding-9"])
+async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str) -> None:
+    one = await scored("semantic_similarity", answer("a", expected="a"), model=model)
+
+    assert (one.status, one.score) == ("error", None)
+    assert one.reason == f"not_available: the model {model!r} cannot be asked here; ngram is always there"
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_likeness_is_the_same_both_ways_and_between_0_and_1(one: Any, other: Any) -> None:
+    assert 0 <= likeness(one, other) <= 1
+    assert likeness(one, other) == pytest.approx(likeness(other, one))
+    assert likeness(one, one) == 1

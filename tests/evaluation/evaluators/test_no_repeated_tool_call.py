@@ -1,0 +1,48 @@
+"""no_repeated_tool_call: nothing is asked of a tool twice."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+
+
+@pytest.mark.parametrize(
+    ("calls", "parameters", "expected"),
+    [
+        ([], {}, (True, 1, "")),
+        (["{}"], {}, (True, 1, "")),
+        (['{"a": 1}', '{"a": 2}'], {}, (True, 1, "")),
+        (['{"a": 1, "b": 2}', '{"b":2.0,"a":1}'], {}, (False, 0.5, "search was called 2×")),
+        (['{"a": 1}', '{"a": true}'], {}, (True, 1, "")),
+        (['{"a": [1, 2]}', '{"a": [2, 1]}'], {}, (True, 1, "")),
+        (['{"a": [1, {"b": null}]}', '{"a": [1.0, {"b": null}]}'], {}, (False, 0.5, "search was called 2×")),
+        (["{", "{"], {}, (False, 0.5, "search was called 2×")),
+        (["{", "{ "], {}, (True, 1, "")),
+        (["", "{}"], {}, (False, 0.5, "search was called 2×")),
+        (['{"a": 1}', '{"a": 2}'], {"same": "name"}, (False, 0.5, "search was called 2×")),
+        (['{"a": 1}', '{"a": 1}'], {"max": 2}, (True, 0.5, "")),
+        (['{"a": 1}', '{"a": 1}', '{"a": 1}'], {"max": 2}, (False, 0.3333, "search was called 3×")),
+    ],
+)
+async def test_no_call_is_made_more_often_than_it_may(
+    calls: list[str], parameters: dict[str, Any], expected: Any
+) -> None:
+    case = called(*[call("search", text, f"c{place}") for place, text in enumerate(calls)])
+
+    assert await told("no_repeated_tool_call", case, parameters) == expected
+
+
+async def test_two_tools_with_the_same_arguments_are_two_calls() -> None:
+    assert await told("no_repeated_tool_call", called(call("a"), call("b", "{}", "d"))) == (True, 1, "")
+
+
+async def test_calls_of_all_messages_count_together() -> None:
+    case = chat(Message.assistant(call("a")), Message.tool("c", 1), Message.assistant(call("a", "{}", "d")))
+
+    assert (await asked("no_repeated_tool_call", case)).details == {"repeated": [{"name": "a", "times": 2}]}
+
+
+def test_a_call_may_be_made_once_at_least() -> None:
+    assert refused("no_repeated_tool_call", {"max": 0})[0] == "/parameters/max"

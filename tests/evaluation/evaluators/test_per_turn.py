@@ -1,0 +1,103 @@
+"""per_turn: an evaluator on each turn of a conversation, as a case of its own."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.reach import Offline
+from tests.evaluation.evaluators.asking import asked, call, chat, refused, talk, told, turn
+
+SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))
+SAID = turn(Message.assistant("Hi"), user=Message.user("two"))
+LEFT = msgspec.structs.replace(SAID, reached=False, messages=(), text="")
+CALLS = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
+
+
+@pytest.mark.parametrize(
+    ("turns", "aggregate", "expected"),
+    [
+        ([SEARCHED, SEARCHED], "mean", (True, 1, "")),
+        ([SEARCHED, SAID], "mean", (False, 0.5, "not passed in turn 1")),
+        ([SEARCHED, SAID], "min", (False, 0, "not passed in turn 1")),
+        ([SAID, SEARCHED], "last", (True, 1, "")),
+        ([SEARCHED, SAID], "last", (False, 0, "not passed in turn 1")),
+        ([SEARCHED, LEFT], "mean", (False, 0.5, "not passed in turn 1")),
+        ([SEARCHED, LEFT], "last", (False, 0, "not passed in turn 1")),
+        ([SEARCHED], "mean", (True, 1, "")),
+    ],
+)
+async def test_turns_are_scored_one_by_one(turns: list[Any], aggregate: str, expected: Any) -> None:
+    assert await told("per_turn", talk(*turns), {**CALLS, "aggregate": aggregate}) == expected
+
+
+async def test_a_plain_case_is_one_turn() -> None:
+    assert await told("per_turn", chat(Message.assistant(call("search"))), CALLS) == (True, 1, "")
+
+
+async def test_what_is_skipped_in_a_turn_is_left_out_of_it() -> None:
+    budget = {"evaluator": {"key": "token_budget", "parameters": {"max_total": 5}}}
+    known = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
+
+    assert await told("per_turn", talk(known, SAID), budget) == (True, 1, "")
+    assert await told("per_turn", talk(SAID), budget) == (None, None, "no_turns: there is no turn that could be scored")
+
+
+async def test_a_turn_is_a_case_with_all_before_it_as_history() -> None:
+    seen: list[Any] = []
+
+    @evaluator
+    async def looks(case: Case) -> bool:
+        seen.append(([message.text for message in case.history], case.text, len(case.turns), case.expected))
+        return True
+
+    case = talk(
+        turn(Message.assistant("A"), user=Message.user("a")),
+        turn(Message.assistant("B"), user=Message.user("b")),
+        history=[Message.system("s")],
+        expected="E",
+    )
+    scored = await asked("per_turn", case, {"evaluator": {"key": "looks"}}, Offline([looks]))
+
+    assert scored.passed
+    assert seen == [(["s", "a"], "A", 1, "E"), (["s", "a", "A", "b"], "B", 1, "E")]
+
+
+async def test_the_scores_of_each_turn_are_in_the_details() -> None:
+    scored = await asked("per_turn", talk(SEARCHED, LEFT), CALLS)
+
+    assert scored.details == {
+        "turns": [
+            {
+                "turn": 0,
+                "scores": [
+                    {
+                        "evaluator": "tool_called",
+                        "status": "scored",
+                        "passed": True,
+                        "score": 1,
+                        "label": None,
+                        "reason": "",
+                        "details": {"counts": {"search": 1}},
+                    }
+                ],
+            },
+            {"turn": 1, "reached": False},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"evaluator": {"key": "gone"}}, "/parameters/evaluator/key"),
+        ({"evaluator": {"key": "tool_called"}}, "/parameters/evaluator/parameters/names"),
+        ({**CALLS, "aggregate": "max"}, "/parameters/aggregate"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("per_turn", parameters)[0] == pointer

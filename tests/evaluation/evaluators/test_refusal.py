@@ -1,0 +1,100 @@
+"""refusal: the answer declines, or does not, as it should."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.parts import Refusal
+from palaver.evaluation.reach import Offline
+from tests.evaluation.evaluators.asking import asked, chat, talk, told, turn
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can't help with that.",
+        "I can\u2019t help with that.",
+        "  \n i CANNOT  assist\nyou.",
+        "I can not provide this.",
+        "I cannot comply.",
+        "I can't do that, Dave.",
+        "I won't.",
+        "I'm unable to say.",
+        "I am unable to say.",
+        "I\u2019m not able to say.",
+        "I am not able to say.",
+        "I'm sorry, but I can't.",
+        "I\u2019m sorry, but I cannot.",
+        "Sorry, but I can't.",
+        "I must decline.",
+    ],
+)
+async def test_a_refusal_is_known_by_how_it_begins(text: str) -> None:
+    scored = await asked("refusal", chat(Message.assistant(text)))
+
+    assert (scored.passed, scored.score, scored.details) == (False, 0, {"refused": True})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Of course!",
+        "He said: I can't help you.",
+        "I can't believe it.",
+        "Well, I won't.",
+        "Sorry, that is a typo of mine.",
+        "I am able to help.",
+    ],
+)
+async def test_what_begins_otherwise_is_no_refusal(text: str) -> None:
+    assert (await asked("refusal", chat(Message.assistant(text)))).passed
+    assert await told("refusal", chat(Message.assistant(text)), {"expected": True}) == (False, 0, "it is no refusal")
+
+
+async def test_a_refusal_part_and_a_content_filter_are_refusals_whatever_is_said() -> None:
+    part = chat(Message.assistant(Refusal(text="No.")))
+    filtered = chat(Message.assistant("Sure, here"), finish="content-filter")
+
+    assert await told("refusal", part, {"expected": True}) == (True, 1, "it has a refusal part")
+    assert await told("refusal", filtered) == (False, 0, "it was ended by a content filter")
+
+
+@pytest.mark.parametrize(("pattern", "refused"), [("leider  KANN ich", True), ("kann ich", False), ("", False)])
+async def test_other_beginnings_may_be_given(pattern: str, refused: bool) -> None:
+    case = chat(Message.assistant("Leider kann ich das nicht."))
+
+    assert (await asked("refusal", case, {"patterns": [pattern], "expected": refused})).passed
+
+
+async def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
+    scored = await asked("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
+
+    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ({"refused": True, "reason": "it evades"}, (False, 0, "the judge says: it evades")),
+        ({"refused": True}, (False, 0, "the judge says so")),
+        ({"refused": False}, (True, 1, "")),
+    ],
+)
+async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, expected: Any) -> None:
+    class Court(Offline):
+        async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
+            assert (judge, '"Hm."' in prompt) == ("tutor", True)
+            return verdict
+
+    reach: Any = Court()
+
+    assert await told("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, reach) == expected
+
+
+async def test_of_a_conversation_the_last_answer_counts() -> None:
+    declined, done = turn(Message.assistant(Refusal(text="No."))), turn(Message.assistant("Here it is."))
+
+    assert (await asked("refusal", talk(declined, done))).passed
+    assert not (await asked("refusal", talk(done, declined))).passed

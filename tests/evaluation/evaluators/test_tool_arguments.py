@@ -1,0 +1,111 @@
+"""tool_arguments: a tool was called with the arguments that it should have had."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+
+CASE = called(
+    call("search", '{"q": "a", "n": 1}', "c1"),
+    call("fetch", {"url": "u"}, "c2"),
+    call("search", '{"n":1.0,"q":"b"}', "c3"),
+    call("broken", '{"q": ', "c4"),
+)
+OTHERS = "the arguments of search are others"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"arguments": {"q": "a", "n": 1}}, (True, 1, "")),
+        ({"arguments": {"n": 1, "q": "b"}}, (True, 1, "")),
+        ({"arguments": {"q": "c"}}, (False, 0, OTHERS)),
+        ({"arguments": {"q": "a"}}, (False, 0, OTHERS)),
+        ({"arguments": {"q": "a"}, "match": "subset"}, (True, 1, "")),
+        ({"arguments": {"q": "a"}, "match": "subset", "which": "first"}, (True, 1, "")),
+        (
+            {"arguments": {"q": "a"}, "match": "subset", "which": "last"},
+            (False, 0, "the arguments of search lack what is wanted"),
+        ),
+        (
+            {"arguments": {"q": "a"}, "match": "subset", "which": "all"},
+            (False, 0, "the arguments of search lack what is wanted"),
+        ),
+        ({"arguments": {"n": 1}, "match": "subset", "which": "all"}, (True, 1, "")),
+        ({"schema": {"required": ["q"]}, "which": "all"}, (True, 1, "")),
+        ({"arguments": {"required": ["q"]}, "match": "schema"}, (True, 1, "")),
+        (
+            {"schema": {"properties": {"q": {"const": "a"}}}, "which": "last"},
+            (False, 0, "the arguments of search do not meet the schema: /q: 'a' was expected"),
+        ),
+        ({"tool": "broken", "arguments": {}, "match": "subset"}, (False, 0, "the arguments of broken are not JSON")),
+        ({"tool": "broken", "schema": True}, (False, 0, "the arguments of broken are not JSON")),
+        ({"tool": "save", "arguments": {}}, (False, 0, "save was not called")),
+    ],
+)
+async def test_arguments_fit(parameters: dict[str, Any], expected: Any) -> None:
+    assert await told("tool_arguments", CASE, {"tool": "search", **parameters}) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ([{"name": "search", "arguments": {"q": "b", "n": 1}}], (True, 1, "")),
+        ({"tool_calls": [{"function": {"name": "search", "arguments": '{"q":"a","n":1}'}}]}, (True, 1, "")),
+        (
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "x", "type": "function", "function": {"name": "search", "arguments": "{}"}}],
+            },
+            (False, 0, OTHERS),
+        ),
+        (UNSET, (None, None, "no_expected: the row has no expected answer")),
+        ("search", (None, None, "no_expected: what is expected has no arguments of a call of search")),
+        (["search"], (None, None, "no_expected: what is expected has no arguments of a call of search")),
+        (
+            [{"name": "fetch", "arguments": {}}],
+            (None, None, "no_expected: what is expected has no arguments of a call of search"),
+        ),
+    ],
+)
+async def test_without_arguments_those_of_the_expected_call_are_wanted(expected: Any, said: Any) -> None:
+    case = called(call("search", {"n": 1, "q": "a"}), call("search", {"n": 1, "q": "b"}, "d"), expected=expected)
+
+    assert await told("tool_arguments", case, {"tool": "search"}) == said
+
+
+async def test_what_is_expected_may_stand_in_another_column() -> None:
+    case = chat(Message.assistant(call("search", {"q": 1})), row={"calls": [{"name": "search", "arguments": {"q": 1}}]})
+
+    assert await told("tool_arguments", case, {"tool": "search", "expected_from": "calls"}) == (True, 1, "")
+
+
+async def test_each_call_is_in_the_details_with_its_exact_text() -> None:
+    scored = await asked("tool_arguments", CASE, {"tool": "search", "arguments": {"q": "b", "n": 1}})
+
+    assert scored.details == {
+        "calls": [
+            {"arguments": '{"q": "a", "n": 1}', "fits": False},
+            {"arguments": '{"n":1.0,"q":"b"}', "fits": True},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"arguments": {}, "schema": {}}, "/parameters/schema"),
+        ({"schema": {"type": "nothing"}}, "/parameters/schema"),
+        ({"schema": {"$ref": "http://example.com"}}, "/parameters/schema"),
+        ({"match": "schema"}, "/parameters/schema"),
+        ({"match": "schema", "arguments": {"pattern": "("}}, "/parameters/arguments"),
+        ({"match": "ignore"}, "/parameters/match"),
+        ({"which": "second"}, "/parameters/which"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("tool_arguments", {"tool": "search", **parameters})[0] == pointer

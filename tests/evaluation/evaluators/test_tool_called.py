@@ -1,0 +1,72 @@
+"""tool_called: the tools that should have been called were, as often as they should."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+
+TWICE = called(call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"), call("search", {"q": "b"}, "c3"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "passed", "score", "reason"),
+    [
+        ({"names": "search"}, True, 1, ""),
+        ({"names": ["search", "fetch"]}, True, 1, ""),
+        ({"names": ["search", "search"]}, True, 1, ""),
+        ({"names": ["search", "save"]}, False, 0.5, "called save 0×; wanted 1 or more"),
+        ({"names": ["search", "save"], "mode": "any"}, True, 0.5, "called save 0×; wanted 1 or more"),
+        ({"names": ["Search"], "mode": "any"}, False, 0, "called Search 0×; wanted 1 or more"),
+        ({"names": "search", "min": 2, "max": 2}, True, 1, ""),
+        ({"names": "search", "max": 1}, False, 0, "called search 2×; wanted 1"),
+        ({"names": ["search", "fetch"], "min": 2, "max": 3}, False, 0.5, "called fetch 1×; wanted 2 to 3"),
+        ({"names": "save", "min": 0, "max": 0}, True, 1, ""),
+        ({"names": "search", "arguments": {"q": "a"}}, True, 1, ""),
+        ({"names": "search", "arguments": {"q": "a"}, "min": 2}, False, 0, "called search 1×; wanted 2 or more"),
+        (
+            {"names": "search", "arguments": {"q": "a"}, "match": "exact"},
+            False,
+            0,
+            "called search 0×; wanted 1 or more",
+        ),
+        ({"names": "search", "arguments": {"n": 1.0, "q": "a"}, "match": "exact"}, True, 1, ""),
+        ({"names": "search", "arguments": {"required": ["n"]}, "match": "schema"}, True, 1, ""),
+        ({"names": "fetch", "arguments": {}}, False, 0, "called fetch 0×; wanted 1 or more"),
+        ({"names": "fetch", "arguments": {}, "match": "ignore"}, True, 1, ""),
+    ],
+)
+async def test_names_are_called_as_often_as_they_should(
+    parameters: dict[str, Any], passed: bool, score: float, reason: str
+) -> None:
+    assert await told("tool_called", TWICE, parameters) == (passed, score, reason)
+
+
+async def test_an_answer_without_calls_has_called_nothing() -> None:
+    assert await told("tool_called", chat(Message.assistant("Hi")), {"names": "search"}) == (
+        False,
+        0,
+        "called search 0×; wanted 1 or more",
+    )
+
+
+async def test_the_counts_are_in_the_details() -> None:
+    assert (await asked("tool_called", TWICE, {"names": ["search", "save"]})).details == {
+        "counts": {"search": 2, "save": 0}
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pointer"),
+    [
+        ({"names": []}, "/parameters/names"),
+        ({"names": "a", "min": 2, "max": 1}, "/parameters/max"),
+        ({"names": "a", "min": -1}, "/parameters/min"),
+        ({"names": "a", "match": "schema", "arguments": {"type": 3}}, "/parameters/arguments"),
+        ({"names": "a", "match": "near"}, "/parameters/match"),
+        ({"names": "a", "tool": "b"}, "/parameters/tool"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+    assert refused("tool_called", parameters)[0] == pointer

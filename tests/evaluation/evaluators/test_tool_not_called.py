@@ -1,0 +1,35 @@
+"""tool_not_called: none of these tools was called, or no tool at all."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from tests.evaluation.evaluators.asking import call, called, chat, refused, told
+
+CASE = called(call("search"), call("search", "{", "d"), call("fetch", "{}", "e"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, (False, 0, "called search 2×, fetch 1×")),
+        ({"names": "search"}, (False, 0, "called search 2×")),
+        ({"names": ["save", "fetch"]}, (False, 0, "called fetch 1×")),
+        ({"names": ["save"]}, (True, 1, "")),
+    ],
+)
+async def test_none_of_them_is_called(parameters: dict[str, Any], expected: Any) -> None:
+    assert await told("tool_not_called", CASE, parameters) == expected
+
+
+async def test_an_answer_without_calls_has_called_none() -> None:
+    assert await told("tool_not_called", chat(Message.assistant("Hi"))) == (True, 1, "")
+    assert await told("tool_not_called", chat()) == (True, 1, "")
+
+
+def test_no_names_at_all_are_refused_as_they_might_mean_any() -> None:
+    assert refused("tool_not_called", {"names": []}) == (
+        "/parameters/names",
+        "Name a tool, or leave names out for any tool.",
+    )

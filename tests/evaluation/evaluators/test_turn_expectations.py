@@ -1,0 +1,80 @@
+"""turn_expectations: each turn of a script kept to what the script expects of it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.messages import Message
+from palaver.evaluation.cases import Turn
+from tests.evaluation.evaluators.asking import asked, call, chat, talk, told, turn
+
+
+def said(text: str, expect: Any = None) -> Turn:
+    return turn(Message.assistant(text), user=Message.user("?"), expect=expect)
+
+
+def left(expect: Any = None) -> Turn:
+    return msgspec.structs.replace(said("", expect), reached=False)
+
+
+HALF = {"text": "Hi", "tools": "any"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "aggregate", "expected"),
+    [
+        ([said("Hi", {"text": "Hi"})], "mean", (True, 1, "")),
+        ([said("Hi", HALF)], "mean", (False, 0.5, "turn 0, tools: no tool was called")),
+        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "mean", (False, 0.75, "turn 1, tools: no tool was called")),
+        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "min", (False, 0.5, "turn 1, tools: no tool was called")),
+        ([said("Hi", {"text": "Hi"}), said("Ho")], "mean", (True, 1, "")),
+        (
+            [said("Hi", {"text": "Hi"}), left(HALF)],
+            "mean",
+            (False, 0.5, "turn 1, text: not_reached; turn 1, tools: not_reached"),
+        ),
+        ([said("Hi", {"text": "Hi"}), left()], "mean", (False, 0.5, "turn 1, reached: not_reached")),
+    ],
+)
+async def test_the_checks_of_all_turns_count(turns: list[Turn], aggregate: str, expected: Any) -> None:
+    assert await told("turn_expectations", talk(*turns), {"aggregate": aggregate}) == expected
+
+
+async def test_the_checks_of_each_turn_are_in_the_details() -> None:
+    scored = await asked("turn_expectations", talk(said("Ho"), said("Hi", HALF)))
+
+    assert scored.details == {
+        "turns": [
+            {"score": None, "checks": []},
+            {
+                "score": 0.5,
+                "checks": [
+                    {"name": "text", "passed": True, "reason": ""},
+                    {"name": "tools", "passed": False, "reason": "no tool was called"},
+                ],
+            },
+        ]
+    }
+
+
+async def test_without_expectations_it_skips() -> None:
+    assert await told("turn_expectations", chat(Message.assistant(call("a")))) == (
+        None,
+        None,
+        "no_expectations: the case has no turn with an expectation",
+    )
+
+
+@pytest.mark.parametrize(
+    ("expect", "reason"),
+    [
+        ({"judge": "It is polite."}, "not_available: turn 0, judge: the judge 'default' cannot be asked here"),
+        ({"txet": "Hi"}, "invalid_expect: turn 0, expect: "),
+        ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 0, text: '^(a|a)*$' takes more than 0.1 s"),
+    ],
+)
+async def test_what_cannot_be_found_out_is_an_error_and_no_pass(expect: Any, reason: str) -> None:
+    scored = await asked("turn_expectations", talk(said("a" * 40 + "!", expect)))
+
+    assert (scored.status, scored.reason[: len(reason)]) == ("error", reason)

@@ -1,0 +1,180 @@
+"""The stream of an evaluation: its cells as they are recorded, how far it is, and how it ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver.evaluation.pace import Pace, pace_of
+from palaver.server.api import evaluation_events, evaluation_shown, evaluations
+from palaver.server.rates import Rates
+from palaver.server.settings import Settings
+from palaver.storage import evaluations as kept
+from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.evaluations import Evaluation
+from tests.server.api.evaluated import NOON, answer_all, moment, planning, with_set
+from tests.server.rest import Somebody, application, asking
+
+BODY: dict[str, Any] = {
+    "testset": {"id": "ts_1"},
+    "variants": [{"workflow": "tutor"}],
+    "evaluators": [{"key": "exact_match"}],
+}
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY)
+    await with_set(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app(database)) as client:
+        yield client
+
+
+def app(database: Database) -> Any:
+    settings = Settings()
+    made = evaluations.routes(database, settings, planning(database, settings))
+    return application([*made, *evaluation_events.routes(database, settings, Rates(settings))])
+
+
+async def begun(http: httpx.AsyncClient) -> str:
+    return (await http.post("/api/evaluations", json=BODY)).json()["id"]
+
+
+class Frame(msgspec.Struct, frozen=True):
+    id: int
+    event: str
+    data: dict[str, Any]
+
+
+def read(pieces: bytes) -> list[Frame]:
+    found: list[Frame] = []
+    for block in pieces.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        if "data" in fields:
+            found.append(Frame(int(fields["id"]), fields["event"], msgspec.json.decode(fields["data"])))
+    return found
+
+
+async def followed(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
+    found, plan = await database.read(kept.plan_of, "default", evaluation)
+    stream = evaluation_events.followed(
+        database, "default", found, evaluation_shown.plan_of(plan), seen, lambda: moment(9)
+    )
+    async for piece in stream:
+        for frame in read(piece):
+            yield frame
+
+
+async def test_one_that_has_ended_is_told_as_a_whole(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    await answer_all(database, evaluation)
+
+    frames = [frame async for frame in followed(database, evaluation)]
+
+    assert [(frame.id, frame.event) for frame in frames] == [
+        (1, "cell"),
+        (2, "cell"),
+        (3, "cell"),
+        (3, "progress"),
+        (3, "state"),
+    ]
+    cell = frames[0].data
+    assert (cell["id"], cell["variant"], cell["repeat"], cell["status"]) == ("cell_0", "tutor", 0, "done")
+    assert [(score["evaluator"], score["passed"]) for score in cell["scores"]] == [("exact_match", True)]
+    assert frames[3].data == {
+        "type": "progress",
+        "done": 3,
+        "failed": 0,
+        "errors": 0,
+        "total": 3,
+        "rate": None,
+        "eta_seconds": None,
+        "cost": None,
+    }
+    assert frames[4].data == {"type": "state", "state": "succeeded", "reason": None}
+
+
+async def test_who_comes_back_hears_the_rest(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    await answer_all(database, evaluation)
+
+    frames = [frame async for frame in followed(database, evaluation, seen=2)]
+
+    assert [(frame.id, frame.event) for frame in frames] == [(3, "cell"), (3, "progress"), (3, "state")]
+
+
+async def test_one_that_goes_on_is_followed_to_its_end(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    stream = followed(database, evaluation)
+    first = [await anext(stream), await anext(stream)]
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(answer_all(database, evaluation))
+        rest = [frame async for frame in stream]
+
+    assert [(frame.event, frame.data.get("state")) for frame in first] == [("state", "queued"), ("progress", None)]
+    assert [frame.data["id"] for frame in rest if frame.event == "cell"] == ["cell_0", "cell_1", "cell_2"]
+    assert [frame.id for frame in rest] == sorted(frame.id for frame in rest)
+    assert (rest[-1].event, rest[-1].data["state"]) == ("state", "succeeded")
+
+
+async def test_the_stream_of_a_deleted_one_ends(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    stream = followed(database, evaluation)
+    await anext(stream)
+    await database.write(kept.delete_one, "default", evaluation)
+
+    assert [frame.event async for frame in stream] == ["progress"]
+
+
+async def test_an_event_source_that_has_all_is_told_to_stop(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    await answer_all(database, evaluation)
+    at = f"/api/evaluations/{evaluation}/events"
+
+    assert (await http.get(at, headers={"last-event-id": "3"})).status_code == 204
+    assert (await http.get(at, headers={"last-event-id": "x"})).status_code == 400
+
+
+async def test_a_stranger_hears_nothing(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await begun(http)
+    async with asking(app(database), Somebody(project="other")) as stranger:
+        asked = await stranger.get(f"/api/evaluations/{evaluation}/events")
+        gone = await stranger.get("/api/evaluations/ev_0/events")
+
+    assert (asked.status_code, asked.text.replace(evaluation, "ev_0")) == (404, gone.text)
+
+
+# How fast it goes
+
+
+def going(**more: Any) -> Evaluation:
+    fields: dict[str, Any] = dict.fromkeys(Evaluation.__struct_fields__)
+    return Evaluation(**fields | {"total": 100, "done": 38, "failed": 2, "created_at": NOON, "updated_at": NOON} | more)
+
+
+def ending(count: int, first: float, last: float) -> tuple[int, datetime, datetime]:
+    return count, moment(first), moment(last)
+
+
+def test_the_rate_is_that_of_the_last_cells_until_now() -> None:
+    assert pace_of(going(), ending(40, 0, 10), moment(20)) == Pace(2.0, 30.0)
+
+
+@pytest.mark.parametrize("last", [None, ending(1, 0, 0), ending(2, 5, 5)])
+def test_of_too_few_cells_nothing_is_told(last: Any) -> None:
+    assert pace_of(going(), last, moment(5)) == Pace()
+
+
+def test_of_one_that_has_ended_nothing_is_told() -> None:
+    assert pace_of(going(ended_at=NOON), ending(40, 0, 10), moment(20)) == Pace()

@@ -1,0 +1,318 @@
+"""/api/evaluations/{id}/summary, /compare and /{id}/export: what an evaluation came to."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import httpx
+import pytest
+from msgspec import json
+
+from palaver.evaluation.exports.formats import FORMATS
+from palaver.evaluation.statistics.wilson import wilson
+from palaver.server.api import evaluation_export, evaluation_reading, evaluations
+from palaver.server.rates import Rates
+from palaver.server.settings import Settings
+from palaver.storage.database import MEMORY, Database, open_database
+from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.rest import Somebody, application, asking
+
+BODY: dict[str, Any] = {
+    "name": "prompt v3",
+    "testset": {"id": "ts_1"},
+    "variants": [
+        {"name": "base", "workflow": "tutor", "parameters": {"style": "short"}},
+        {"name": "new", "workflow": "tutor"},
+    ],
+    "evaluators": [{"key": "exact_match"}],
+}
+"""Row 0 passes, row 1 does not, row 2 passes with `base` alone."""
+
+
+@pytest.fixture
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    is_postgres = vars(request).get("param") == "postgresql"
+    url = request.getfixturevalue("postgres_url") if is_postgres else MEMORY
+    opened = open_database(url)
+    await with_set(opened)
+    yield opened
+    await opened.close()
+
+
+on_both = pytest.mark.parametrize("database", ["memory", "postgresql"], indirect=True)
+
+
+def app(database: Database) -> Any:
+    settings = Settings()
+    made = evaluations.routes(database, settings, planning(database, settings))
+    return application([*made, *evaluation_reading.routes(database, settings, Rates(settings))])
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app(database)) as client:
+        yield client
+
+
+async def run(http: httpx.AsyncClient, database: Database, **more: Any) -> str:
+    """The id of one that has ended."""
+    made = await http.post("/api/evaluations", json=BODY | more)
+    assert made.status_code == 202, made.text
+    await answer_all(database, made.json()["id"])
+    return made.json()["id"]
+
+
+async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    evaluation = await run(http, database)
+
+    shown = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()
+
+    low, high = shown["variants"][0]["evaluators"][0]["mean_ci"]
+    assert 0 <= low < 2 / 3 < high <= 1
+    assert shown["variants"][0] == {
+        "name": "base",
+        "cells": 3,
+        "failed": 0,
+        "cost": None,
+        "latency": {"p50": 0.5, "p95": 0.5},
+        "evaluators": [
+            {
+                "name": "exact_match",
+                "n": 3,
+                "errors": 0,
+                "skipped": 0,
+                "pass_rate": pytest.approx(2 / 3),
+                "pass_ci": pytest.approx(wilson(2, 3)),
+                "ci": "wilson",
+                "mean": pytest.approx(2 / 3),
+                "mean_ci": [low, high],
+                "flaky": None,
+                "slices": None,
+            }
+        ],
+    }
+    assert [one["evaluators"][0]["pass_rate"] for one in shown["variants"]] == pytest.approx([2 / 3, 1 / 3])
+
+
+@on_both
+async def test_a_column_of_the_test_set_slices_it(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await run(http, database)
+
+    shown = (await http.get(f"/api/evaluations/{evaluation}/summary", params={"slice": "topic"})).json()
+    wrong = await http.get(f"/api/evaluations/{evaluation}/summary", params={"slice": "colour"})
+
+    slices = shown["variants"][1]["evaluators"][0]["slices"]
+    assert [(one["value"], one["n"], one["pass_rate"]) for one in slices] == [("maths", 2, 0.5), ("cities", 1, 0.0)]
+    assert (wrong.status_code, wrong.json()["error"]["message"]) == (
+        400,
+        "No row of the test set has a column 'colour'.",
+    )
+
+
+async def test_an_evaluation_that_has_not_begun_has_a_summary_without_figures(http: httpx.AsyncClient) -> None:
+    evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
+
+    (first, _) = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()["variants"]
+
+    assert (first["cells"], first["latency"]) == (0, {"p50": None, "p95": None})
+    assert [(one["name"], one["n"], one["pass_rate"]) for one in first["evaluators"]] == [("exact_match", 0, None)]
+
+
+async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_again(
+    http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from palaver.evaluation import reporting
+
+    looked: list[str] = []
+    before = reporting.read_results
+
+    def read_results(db: Any, project: str, evaluation: str) -> Any:
+        looked.append(evaluation)
+        return before(db, project, evaluation)
+
+    monkeypatch.setattr(reporting, "read_results", read_results)
+    evaluation = await run(http, database)
+
+    first = await http.get(f"/api/evaluations/{evaluation}/summary")
+    second = await http.get(f"/api/evaluations/{evaluation}/summary")
+    unchanged = await http.get(
+        f"/api/evaluations/{evaluation}/summary", headers={"if-none-match": first.headers["etag"]}
+    )
+    await http.post(f"/api/evaluations/{evaluation}/rerun", json={"which": "all"})
+    empty = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()
+
+    assert (second.json(), unchanged.status_code, looked) == (first.json(), 304, [evaluation] * 2)
+    assert [one["cells"] for one in empty["variants"]] == [0, 0]
+
+
+@on_both
+async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, database: Database) -> None:
+    first, second = await run(http, database), await run(http, database)
+
+    answer = await http.get(
+        "/api/evaluations/compare", params={"base": f"{first}:base", "candidate": f"{second}:new", "margin": 0.05}
+    )
+
+    shown = answer.json()
+    (told,) = shown["evaluators"]
+    assert {name: shown[name] for name in shown if name != "evaluators"} == {
+        "base": f"{first}:base",
+        "candidate": f"{second}:new",
+        "margin": 0.05,
+        "changed": [],
+        "changed_count": 0,
+        "only_in_base": [],
+        "only_in_candidate": [],
+    }
+    assert {name: told[name] for name in told if name not in ("ci", "worst")} == {
+        "name": "exact_match",
+        "measure": "pass_rate",
+        "paired": 3,
+        "unpaired": 0,
+        "base": pytest.approx(2 / 3),
+        "candidate": pytest.approx(1 / 3),
+        "difference": pytest.approx(-1 / 3),
+        "test": "mcnemar-exact",
+        "p": 1.0,
+        "p_adjusted": 1.0,
+        "verdict": "unclear",
+        "regressions": 1,
+        "fixes": 0,
+        "cases_needed": 8,
+        "score": None,
+    }
+    assert [(one["base"], one["candidate"]) for one in told["worst"]] == [(1.0, 0.0)]
+
+
+async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await run(http, database)
+    sides = {"base": f"{evaluation}:new", "candidate": f"{evaluation}:base"}
+
+    (told,) = (await http.get("/api/evaluations/compare", params=sides)).json()["evaluators"]
+
+    assert (told["regressions"], told["fixes"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("base", "status", "message"),
+    [
+        ("{}", 400, "Say which variant: {} has base, new."),
+        ("{}:old", 400, "There is no variant 'old': {} has base, new."),
+        ("ev_none:base", 404, "There is no evaluation 'ev_none'."),
+    ],
+)
+async def test_what_is_not_there_cannot_be_compared(
+    http: httpx.AsyncClient, database: Database, base: str, status: int, message: str
+) -> None:
+    evaluation = await run(http, database)
+    sides = {"base": base.format(evaluation), "candidate": f"{evaluation}:new"}
+
+    answer = await http.get("/api/evaluations/compare", params=sides)
+
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, message.format(evaluation))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database: Database, form: str) -> None:
+    evaluation = await run(http, database)
+    kind = FORMATS[form]  # pyright: ignore[reportArgumentType]
+
+    answer = await http.get(f"/api/evaluations/{evaluation}/export", params={"format": form})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind.media_type)
+    assert answer.headers["content-disposition"] == f'attachment; filename="{evaluation}.{kind.ending}"'
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "exact" in answer.text
+    assert ("content-security-policy" in answer.headers) == (form == "html")
+
+
+@on_both
+async def test_an_export_has_every_cell_however_many_pages_they_are(
+    http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_export, "_PAGE", 2)
+    monkeypatch.setattr(evaluation_export, "PIECE", 10)
+    evaluation = await run(http, database, repeats=2)
+
+    lines = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "jsonl"})).text.splitlines()
+    table = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "csv"})).text.splitlines()
+
+    first, *cells = [json.decode(line) for line in lines]
+    assert [cell["id"] for cell in cells] == [f"cell_{number}" for number in range(12)]
+    assert (cells[0]["text"], cells[0]["expected"]) == ("4", "4")
+    assert (first["name"], [one["verdict"] for one in first["comparisons"][0]["evaluators"]]) == (
+        "prompt v3",
+        ["unclear"],
+    )
+    assert len(table) == 13
+
+
+async def test_an_export_can_stand_beside_another_evaluation(http: httpx.AsyncClient, database: Database) -> None:
+    first, second = await run(http, database), await run(http, database)
+    asked = {"format": "markdown", "base": f"{first}:base"}
+
+    told = (await http.get(f"/api/evaluations/{second}/export", params=asked)).text
+
+    assert [line for line in told.splitlines() if line.startswith("###")] == [
+        f"### {second}:{name} beside {first}:base".replace("_", "\\_") for name in ("base", "new")
+    ]
+
+
+@pytest.mark.parametrize(("query", "status"), [({}, 400), ({"format": "pdf"}, 400)])
+async def test_a_format_that_we_do_not_have_is_refused(
+    http: httpx.AsyncClient, database: Database, query: dict[str, str], status: int
+) -> None:
+    evaluation = await run(http, database)
+
+    assert (await http.get(f"/api/evaluations/{evaluation}/export", params=query)).status_code == status
+
+
+async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asking(app(database)) as http:
+        evaluation = await run(http, database)
+    loop, begun, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+    def write(cells: Any) -> Any:
+        try:
+            yield b"x" * evaluation_export.PIECE
+            while True:  # It reads and reads, and has nothing to say.
+                assert len(list(cells())) == 6
+                loop.call_soon_threadsafe(begun.set)
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    monkeypatch.setitem(cast("dict[Any, Any]", FORMATS), "csv", FORMATS["csv"]._replace(write=write))
+    make: Any = lambda cells: cells  # noqa: E731
+    lines = evaluation_export.streamed(database, "default", evaluation, "csv", make)
+    await anext(lines)
+    reading = asyncio.ensure_future(anext(lines))
+    await begun.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+    await ended.wait()
+
+
+async def test_nobody_sees_what_is_another_projects(http: httpx.AsyncClient, database: Database) -> None:
+    evaluation = await run(http, database)
+    async with asking(app(database), Somebody(project="other")) as stranger:
+        answers = [
+            await stranger.get(f"/api/evaluations/{evaluation}/summary"),
+            await stranger.get(f"/api/evaluations/{evaluation}/export?format=csv"),
+            await stranger.get(f"/api/evaluations/compare?base={evaluation}:base&candidate={evaluation}:new"),
+        ]
+
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
+
+
+def test_a_server_on_which_nobody_reads_evaluations_never_loads_numpy() -> None:
+    program = "import sys; import palaver.server.api.app; print('numpy' in sys.modules)"
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == "False"

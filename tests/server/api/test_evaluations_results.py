@@ -1,0 +1,223 @@
+"""/api/evaluations/{id}/results: a page of cells, filtered, and one cell as a whole."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.server.api import evaluation_results, evaluations
+from palaver.server.settings import Settings
+from palaver.storage.database import MEMORY, Database, open_database
+from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.rest import Somebody, application, asking
+
+BODY: dict[str, Any] = {
+    "testset": {"id": "ts_1"},
+    "variants": [
+        {"name": "base", "workflow": "tutor", "parameters": {"style": "short"}},
+        {"name": "new", "workflow": "tutor"},
+    ],
+    "evaluators": [{"key": "exact_match"}],
+    "repeats": 2,
+}
+"""Row 0 passes, row 1 fails and has no answer the second time, row 2 passes with `base` alone."""
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    opened = open_database(url)
+    await with_set(opened)
+    yield opened
+    await opened.close()
+
+
+def app(database: Database) -> Any:
+    settings = Settings()
+    made = evaluations.routes(database, settings, planning(database, settings))
+    return application([*made, *evaluation_results.routes(database)])
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    async with asking(app(database)) as client:
+        yield client
+
+
+@pytest.fixture
+async def done(http: httpx.AsyncClient, database: Database) -> str:
+    """The path of one that has ended."""
+    made = (await http.post("/api/evaluations", json=BODY)).json()
+    await answer_all(database, made["id"])
+    return f"/api/evaluations/{made['id']}"
+
+
+async def cells(http: httpx.AsyncClient, at: str, **asked: Any) -> list[str]:
+    answer = await http.get(f"{at}/results", params=asked)
+    assert answer.status_code == 200, answer.text
+    return [row["id"].removeprefix("cell_") for row in answer.json()["data"]]
+
+
+async def test_a_row_of_the_table_has_previews_and_scores_without_details(http: httpx.AsyncClient, done: str) -> None:
+    [first] = (await http.get(f"{done}/results", params={"limit": 1})).json()["data"]
+    row = first.pop("row")
+
+    assert row.startswith("row_")
+    assert first == {
+        "id": "cell_0",
+        "variant": "base",
+        "repeat": 0,
+        "status": "done",
+        "error": None,
+        "in": {"renderer": "chat", "text": "2 + 2?"},
+        "out": {"renderer": "chat", "text": "4"},
+        "scores": [
+            {
+                "evaluator": "exact_match",
+                "status": "scored",
+                "passed": True,
+                "score": 1.0,
+                "label": None,
+                "reason": "",
+                "details": {},
+                "seconds": 0.0,
+                "usage": None,
+                "cost": None,
+            }
+        ],
+        "latency_seconds": 0.5,
+        "first_output_seconds": None,
+        "usage": None,
+        "cost": None,
+        "finish": "stop",
+        "attempts": 1,
+        "trace_id": None,
+        "run": None,
+        "started_at": "2026-11-15T12:00:00.000000Z",
+        "ended_at": "2026-11-15T12:00:00.000000Z",
+    }
+
+
+async def test_pages_go_on_in_the_order_of_cells(http: httpx.AsyncClient, done: str) -> None:
+    first = (await http.get(f"{done}/results", params={"limit": 5})).json()
+
+    assert [row["id"] for row in first["data"]] == [f"cell_{number}" for number in range(5)]
+    assert await cells(http, done, limit=5, after=first["next"]) == ["5", "6", "7", "8", "9"]
+    other = await http.get(f"{done}/results", params={"limit": 5, "after": first["next"], "variant": "new"})
+    assert (other.status_code, other.json()["error"]["path"]) == (400, "?after")
+
+
+FILTERS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"variant": "new"}, ["2", "3", "6", "7", "10", "11"]),
+    ({"passed": "true"}, ["0", "1", "2", "3", "8", "9"]),
+    ({"passed": "false", "evaluator": "exact_match", "variant": "new"}, ["6", "10", "11"]),
+    ({"status": "failed"}, ["5", "7"]),
+    ({"status": "error"}, []),
+    ({"evaluator": "other"}, []),
+    ({"search": "CAPITAL", "variant": "base"}, ["8", "9"]),
+    ({"search": "%"}, []),
+    ({"row": "row_0"}, []),
+    ({"flaky": "true"}, []),
+]
+
+
+@pytest.mark.parametrize(("asked", "found"), FILTERS)
+async def test_filters_meet(http: httpx.AsyncClient, done: str, asked: dict[str, Any], found: list[str]) -> None:
+    assert await cells(http, done, **asked) == found
+
+
+async def test_regressions_are_rows_that_passed_elsewhere(http: httpx.AsyncClient, done: str) -> None:
+    base = f"{done.rpartition('/')[2]}:base"
+
+    assert await cells(http, done, regression=base) == ["10", "11"]
+    assert await cells(http, done, regression="true") == ["10", "11"]
+    assert await cells(http, done, regression=base, limit=1) == ["10"]
+    assert await cells(http, done, regression=base, evaluator="other") == []
+    assert await cells(http, done, regression=base.replace(":base", ":new")) == []
+
+
+WRONG = [
+    ({"variant": "gone"}, 400, "?variant"),
+    ({"status": "pending"}, 400, "?status"),
+    ({"regression": "ev_0:base"}, 404, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "status", "path"), WRONG)
+async def test_what_cannot_be_asked_is_refused(
+    http: httpx.AsyncClient, done: str, asked: dict[str, Any], status: int, path: str | None
+) -> None:
+    refused = await http.get(f"{done}/results", params=asked)
+
+    assert (refused.status_code, refused.json()["error"].get("path")) == (status, path)
+
+
+async def test_a_variant_that_the_base_has_not_is_named(http: httpx.AsyncClient, done: str) -> None:
+    refused = await http.get(f"{done}/results", params={"regression": f"{done.rpartition('/')[2]}:gone"})
+
+    assert (refused.status_code, refused.json()["error"]["path"]) == (400, "?regression")
+    assert "It has: base, new." in refused.json()["error"]["message"]
+
+
+async def test_one_cell_is_shown_side_by_side(http: httpx.AsyncClient, done: str) -> None:
+    answer = await http.get(f"{done}/results/cell_10")
+    shown = answer.json()
+    said = {"role": "assistant", "parts": [{"type": "text", "text": "I think Paris"}]}
+    asked = {"role": "user", "parts": [{"type": "text", "text": "Capital of France?"}]}
+
+    whole = {
+        "inputs": {"topic": "cities"},
+        "expected": "Paris",
+        "history": [asked],
+        "messages": [said],
+        "text": "I think Paris",
+        "notes": [],
+        "tool_calls": [],
+        "is_chat": True,
+        "is_chat_source": "declared",
+        "repeats": ["cell_10", "cell_11"],
+        "others": {"base": "cell_8", "new": "cell_10"},
+        "previous": "cell_6",
+        "next": None,
+    }
+    assert {name: shown[name] for name in whole} == whole
+    assert "value" not in shown
+    assert shown["turns"] == [
+        {
+            "user": asked,
+            "messages": [said],
+            "text": "I think Paris",
+            "notes": [],
+            "tool_calls": [],
+            "usage": None,
+            "latency_seconds": 0.5,
+            "first_output_seconds": None,
+            "finish": "stop",
+            "expect": None,
+            "reached": True,
+        }
+    ]
+    assert shown["scores"][0]["details"] == {"why": "I think Paris"}
+    same = await http.get(f"{done}/results/cell_10", headers={"if-none-match": answer.headers["etag"]})
+    assert same.status_code == 304
+
+
+async def test_a_cell_that_failed_says_why(http: httpx.AsyncClient, done: str) -> None:
+    shown = (await http.get(f"{done}/results/cell_5")).json()
+
+    assert (shown["status"], shown["error"]) == ("failed", {"code": "timeout", "message": "It took too long."})
+    assert (shown["messages"], shown["scores"], "expected" in shown) == ([], [], False)
+
+
+@pytest.mark.parametrize("cell", ["cell_12", "cell_x", "cell_-1", "cell_99999999999", "x"])
+async def test_what_is_no_cell_of_it_is_not_there(http: httpx.AsyncClient, done: str, cell: str) -> None:
+    assert (await http.get(f"{done}/results/{cell}")).status_code == 404
+
+
+async def test_a_stranger_finds_no_result(done: str, database: Database) -> None:
+    async with asking(app(database), Somebody(project="other")) as stranger:
+        for path in ("/results", "/results/cell_0"):
+            asked = await stranger.get(done + path)
+            gone = await stranger.get(f"/api/evaluations/ev_0{path}")
+            assert (asked.status_code, asked.text.replace(done.rpartition("/")[2], "ev_0")) == (404, gone.text)

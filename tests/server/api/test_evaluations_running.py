@@ -1,0 +1,82 @@
+"""An evaluation from POST to its last cell, through the door that everybody uses."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from palaver.server.in_process import client
+from tests.server.api.evaluated import ROWS, shout, tutor
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(tutor, shout, default="tutor") as made:
+        yield made
+
+
+async def begun(http: httpx.AsyncClient, **more: Any) -> str:
+    made = await http.post("/api/testsets", json={"name": "questions", "rows": [{"data": row} for row in ROWS]})
+    assert made.status_code == 201, made.text
+    body = {
+        "testset": {"id": made.json()["id"]},
+        "variants": [{"name": "base", "workflow": "tutor"}],
+        "evaluators": [{"key": "exact_match"}, {"key": "contains", "name": "has it"}],
+    }
+    answer = await http.post("/api/evaluations", json=body | more)
+    assert answer.status_code == 202, answer.text
+    return f"/api/evaluations/{answer.json()['id']}"
+
+
+async def heard(http: httpx.AsyncClient, at: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    async with http.stream("GET", f"{at}/events", headers=headers) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        text = "".join([piece async for piece in stream.aiter_text()])
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        if "data" in fields:
+            found.append((fields["event"], msgspec.json.decode(fields["data"])))
+    return found
+
+
+async def test_all_cells_are_answered_and_scored(http: httpx.AsyncClient) -> None:
+    at = await begun(http)
+    events = await heard(http, at)
+    shown = (await http.get(at)).json()
+    rows = (await http.get(f"{at}/results")).json()["data"]
+
+    assert events[-1] == ("state", {"type": "state", "state": "succeeded", "reason": None})
+    assert sorted(event["id"] for name, event in events if name == "cell") == ["cell_0", "cell_1", "cell_2"]
+    assert (shown["state"], shown["done"], shown["failed"], shown["errors"]) == ("succeeded", 3, 0, 0)
+    scored = [{score["evaluator"]: score["passed"] for score in row["scores"]} for row in rows]
+    assert scored == [
+        {"exact_match": True, "has it": True},
+        {"exact_match": False, "has it": False},
+        {"exact_match": False, "has it": True},
+    ]
+
+
+async def test_one_cell_shows_what_was_asked_expected_and_answered(http: httpx.AsyncClient) -> None:
+    at = await begun(http)
+    await heard(http, at)
+    shown = (await http.get(f"{at}/results/cell_1")).json()
+
+    assert shown["history"][0]["parts"] == [{"type": "text", "text": "3 + 3?"}]
+    assert (shown["expected"], shown["text"], shown["status"]) == ("6", "7", "done")
+    assert shown["messages"][0]["role"] == "assistant"
+    assert shown["turns"][0]["text"] == "7"
+    assert (await http.get(f"/api/runs/{shown['run']}")).json()["protocol"] == "evaluation"
+
+
+async def test_repeats_of_several_workflows_and_a_column_are_all_run(http: httpx.AsyncClient) -> None:
+    variants = [{"workflow": "tutor"}, {"workflow": "shout"}, {"name": "recorded", "column": "topic"}]
+    at = await begun(http, variants=variants, repeats=2)
+    await heard(http, at)
+    shown = (await http.get(at)).json()
+
+    assert (shown["state"], shown["done"], shown["total"]) == ("succeeded", 18, 18)
+    cells = (await http.get(f"{at}/results", params={"variant": "recorded", "limit": 1})).json()["data"]
+    assert (cells[0]["run"], cells[0]["status"]) == (None, "done")

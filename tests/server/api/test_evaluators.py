@@ -1,0 +1,140 @@
+"""/api/evaluators: what can score here, and trying one."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.evaluation.cases import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.known import Evaluators
+from palaver.evaluation.reach import Offline
+from palaver.evaluation.scores import Score
+from palaver.server.api import evaluators
+from palaver.server.settings import Settings
+from tests.server.rest import application, asking
+
+
+@evaluator(key="team.polite", threshold=0.5, needs={"chat"})
+async def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006 - never changed
+    """Counts kind words."""
+    return sum(word in case.text for word in words) / len(words)
+
+
+@evaluator
+def parts(case: Case) -> list[Score]:
+    return [Score(name="length", score=len(case.text)), Score(name="said", passed=bool(case.text))]
+
+
+@evaluator
+def broken(case: Case) -> bool:
+    raise ValueError(f"no idea of {case.text}")
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    known = Evaluators([polite, parts, broken])
+    async with asking(application(evaluators.routes(known, Offline(), Settings()))) as client:
+        yield client
+
+
+async def tried(http: httpx.AsyncClient, key: str, **body: Any) -> dict[str, Any]:
+    answer = await http.post(f"/api/evaluators/{key}/try", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_an_authors_evaluator_is_listed_with_its_schema(http: httpx.AsyncClient) -> None:
+    listed = (await http.get("/api/evaluators")).json()["data"]
+    own = [one for one in listed if one["origin"] == "author"]
+
+    assert [one["key"] for one in own] == ["broken", "parts", "team.polite"]
+    assert own[2] == (await http.get("/api/evaluators/team.polite")).json()
+    assert own[2]["title"] == "Team.polite"
+    assert own[2]["description"] == "Counts kind words."
+    assert own[2]["needs"] == ["chat"]
+    assert own[2]["schema"]["properties"]["words"]["type"] == "array"
+
+
+async def test_built_in_ones_come_first_and_say_what_they_need(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/api/evaluators")
+    by_key = {one["key"]: one for one in answer.json()["data"]}
+
+    assert by_key["exact_match"]["origin"] == "built_in"
+    assert by_key["tool_called"]["needs"] == ["tools"]
+    assert all(one["title"] and one["schema"]["type"] == "object" for one in by_key.values())
+    again = await http.get("/api/evaluators", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+async def test_one_is_tried_on_a_case_and_answers_as_its_score_is_stored(http: httpx.AsyncClient) -> None:
+    said = await tried(http, "team.polite", parameters={"words": ["please", "thanks"]}, case={"output": "thanks"})
+
+    assert isinstance(said.pop("seconds"), float)
+    assert said == {
+        "evaluator": "team.polite",
+        "status": "scored",
+        "passed": True,
+        "score": 0.5,
+        "label": None,
+        "reason": "",
+        "details": {},
+        "usage": None,
+        "cost": None,
+        "more": [],
+    }
+
+
+async def test_a_built_in_one_is_tried_the_same_way(http: httpx.AsyncClient) -> None:
+    said = await tried(http, "exact_match", case={"output": "Paris", "expected": "Paris"})
+
+    assert (said["status"], said["passed"], said["score"]) == ("scored", True, 1.0)
+
+
+async def test_without_what_is_expected_it_is_skipped(http: httpx.AsyncClient) -> None:
+    said = await tried(http, "exact_match", case={"output": "Paris"})
+
+    assert (said["status"], said["passed"], said["reason"].partition(":")[0]) == ("skipped", None, "no_expected")
+
+
+async def test_several_scores_follow_the_first(http: httpx.AsyncClient) -> None:
+    said = await tried(http, "parts", case={"output": {"role": "assistant", "content": "Hello"}})
+
+    assert (said["evaluator"], said["score"]) == ("parts.length", 5.0)
+    assert [(one["evaluator"], one["passed"]) for one in said["more"]] == [("parts.said", True)]
+
+
+async def test_an_error_of_its_own_is_told_as_one(http: httpx.AsyncClient) -> None:
+    said = await tried(http, "broken", case={"output": "x"})
+
+    assert (said["status"], said["reason"]) == ("error", "evaluator_failed: ValueError: no idea of x")
+
+
+FAULTS = [
+    ("exact_match", {"parameters": {"gone": 1}, "case": {}}, 422, "/parameters/gone"),
+    ("regex", {"parameters": {"pattern": "("}, "case": {"output": "x"}}, 422, "/parameters/pattern"),
+    ("exact_match", {}, 400, "/case"),
+    ("exact_match", {"case": 1}, 400, "/case"),
+    ("exact_match", {"case": {"latency": -1}}, 422, "/case/latency"),
+    ("exact_match", {"case": {"output": "a", "turns": [{"output": "b"}]}}, 422, "/case/turns"),
+    ("code", {"parameters": {"ref": "os:system"}, "case": {}}, 422, "/parameters/ref"),
+]
+
+
+@pytest.mark.parametrize(("key", "body", "status", "path"), FAULTS)
+async def test_what_does_not_fit_is_pointed_at(
+    http: httpx.AsyncClient, key: str, body: dict[str, Any], status: int, path: str
+) -> None:
+    refused = await http.post(f"/api/evaluators/{key}/try", json=body)
+
+    assert (refused.status_code, refused.json()["error"]["path"]) == (status, path), refused.text
+
+
+@pytest.mark.parametrize("key", ["os:system", "gone", "palaver.evaluation.evaluators.regex"])
+async def test_a_name_that_is_not_known_is_not_there(http: httpx.AsyncClient, key: str) -> None:
+    refused = await http.post(f"/api/evaluators/{key}/try", json={"case": {}})
+
+    assert refused.status_code == 404
+    assert refused.json() == {"error": {"code": "not_found", "message": f"There is no evaluator {key!r}."}}
+    assert (await http.get(f"/api/evaluators/{key}")).status_code == 404
