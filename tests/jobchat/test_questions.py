@@ -1,0 +1,157 @@
+"""The test set `jobchat_questions`: what is in it, and that Job Chat with a scripted model passes all of it."""
+
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver import Case, Message
+from palaver.evaluation.reach import Offline
+from palaver.testing import client
+from palaver_jobchat import evaluating, payload
+from palaver_jobchat.evaluating import expected as expecting
+from palaver_jobchat.evaluating import job_expected, job_rules
+from palaver_jobchat.service import build
+from palaver_jobchat.settings import Settings
+from palaver_jobchat.testing.steps import read_script
+from tests.engine.running import came_to, ran
+from tests.jobchat.entry_points import entry_points
+
+PLACE, PATH = entry_points("palaver.testsets")["jobchat_questions"].split(":")
+LINES = files(PLACE).joinpath(PATH).read_bytes().splitlines()
+ROWS: list[dict[str, Any]] = [msgspec.json.decode(line) for line in LINES]
+NO_INPUTS = {"topic", "content", "history", "expected"}
+COLUMNS = {
+    *("topic", "content", "history", "context", "suggest_code", "use_new_prompt", "download_adaptor_docs"),
+    *("expected", "model_script"),
+}
+SILENT = [{"text": "I leave it as it is."}]
+MEDDLING = [
+    {
+        "blocks": [
+            {"text": "Done."},
+            {"tool": {"name": "edit_job", "input": {"edits": [{"action": "rewrite", "new_code": "other();\n"}]}}},
+        ]
+    }
+]
+
+
+@pytest.fixture
+def job_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Job Chat with a scripted model, cut off from the world."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PALAVER_JOBCHAT_ONLINE", "0")
+    monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path / "cache"))
+    return build(Settings(provider="scripted", online=False, cache=str(tmp_path / "cache")))
+
+
+async def answer(job_chat: Any, row: dict[str, Any]) -> Case:
+    """What Job Chat answers to a row."""
+    history = [
+        Message.user(turn["content"]) if turn["role"] == "user" else Message.assistant(turn["content"])
+        for turn in row.get("history", [])
+    ]
+    inputs = {name: value for name, value in row.items() if name not in NO_INPUTS}
+    (reply,) = came_to(await ran(job_chat, *history, Message.user(row["content"]), inputs=inputs)).messages
+    return Case(row=row, inputs=inputs, expected=row["expected"], messages=(reply,), text=reply.text)
+
+
+async def scores(case: Case, *evaluators: Any) -> dict[str, tuple[str, bool | None, str]]:
+    return {
+        one.evaluator: (one.status, one.passed, one.reason)
+        for evaluator in evaluators
+        for one in await evaluator.bind({}, Offline()).score(case)
+    }
+
+
+# What is in it
+
+
+def test_there_are_questions_of_every_kind() -> None:
+    topics = Counter(row["topic"] for row in ROWS)
+
+    assert set(topics) == {"operations", "state", "cursors", "logs", "edits", "no-edit", "scope", "versions"}
+    assert min(topics.values()) >= 5
+    assert len(ROWS) >= 40
+    assert {name for row in ROWS for name in row} == COLUMNS
+
+
+def test_one_line_is_one_row_and_no_two_are_the_same() -> None:
+    assert len(set(LINES)) == len(LINES) == len(ROWS)
+    assert [msgspec.json.encode(row) for row in ROWS] == LINES
+
+
+def test_every_row_is_a_payload_with_a_script_and_an_expectation() -> None:
+    for row in ROWS:
+        given = payload.read({name: value for name, value in row.items() if name not in ("topic", "expected")})
+        wanted = expecting.read(row["expected"])
+
+        assert len(read_script(row["model_script"])) >= 1
+        assert isinstance(wanted.edit, bool)
+        assert given.mode == "edits" or wanted.edit is False
+
+
+def test_there_are_jobs_with_both_kinds_of_line_ends_and_without_code() -> None:
+    jobs = [row["context"]["expression"] for row in ROWS if "expression" in row.get("context", {})]
+
+    assert any("\r\n" in job for job in jobs)
+    assert any(not job.strip() for job in jobs)
+    assert {row["context"]["adaptor"] for row in ROWS if row["topic"] == "versions"} >= {
+        "@openfn/language-http@6.0.0",
+        "@openfn/language-http@6.5.4",
+    }
+
+
+# What comes of it
+
+
+async def test_every_scripted_answer_passes(job_chat: Any) -> None:
+    every = [getattr(evaluating, key) for key in evaluating.__all__]
+    for row in ROWS:
+        case = await answer(job_chat, row)
+
+        found = await scores(case, *every)
+
+        assert {name: score for name, score in found.items() if score[0] == "error" or score[1] is False} == {}
+        assert found["job_expected"] == ("scored", True, "")
+        has_code = row["expected"]["edit"] or (_is_plain(row) and "```js" in case.text)
+        assert ("job_rules.parses" in found) == has_code
+
+
+async def test_no_answer_passes_that_does_the_opposite(job_chat: Any) -> None:
+    """What nothing could fail would say nothing of a real model."""
+    for row in ROWS:
+        wrong = SILENT if row["expected"]["edit"] or _is_plain(row) else MEDDLING
+
+        found = await scores(await answer(job_chat, {**row, "model_script": wrong}), job_expected)
+
+        assert (row["content"], *found["job_expected"][:2]) == (row["content"], "scored", False)
+
+
+async def test_an_answer_with_another_versions_function_does_not_pass(job_chat: Any) -> None:
+    asked = [row for row in ROWS if row["content"] == "Fetch only what changed since the last run."]
+    new, old = sorted(asked, key=lambda row: row["context"]["adaptor"], reverse=True)
+
+    found = await scores(await answer(job_chat, {**old, "model_script": new["model_script"]}), job_rules, job_expected)
+
+    assert [name for name, (_, passed, _) in found.items() if not passed] == [
+        "job_rules.known_functions",
+        "job_expected",
+    ]
+
+
+async def test_a_row_can_be_sent_to_the_service_as_it_is(job_chat: Any) -> None:
+    async with client(job_chat) as http:
+        answers = [await http.post("/services/job_chat", json=row) for row in ROWS]
+
+    assert [answer.status_code for answer in answers] == [200] * len(ROWS)
+    assert [answer.json().get("suggested_code") is not None for answer in answers] == [
+        row["expected"]["edit"] for row in ROWS
+    ]
+
+
+def _is_plain(row: dict[str, Any]) -> bool:
+    return not row.get("suggest_code") and not row.get("use_new_prompt")
