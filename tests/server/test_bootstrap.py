@@ -47,7 +47,7 @@ async def test_an_empty_house() -> None:
         "pinned": [],
         "running": [],
         "limits": {"file": 20971520, "body": 8388608, "socket": 1048576},
-        "features": {"traces": False, "evaluation": False},
+        "features": {"traces": True, "evaluation": True},
     }
 
 

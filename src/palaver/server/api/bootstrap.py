@@ -139,7 +139,7 @@ def _shown(kept: _Kept, registry: Registry, settings: Settings, caller: Caller, 
         pinned=kept.pinned,
         running=kept.running,
         limits=Bounds(file=settings.max_file, body=settings.max_body, socket=settings.ws_max),
-        features=Features(traces=False, evaluation=False),
+        features=Features(traces=True, evaluation=True),
     )
     room = LARGEST - _size(first)
     rows = list(first.workflows.data)
