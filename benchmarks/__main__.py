@@ -16,6 +16,7 @@ from benchmarks.figures import Figure, table
 from benchmarks.parts import (
     blocking,
     conversations,
+    evaluation,
     extraction,
     idle,
     imports,
@@ -42,6 +43,7 @@ PARTS: dict[str, ModuleType] = {
     "blocking": blocking,
     "jobchat": jobchat,
     "traces": traces,
+    "evaluation": evaluation,
 }
 
 

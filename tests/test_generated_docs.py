@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from palaver import demo
 from palaver.conform import GROUPS, Protocol, Rule
 from palaver.core.dialects import READABLE
+from palaver.evaluation.evaluator import Evaluator
+from palaver.evaluation.evaluators import built_in
 from palaver.server.settings import Settings
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -56,11 +58,30 @@ def rules() -> str:
     return "\n\n".join(map(table, GROUPS))
 
 
+def evaluators() -> str:
+    every = {"target", "stringify", "expected_from", "case_sensitive", "name"}
+
+    def taken(one: Evaluator) -> str:
+        required = one.schema.get("required", ())
+        fields = {name: field for name, field in one.schema["properties"].items() if name not in every}
+        if fields.get("threshold", {}).get("default") is None:
+            fields.pop("threshold", None)
+        return ", ".join(f"`{name}`" if name in required else shown(name, field) for name, field in fields.items())
+
+    def shown(name: str, field: dict[str, Any]) -> str:
+        default = field.get("default")
+        return f"`{name}={msgspec.json.encode(default).decode()}`" if default is not None else f"`{name}?`"
+
+    rows = [f"| `{one.key}` | {one.description} | {taken(one)} |".replace("|  |", "| |") for one in built_in().values()]
+    return "\n".join(["| key | what it says | parameters |", "|---|---|---|", *rows])
+
+
 PARTS = {
     "protocols.md": ("losses", losses),
     "settings.md": ("settings", settings),
     "demo.md": ("workflows", workflows),
     "conform.md": ("rules", rules),
+    "evaluators.md": ("evaluators", evaluators),
 }
 
 

@@ -13,9 +13,13 @@ PUBLIC = {
     *("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),
     *("Context", "Parameter", "Failure", "PalaverError"),
     *("app", "extract_chat_messages", "read_conversation"),
+    *("evaluator", "Case", "Score", "Skip"),
 }
 
-HEAVY = {"litestar", "uvicorn", "httpx", "sqlalchemy", "pydantic", "click", "rich", "prometheus_client"}
+HEAVY = {
+    *("litestar", "uvicorn", "httpx", "sqlalchemy", "pydantic", "click", "rich", "prometheus_client"),
+    *("numpy", "rapidfuzz", "regex", "jsonschema"),
+}
 
 LOADED_BY_PALAVER = """
 import sys
@@ -33,6 +37,13 @@ def test_all_lists_the_public_names_once_each() -> None:
 def test_a_public_name_resolves_and_is_listed(name: str) -> None:
     assert getattr(palaver, name) is not None
     assert name in dir(palaver)
+
+
+def test_writing_an_evaluator_loads_no_server_no_database_and_no_built_in_one() -> None:
+    code = LOADED_BY_PALAVER.replace("import palaver\n", "from palaver import Case, Score, evaluator\n")
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert set(run.stdout.split()) & HEAVY == set()
 
 
 def test_importing_palaver_loads_no_server_and_no_database() -> None:

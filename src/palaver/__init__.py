@@ -7,7 +7,7 @@
         yield "Let us begin with …"
 
 These are all the names that an application needs. Importing them loads neither a server nor a database: `app` and
-`connect`, which need one, are loaded when they are first used.
+`connect`, which need one, are loaded when they are first used, and so is what evaluators are written with.
 """
 
 from importlib import import_module
@@ -24,9 +24,13 @@ from palaver.workflows.signature import Parameter
 
 if TYPE_CHECKING:
     from palaver.discovery.connections import connect
+    from palaver.evaluation.cases import Case
+    from palaver.evaluation.evaluator import evaluator
+    from palaver.evaluation.scores import Score, Skip
     from palaver.server.mount import app
 
 __all__ = [
+    "Case",
     "Context",
     "Data",
     "Failure",
@@ -36,6 +40,8 @@ __all__ = [
     "Parameter",
     "Reasoning",
     "Refusal",
+    "Score",
+    "Skip",
     "Text",
     "ToolCall",
     "ToolResult",
@@ -43,12 +49,20 @@ __all__ = [
     "app",
     "chat",
     "connect",
+    "evaluator",
     "extract_chat_messages",
     "read_conversation",
     "workflow",
 ]
 
-_LATER = {"app": "palaver.server.mount", "connect": "palaver.discovery.connections"}
+_LATER = {
+    "Case": "palaver.evaluation.cases",
+    "Score": "palaver.evaluation.scores",
+    "Skip": "palaver.evaluation.scores",
+    "app": "palaver.server.mount",
+    "connect": "palaver.discovery.connections",
+    "evaluator": "palaver.evaluation.evaluator",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from palaver.discovery import targets
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import installed, load, load_installed, load_one
+from palaver.discovery.targets import installed, load, load_evaluators, load_installed, load_one
 from palaver.errors import (
     ChatWithoutMessages,
     DuplicateName,
@@ -319,3 +319,62 @@ def test_a_package_may_offer_a_module_without_workflows(write: Write, monkeypatc
     monkeypatch.setattr(targets, "entry_points", offered)
     with pytest.raises(NothingFound):
         load_installed("empty")
+
+
+# Evaluators
+
+POLITE = """
+from palaver import Case, evaluator
+
+@evaluator
+def polite(case: Case) -> bool:
+    return True
+
+@evaluator(key="team.rude")
+async def rude(case: Case) -> bool:
+    return False
+
+_hidden = polite
+"""
+
+
+def test_evaluators_stand_beside_workflows_and_are_no_workflows(write: Write) -> None:
+    path = write("app.py", TWO + POLITE)
+
+    assert [one.key for one in load_evaluators([str(path)])] == ["polite", "team.rude"]
+    assert [one.key for one in load_evaluators(["app.py:tutor", "app"])] == ["polite", "team.rude"]
+    assert [workflow.description.name for workflow in load([str(path)])] == ["tutor", "headline"]
+
+
+def test_a_folder_gives_the_evaluators_of_all_its_files(write: Write) -> None:
+    write("flows/app.py", TUTOR)
+    write("flows/scores.py", POLITE)
+
+    assert [one.key for one in load_evaluators(["flows"])] == ["polite", "team.rude"]
+    assert [workflow.description.name for workflow in load_one("flows")] == ["tutor"]
+
+
+def test_a_target_of_evaluators_alone_declares_no_workflow(write: Write) -> None:
+    write("scores.py", POLITE)
+
+    with pytest.raises(NothingFound, match=r"scores.py declares no workflow"):
+        load_one("scores.py")
+    with pytest.raises(NotAWorkflow, match=r"scores.py:polite is no workflow \(Evaluator\)"):
+        load_one("scores.py:polite")
+
+
+def test_a_target_need_not_have_any_evaluator(write: Write) -> None:
+    write("app.py", TUTOR)
+
+    assert load_evaluators(["app.py"]) == []
+    assert load_evaluators([]) == []
+
+
+def test_a_registry_holds_the_evaluators_that_stand_beside(write: Write) -> None:
+    write("app.py", TUTOR + POLITE)
+
+    registry = Registry(load(["app.py"]), evaluators=load_evaluators(["app.py"]))
+
+    assert [one.key for one in registry.evaluators] == ["polite", "team.rude"]
+    assert registry.names() == ["tutor"]
+    assert Registry().evaluators == ()

@@ -26,7 +26,7 @@ def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
         kind="reviewers",
         n=3,
         percent=100 * 2 / 3,
-        kappa=0.3999999999999999,
+        kappa=0.4,
     )
 
 

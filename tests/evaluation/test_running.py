@@ -263,6 +263,17 @@ async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: D
     assert most == 5
 
 
+async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_workers(database: Database) -> None:
+    async with serving(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
+        await database.write(put, "ev_1", plan(), rows(2))
+        server.runner.wake()
+        async with serving(database, answer) as worker:
+            worker.runner.wake()
+            done = await ended(database)
+
+    assert (done.state, server.runner.running) == ("succeeded", 0)
+
+
 async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database) -> None:
     @evaluator
     def quoting(case: Case) -> Score:

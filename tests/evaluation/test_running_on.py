@@ -5,15 +5,20 @@ import time
 from collections import Counter
 from typing import Any
 
+import pytest
 from sqlalchemy import update
 
 from palaver import chat
+from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
+from palaver.evaluation import slice_runs
+from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.storage import evaluation_slices as slices
 from palaver.storage import evaluations
 from palaver.storage.database import Database
 from palaver.storage.evaluation_tables import evaluation_slices
+from palaver.storage.evaluation_tables import evaluations as evaluations_table
 from palaver.workflows.workflow import Workflow
 from tests.evaluation.running import ended, plan, put, results, rows, serving, until, variant, whole
 
@@ -192,3 +197,57 @@ async def test_an_evaluation_that_is_deleted_is_left(database: Database) -> None
         await until(lambda: not server.runner.running)
 
     assert (counted.stopped, counted.asked.total()) == (2, 2)
+
+
+async def test_what_cannot_be_loaded_is_left_to_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = Counted()
+
+    def broken() -> Any:
+        raise ImportError("not here")
+
+    async with serving(database, counted.chat) as server:
+        monkeypatch.setattr(server.runner, "_make", broken)
+        await database.write(put, "ev_1", plan(variant("counted")), rows(2))
+        server.runner.wake()
+        await until(lambda: "Looking for evaluations that wait failed" in caplog.messages)
+        left = await database.read(slices.is_any_waiting)
+        async with serving(database, counted.chat) as other:
+            other.runner.wake()
+            done = await ended(database)
+
+    assert (left, done.state, counted.asked.total()) == (True, "succeeded", 2)
+
+
+async def test_a_plan_that_cannot_be_read_is_left_to_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = Counted()
+    monkeypatch.setattr(slice_runs, "PATIENCE", 0.05)
+    async with serving(database, counted.chat) as server:
+        good = plan(variant("counted"))
+        await database.write(put, "ev_1", good, rows(2))
+        await database.write(lambda db: db.execute(update(evaluations_table).values(plan={"of": "another version"})))
+        server.runner.wake()
+        await until(lambda: len(caplog.messages) > 1)
+        await database.write(lambda db: db.execute(update(evaluations_table).values(plan=good)))
+        done = await ended(database)
+
+    assert (done.state, counted.asked.total()) == ("succeeded", 2)
+    assert set(caplog.messages) == {"A slice of ev_1 cannot be run, which is tried again"}
+
+
+async def test_an_evaluation_in_memory_needs_nobody_who_looks() -> None:
+    counted = Counted()
+    server = Server(Registry([counted.chat]), Settings(trace_content="off"))
+    await server.arrive()
+    try:
+        await server.database.write(put, "ev_1", plan(variant("counted")), rows(3))
+        server.runner.wake()
+        done = await ended(server.database)
+    finally:
+        await server.engine.drain(0)
+        await server.close()
+
+    assert (done.state, done.done) == ("succeeded", 3)

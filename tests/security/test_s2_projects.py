@@ -36,13 +36,22 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("PATCH", "/api/keys/{key_id:str}"): {"name": "Taken"},
     ("PATCH", "/api/variants/{variant:str}"): {"name": "taken"},
     ("POST", "/api/variants/{variant:str}/versions"): {"base": 1, "parameters": {}},
+    ("PATCH", "/api/testsets/{testset:str}"): {"name": "Taken"},
+    ("POST", "/api/testsets/{testset:str}/revisions"): {"base": 1, "rows": []},
+    ("POST", "/api/testsets/{testset:str}/rows/from"): {"base": 1, "source": {"kind": "trace", "trace_id": "0"}},
+    ("POST", "/api/reviews/{review:str}/items/{item:str}/answers"): {"answers": {"correct": True}},
     ("POST", "(v1/)?conversations/{id}"): {"metadata": {"a": "b"}},
     ("POST", "(v1/)?conversations/{id}/items"): {"items": [{"type": "message", "role": "user", "content": "x"}]},
 }
 """What routes want to read before they look for what the path names."""
-QUERIES = {"/api/variants/{variant:str}/diff": "?from=1&to=2"}
-NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/")
-"""Workflows and connections belong to the server; projects only its administrators know (S2.4)."""
+QUERIES = {
+    "/api/variants/{variant:str}/diff": "?from=1&to=2",
+    "/api/testsets/{testset:str}/diff": "?from=1&to=1",
+    "/api/testsets/{testset:str}/revisions/{revision:str}/export": "?format=jsonl",
+    "/api/evaluations/{evaluation:str}/export": "?format=jsonl",
+}
+NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/", "/api/evaluators/")
+"""Workflows, evaluators and connections belong to the server; projects only its administrators know (S2.4)."""
 
 
 class Told(NamedTuple):
@@ -94,6 +103,16 @@ async def things(house: Keyed) -> Things:
     ids["variant"] = (await made("/api/workflows/scripted/variants", {"name": "ours", "parameters": {}}))["id"]
     ids["board"] = (await made("/api/boards", {"name": "ours"}))["id"]
     ids["view"] = (await made("/api/views", {"page": "traces", "name": "ours", "body": {}}))["id"]
+    rows = [{"data": {"messages": "secret of team-a", "expected": "x"}}]
+    ids["testset"] = (await made("/api/testsets", {"name": "ours", "rows": rows}))["id"]
+    found = (await http.get(f"/api/testsets/{ids['testset']}/revisions/1/rows", headers=header)).json()
+    ids |= {"revision": "1", "row": found["data"][0]["id"], "cell": "cell_0"}
+    asked = {"variants": [{"name": "ours", "column": "expected"}], "evaluators": [{"key": "exact_match"}]}
+    ids["evaluation"] = (await made("/api/evaluations", asked | {"testset": {"id": ids["testset"]}}))["id"]
+    await http.get(f"/api/evaluations/{ids['evaluation']}/events", headers=header)  # Until it has ended.
+    judged = {"items": {"run": ids["evaluation"]}, "questions": [{"key": "correct"}]}
+    ids["review"] = (await made("/api/reviews", judged))["id"]
+    ids["rule"] = (await made("/api/online", {"name": "ours", "evaluators": [{"key": "refusal"}]}))["id"]
     await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)
     ids |= {"trace": "0af7651916cd43dd8448eb211c80319c", "span": "b7ad6b7169203331", "session": "s-1"}
     span: dict[str, Any] = {"traceId": ids["trace"], "spanId": ids["span"], "name": "secret of team-a"}
@@ -154,6 +173,8 @@ async def state(two: Two) -> list[bytes]:
     paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]
     paths += [f"/api/threads/{ids['thread']}", f"/api/files/{ids['file_id']}", f"/api/variants/{ids['variant']}"]
     paths += [f"/api/traces/{ids['trace']}", f"/api/spans/{ids['trace']}/{ids['span']}"]
+    paths += [f"/api/reviews/{ids['review']}", f"/api/online/{ids['rule']}"]
+    paths += [f"/api/evaluations/{ids['evaluation']}", f"/api/testsets/{ids['testset']}/revisions"]
     paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
     answers = [await http.get(path, headers=two.things.header) for path in paths]
     assert {answer.status_code for answer in answers} == {200}

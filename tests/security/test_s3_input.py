@@ -33,7 +33,7 @@ UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 STARTS_PROCESSES = {"server/reload.py", "server/workers.py", "traces/aside.py"}
 """They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain.py"}
-IMPORTS_BY_NAME |= {"frameworks/telling.py"}
+IMPORTS_BY_NAME |= {"frameworks/telling.py", "evaluation/evaluators/__init__.py"}
 """Our own modules, by a table; and what the operator named on the command line."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
 OF_FIXED_FIELDS = {
@@ -52,6 +52,8 @@ OF_FIXED_FIELDS = {
     "storage/nodes.py",
     "storage/run_pages.py",
     "storage/runs.py",
+    "storage/testset_revisions.py",
+    "storage/testsets.py",
     "storage/thread_copies.py",
     "storage/thread_files.py",
     "storage/variants.py",

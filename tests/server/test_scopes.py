@@ -103,6 +103,15 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  
         ("GET", "/api/spans/1/2", "read"),
         ("GET", "/api/sessions/s/thread", "read"),
         ("POST", "/api/erase", "admin"),
+        ("POST", "/api/evaluations", "invoke"),
+        ("GET", "/api/reviews", "read"),
+        ("GET", "/api/reviews/rv_1/next", "invoke"),
+        ("HEAD", "/api/reviews/rv_1/next", "invoke"),
+        ("GET", "/api/reviews/rv_1/agreement", "read"),
+        ("POST", "/api/reviews/rv_1/items/item_0/answers", "invoke"),
+        ("GET", "/api/online/on_1/stats", "read"),
+        ("POST", "/api/online", "invoke"),
+        ("PATCH", "/api/online/on_1", "invoke"),
     ],
 )
 def test_what_the_rest_needs(method: str, path: str, wanted: scopes.Need) -> None:  # S2.1, S2.4

@@ -50,23 +50,22 @@ async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Datab
             await database.write(ask, "other", "ev_1")
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "expected"),
-    [
-        ([result(0), result(1)], ("succeeded", 2, 0, 0)),
-        ([result(0), result(1, status="failed")], ("partly", 1, 1, 0)),
-        ([result(0), result(1, scores=[score(None, status="error")])], ("partly", 2, 0, 1)),
-        ([result(0, status="failed"), result(1, status="failed")], ("failed", 0, 2, 0)),
-    ],
-)
-async def test_it_ends_as_its_cells_did(
-    database: Database, outcomes: list[NewResult], expected: tuple[Any, ...]
-) -> None:
-    await database.write(evaluations.create, "default", new(2, size=1), AT)
+ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
+    ([result(0), result(1)], ("succeeded", 2, 0, 0)),
+    ([result(0), result(1, status="failed")], ("partly", 1, 1, 0)),
+    ([result(0), result(1, scores=[score(None, status="error")])], ("partly", 2, 0, 1)),
+    ([result(0, status="failed"), result(1, status="failed")], ("failed", 0, 2, 0)),
+]
 
-    await run(database, outcomes)
 
-    assert await state(database) == expected
+async def test_it_ends_as_its_cells_did(database: Database) -> None:
+    found: list[tuple[Any, ...]] = []
+    for number, (outcomes, _) in enumerate(ENDS):
+        await database.write(evaluations.create, "default", new(2, size=1, id=f"ev_{number}"), AT)
+        await run(database, outcomes)
+        found.append(await state(database, f"ev_{number}"))
+
+    assert found == [expected for _, expected in ENDS]
 
 
 async def test_one_without_cells_has_ended_at_once(database: Database) -> None:

@@ -12,7 +12,7 @@ import click
 from palaver.cli.databases import db_option
 from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import load
+from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logs
 from palaver.server.settings import Settings, Source, read_settings
 from palaver.storage.places import default_path
@@ -62,7 +62,7 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
     if settings.workers > 1 and inherit is None:
         return _share(settings)
     if inherit is None:
-        serve(_load(targets), settings, sources=sources)
+        serve(_load(targets), settings, sources=sources, evaluators=load_evaluators(targets))
     else:
         _take_part(targets, settings, sources, inherit)
     return 0
@@ -87,7 +87,7 @@ def _take_part(targets: tuple[str, ...], settings: Settings, sources: Mapping[st
 
     inherited = Inherited.read(inherit)
     workflows = _load(targets) if inherited.speaks else _load_silently(targets)
-    serve(workflows, settings, sources=sources, inherited=inherited)
+    serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
 
 
 def serve(
@@ -98,6 +98,7 @@ def serve(
     or_next: bool = False,
     started: Any = None,
     inherited: "Inherited | None" = None,
+    evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
     """Serve these until told to stop; prints a line each and the address."""
     from palaver.server.app import Server
@@ -107,7 +108,7 @@ def serve(
     with keeping(settings.db or str(default_path())) as database:
         check_reach(settings, database)
         connections, alone = declared(settings.connections, os.environ), database.kind == "sqlite"
-        registry = Registry(workflows, connections=connections, default=settings.default)
+        registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:
             if inherited.speaks:

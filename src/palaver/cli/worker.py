@@ -1,4 +1,4 @@
-"""palaver worker: a process that takes background runs and serves nobody."""
+"""palaver worker: a process that takes background runs and cells of evaluations, and serves nobody."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from palaver.cli.databases import db_option, file_of
 from palaver.cli.serve import private_option
 from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import load
+from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logs
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.locking import Lock
@@ -26,10 +26,11 @@ from palaver.workflows.workflow import Workflow
 @click.option("--runs", type=click.IntRange(1), metavar="N", help="How many runs it has at once (16).")
 @private_option
 def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_private_urls: bool | None) -> None:
-    """Take runs of the background, of the workflows found in TARGET, from the queue of a database.
+    """Take runs of the background and cells of evaluations, of the workflows found in TARGET, from a database.
 
     It works beside servers on the same PostgreSQL, wherever it runs, or beside the server of a SQLite file, on the same
-    machine. On the first signal to stop it begins nothing more and lets its runs end; on the second it ends them.
+    machine. On the first signal to stop it begins nothing more, leaves evaluations to others and lets its runs end; on
+    the second it ends them.
 
     \b
     Examples:
@@ -40,12 +41,12 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     logs.set_up(verbose=settings.debug)
     workflows, url = load(targets), settings.db or str(default_path())
-    with _at_work(url):
-        asyncio.run(_work(workflows, settings, url))
+    with at_work(url):
+        asyncio.run(_work(workflows, load_evaluators(targets), settings, url))
 
 
 @contextmanager
-def _at_work(url: str) -> Generator[None]:
+def at_work(url: str) -> Generator[None]:
     """Say of a file of SQLite's that somebody is at work on it, as a server does: any number of workers may be."""
     path = None if url == MEMORY else file_of(url)
     if path is None:
@@ -56,13 +57,14 @@ def _at_work(url: str) -> Generator[None]:
         yield
 
 
-async def _work(workflows: list[Workflow], settings: Settings, url: str) -> None:
+async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str) -> None:
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.working import work
     from palaver.storage.database import open_database, redacted
 
     database = await asyncio.to_thread(open_database, url)
-    registry = Registry(workflows, connections=declared(settings.connections, os.environ))
+    connections = declared(settings.connections, os.environ)
+    registry = Registry(workflows, connections=connections, evaluators=evaluators)
     worker = Server(registry, settings, database=database, kind="worker")
     names = ", ".join(registry.names())
     told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redacted(url)}"

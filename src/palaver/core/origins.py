@@ -38,9 +38,14 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What of the call's messages is kept with the run; None: all. The rest is kept elsewhere."""
 
     @property
+    def is_cell(self) -> bool:
+        """Is it a cell of an evaluation? What it was asked and said is kept there, and not again with the run."""
+        return self.protocol == "evaluation"
+
+    @property
     def is_needed(self) -> bool:
         """Is it kept whatever its author says, because somebody asked to go on from it, or it begins later?"""
-        return self.stored or self.background or self.thread is not None
+        return self.stored or (self.background and not self.is_cell) or self.thread is not None
 
 
 NOWHERE = Origin()

@@ -1,8 +1,9 @@
-"""The registry: what is served, by name."""
+"""The registry: what is served, by name; and the evaluators that stand beside it."""
 
 from collections.abc import Iterable, Iterator
 
 from palaver.core.descriptions import Description
+from palaver.discovery.targets import DeclaredEvaluator
 from palaver.errors import DuplicateName, WorkflowNotFound
 from palaver.workflows.workflow import Workflow
 
@@ -16,7 +17,10 @@ class Registry:
         *,
         connections: Iterable[Workflow] = (),
         default: str | None = None,
+        evaluators: Iterable[DeclaredEvaluator] = (),
     ) -> None:
+        self.evaluators = tuple(evaluators)
+        """Of the authors' own."""
         self._workflows: dict[str, Workflow] = {}
         self._put: frozenset[str] = frozenset()
         self._only: str | None = None

@@ -1,4 +1,4 @@
-"""Targets: "module:name", "module", a file or a folder, as written on the command line -> workflows.
+"""Targets: "module:name", "module", a file or a folder, as written on the command line -> workflows and evaluators.
 
 The author's own code is loaded and trusted; what comes over HTTP never reaches this module.
 """
@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
 import traceback
 from collections.abc import Generator, Iterable
@@ -14,14 +15,33 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TypeGuard
+from typing import Protocol, TypeGuard, TypeVar
 
 from palaver.errors import LoadFailed, NotAWorkflow, NothingFound, PalaverError, TargetNotFound
 from palaver.outbound import printable
 from palaver.workflows.workflow import Workflow
 
 ENTRY_POINTS = "palaver.workflows"
+EVALUATOR_ENTRY_POINTS = "palaver.evaluators"
 _PROMISE = ("description", "options", "place", "bind")
+_EVALUATORS_PROMISE = ("key", "needs", "schema", "place", "bind")
+_T = TypeVar("_T")
+
+log = logging.getLogger("palaver.discovery")
+
+
+class DeclaredEvaluator(Protocol):
+    """What is known here of an evaluator: by which key it is asked for, and where it stands."""
+
+    @property
+    def key(self) -> str:
+        """As people write it."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Its file and line, for people."""
+        ...
 
 
 def load(targets: Iterable[str]) -> list[Workflow]:
@@ -31,18 +51,42 @@ def load(targets: Iterable[str]) -> list[Workflow]:
 
 def load_one(target: str) -> list[Workflow]:
     """The workflows of one target; NothingFound when it declares none."""
-    file, _, name = target.rpartition(":")
-    if Path(target).is_dir():
-        found = [workflow for file in _files(Path(target)) for workflow in _in_module(_load_file(file))]
-    elif target.endswith(".py"):
-        found = _in_module(_load_file(Path(target)))
-    elif file.endswith(".py"):
-        found = [_named(_load_file(Path(file)), name, target)]
-    else:
-        found = _load_name(target)
+    modules, name = _modules(target)
+    if name:
+        return [_named(modules[0], name, target)]
+    found = [value for module in modules for value in _public(module) if _is_workflow(value)]
     if not found:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
     return _each_once(found)
+
+
+def load_beside(target: str) -> list[Workflow]:
+    """All workflows in the modules of a target, also where it names one of them."""
+    found = [value for module in _modules(target)[0] for value in _public(module) if _is_workflow(value)]
+    return _each_once(found)
+
+
+def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
+    """The evaluators in the modules of all targets, each once, in the order found; there need not be any."""
+    modules = [module for target in targets for module in _modules(target)[0]]
+    return _each_once(value for module in modules for value in _public(module) if _is_evaluator(value))
+
+
+def installed_evaluators() -> list[DeclaredEvaluator]:
+    """Those that installed packages offer; one that cannot be loaded is told of, and the others are there."""
+    found: list[DeclaredEvaluator] = []
+    for entry in entry_points(group=EVALUATOR_ENTRY_POINTS):
+        try:
+            with _told(entry.value):
+                value = entry.load()
+        except PalaverError as error:
+            log.warning("The evaluator %s of an installed package is left out: %s", entry.name, error)
+            continue
+        if _is_evaluator(value):
+            found.append(value)
+        else:
+            log.warning("The evaluator %s of an installed package is left out: it is none", entry.name)
+    return found
 
 
 def installed() -> dict[str, str]:
@@ -62,13 +106,20 @@ def load_installed(name: str) -> Workflow:
 # Modules
 
 
-def _load_name(target: str) -> list[Workflow]:
+def _modules(target: str) -> tuple[list[ModuleType], str]:
+    """The modules of a target, and the name in it that is meant; no name means all of them."""
+    file, _, name = target.rpartition(":")
+    if Path(target).is_dir():
+        return [_load_file(file) for file in _files(Path(target))], ""
+    if target.endswith(".py"):
+        return [_load_file(Path(target))], ""
+    if file.endswith(".py"):
+        return [_load_file(Path(file))], name
     module_name, _, name = target.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise TargetNotFound(f"There is no file, folder or module {target}.")
     _look_in(Path.cwd())
-    module = _import(module_name, target)
-    return [_named(module, name, target)] if name else _in_module(module)
+    return [_import(module_name, target)], name
 
 
 def _import(name: str, target: str) -> ModuleType:
@@ -163,12 +214,11 @@ def _told(target: str) -> Generator[None]:
         raise LoadFailed(f"{target} could not be loaded: {printable(said)}{where}") from error
 
 
-# Workflows
+# What stands in a module
 
 
-def _in_module(module: ModuleType) -> list[Workflow]:
-    found = (value for name, value in vars(module).items() if not name.startswith("_"))
-    return [value for value in found if _is_workflow(value)]
+def _public(module: ModuleType) -> list[object]:
+    return [value for name, value in vars(module).items() if not name.startswith("_")]
 
 
 def _named(module: ModuleType, name: str, target: str) -> Workflow:
@@ -181,11 +231,17 @@ def _named(module: ModuleType, name: str, target: str) -> Workflow:
 
 
 def _is_workflow(value: object) -> TypeGuard[Workflow]:
+    return _promises(value, _PROMISE)
+
+
+def _is_evaluator(value: object) -> TypeGuard[DeclaredEvaluator]:
+    return _promises(value, _EVALUATORS_PROMISE)
+
+
+def _promises(value: object, names: Iterable[str]) -> bool:
     # Looked at without asking it: proxies and mocks, which modules have too, answer to any name or raise.
-    return not isinstance(value, type) and all(
-        inspect.getattr_static(value, name, None) is not None for name in _PROMISE
-    )
+    return not isinstance(value, type) and all(inspect.getattr_static(value, name, None) is not None for name in names)
 
 
-def _each_once(workflows: Iterable[Workflow]) -> list[Workflow]:
-    return list({id(workflow): workflow for workflow in workflows}.values())
+def _each_once(found: Iterable[_T]) -> list[_T]:
+    return list({id(one): one for one in found}.values())

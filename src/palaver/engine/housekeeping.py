@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 from palaver.core.retention import Keep
 from palaver.errors import PalaverError
-from palaver.storage import housekeeping, span_days, span_retention
+from palaver.storage import housekeeping, span_days, span_retention, testset_sweeping
 from palaver.storage.database import Database
 
 log = logging.getLogger("palaver.storage")
@@ -57,6 +57,7 @@ class Housekeeping:
         now = self._now()
         await self._all(housekeeping.forget_files, now)
         await self._database.write(housekeeping.forget_answers, now)
+        await testset_sweeping.sweep_dead(self._database, now)
         if self._run_days:
             await self._all(housekeeping.forget_old_runs, now - timedelta(days=self._run_days))
         await self._tidy_spans(now.date())

@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from math import inf
@@ -55,6 +55,7 @@ class Presence:
         monotonic: Callable[[], float] = time.monotonic,
         beat: float = BEAT,
         tracing: Tracing | None = None,
+        died: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         at = now()
         self._me = Process(
@@ -69,6 +70,7 @@ class Presence:
         self._database = database
         self._engine = engine
         self._tracing = tracing
+        self._died = died  # Told of those that died, before they are forgotten: others may have to do with them.
         self._now = now
         self._monotonic = monotonic
         self._every = beat
@@ -139,6 +141,8 @@ class Presence:
                 log.warning("The process of run %s died; what it had said is kept.", row.id)
                 if self._tracing is not None and (facts := await self._database.read(broken_off, row.project, row.id)):
                     self._tracing.put(facts)
+        if self._died is not None:
+            await self._died(dead)
         if dead:
             await self._database.write(processes.remove, dead)
 

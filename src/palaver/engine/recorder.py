@@ -62,7 +62,7 @@ class _State:
         self.written = 0
         self.has_output = False  # Is it kept when it first said something?
         self.fault: Exception | None = None  # What is wrong with this one: it cannot be kept.
-        self.keeps_content = run.call.record == "full" or run.origin.is_needed
+        self.keeps_content = (run.call.record == "full" and not run.origin.is_cell) or run.origin.is_needed
 
 
 class _End(NamedTuple):

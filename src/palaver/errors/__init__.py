@@ -21,6 +21,7 @@ Which HTTP status a code means is decided in one place, server/status.py; nothin
     │   ├── Unauthorized            MissingScope           RateLimited            NameTaken
     │   ├── NotImplementedYet       NotCancellable         StillRunning           ConversationLocked
     │   ├── HistoryConflict         StaleBase              IdempotencyMismatch    QueryTimeout
+    │   ├── NotOpen
     │   ├── ObjectNotFound          something stored that is not there, or is another project's
     │   │   ├── ResponseNotFound    ConversationNotFound   ItemNotFound
     │   │   └── ThreadNotFound      ApprovalNotFound
@@ -84,6 +85,7 @@ from palaver.errors.requests import (
     NotCancellable,
     NotFound,
     NotImplementedYet,
+    NotOpen,
     ObjectNotFound,
     QueryTimeout,
     RateLimited,
@@ -167,6 +169,7 @@ __all__ = [
     "NotDiscovered",
     "NotFound",
     "NotImplementedYet",
+    "NotOpen",
     "NothingFound",
     "ObjectNotFound",
     "Overloaded",

@@ -267,6 +267,12 @@ class StillRunning(RequestError):
     code = "still_running"
 
 
+class NotOpen(RequestError):
+    """A review that is closed, or an item of it that others have, takes no answer."""
+
+    code = "not_open"
+
+
 class ConversationLocked(RequestError):
     """Another turn runs in this conversation."""
 

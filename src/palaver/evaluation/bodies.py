@@ -43,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(case: Case) -> Kept:
-    """What is kept of it. Nothing here raises, whatever the workflow gave."""
+    """What is kept of it."""
     asked = preview_of(case.history, "input") if case.history else preview(case.inputs, "input")
     value = None if case.value is UNSET else case.value
     told = preview_of(case.messages, "output") if case.messages else preview(value, "output")
@@ -112,10 +112,7 @@ def _turn(turn: Turn) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    try:
-        return jsons.encode(value).decode()
-    except jsons.NotJson:
-        return ""
+    return jsons.encode(value).decode()
 
 
 def _beginning(text: str) -> str:

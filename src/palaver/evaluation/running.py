@@ -79,10 +79,11 @@ class Runner:
 
     async def died(self, dead: Sequence[str]) -> None:
         """Processes died: what they had taken, and what nobody known holds, is there for others again."""
-        if dead or await self._database.read(slices.is_any_lost):
-            if count := await self._database.write(slices.give_back, dead, self._now()):
-                log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
-                self.wake()
+        if not dead and not await self._database.read(slices.is_any_lost):
+            return
+        if count := await self._database.write(slices.give_back, dead, self._now()):
+            log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
+            self.wake()
 
     async def end(self) -> None:
         """Give back at once what was taken, and take no more; in-flight calls are cancelled."""
@@ -150,23 +151,20 @@ class Runner:
         if not await self._database.read(slices.is_any_waiting):
             return False
         if free > 0:
+            runs = self._runs = self._runs or await asyncio.to_thread(self._make)
             # One at a time, so that processes that look at the same moment have a share each.
             names, now = self._names(), self._now()
             for one in await self._database.write(slices.take, self._process, names, free, now, most=1):
                 self._more.set()
-                await self._begin(one)
+                self._begin(runs, one)
         return True
 
-    async def _begin(self, one: Slice) -> None:
-        if self._runs is None:
-            self._runs = await asyncio.to_thread(self._make)
-        run = self._runs.run(one, stopped=self._stop)
+    def _begin(self, runs: "SliceRuns", one: Slice) -> None:
+        run = runs.run(one, stopped=self._stop)
         task = asyncio.get_running_loop().create_task(run.work())
         self._going[task] = run
         task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._going.pop(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("A slice of an evaluation could not be run", exc_info=error)
         self._more.set()

@@ -132,20 +132,30 @@ class SliceRun:
             self._hurried.set_result(None)
 
     async def work(self) -> None:
-        """Run what is left of it, then let go of it."""
-        whole = False
+        """Run what is left of it, then let go of it. Nothing is raised."""
+        whole = is_broken = False
         try:
-            job = await self._house.job(self.slice.of)
-            try:
-                whole = await self._run(job)
-            finally:
-                self._house.leave(self.slice.of)
+            whole = await self._run_job()
         except NotFound:
             self._is_lost = True  # It was deleted.
+        except PalaverError as error:
+            log.warning("A slice of %s cannot be run, which is tried again: %s", self.slice.evaluation, error.message)
+            is_broken = True
+        except Exception:
+            log.exception("A slice of %s cannot be run, which is tried again", self.slice.evaluation)
+            is_broken = True
+        await self._let_go(whole=whole)
+        if self._workers:
+            await asyncio.wait(self._workers)
+        if is_broken:
+            await asyncio.wait([self._hurried], timeout=PATIENCE)  # Others may be better at it.
+
+    async def _run_job(self) -> bool:
+        job = await self._house.job(self.slice.of)
+        try:
+            return await self._run(job)
         finally:
-            await self._let_go(whole=whole)
-            if self._workers:
-                await asyncio.wait(self._workers)
+            self._house.leave(self.slice.of)
 
     async def _run(self, job: Job) -> bool:
         """Was every cell recorded?"""

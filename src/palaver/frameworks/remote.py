@@ -222,7 +222,8 @@ class RemoteWorkflow:
                 return self._service
             now = asyncio.get_running_loop().time()
             if self._asked_at is not None and now - self._asked_at < ASK_AGAIN_SECONDS:
-                raise UpstreamFailed(f"{name} could not be reached; it is asked again in a moment.")
+                told = f"{name} could not be reached; it is asked again in a moment."
+                raise UpstreamFailed(told, details=upstream.PASSING)
             self._asked_at, self.checked_at = now, _now()
             try:
                 self._service = await self._look()
@@ -230,7 +231,7 @@ class RemoteWorkflow:
                 log.warning("%r: %s", self, error.message)  # It names addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
             if self._service is None:
-                raise UpstreamFailed(f"{name} could not be reached.")
+                raise UpstreamFailed(f"{name} could not be reached.", details=upstream.PASSING)
             self.reachable = True
             return self._service
 
@@ -241,7 +242,8 @@ class RemoteWorkflow:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
             words = upstream.words(await body.beginning())
-            raise UpstreamFailed(f"{name} answered {status}{f': {printable(words)}' if words else '.'}")
+            told = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
+            raise UpstreamFailed(told, details=upstream.passing(status, response.headers.get("retry-after", "")))
         # A few compressed bytes can stand for gigabytes. We asked for plain ones.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise UpstreamFailed(f"{name} compressed its answer, though plain bytes were asked for.")
@@ -262,7 +264,8 @@ class RemoteWorkflow:
             case _:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
                 away = isinstance(error, httpx.ConnectError)
-                return UpstreamFailed(f"{name} {'could not be reached' if away else 'broke off its answer'}.")
+                told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+                return UpstreamFailed(told, details=upstream.PASSING)
 
     def _shown(self, value: object) -> object:
         """A remote's failure, in words that can be shown; anything else as it is."""

@@ -12,6 +12,10 @@ from palaver.core.calls import Call
 from palaver.errors import UpstreamFailed
 
 _MOST_READ = 64 * 1024
+_PASSING = frozenset({408, 425, 429, 502, 503, 504})
+"""Statuses of what may go by."""
+PASSING: Mapping[str, Any] = {"retryable": True}
+"""Said of a failure that may be another time's success: who can wait may try again."""
 
 
 def headers(call: Call, *, accept: str) -> Mapping[str, str]:
@@ -22,6 +26,15 @@ def headers(call: Call, *, accept: str) -> Mapping[str, str]:
     if call.trace_parent:
         named["traceparent"] = call.trace_parent
     return named
+
+
+def passing(status: int, retry_after: str) -> Mapping[str, Any]:
+    """What is said of a failure by its status, and by the seconds that its header asks to wait for."""
+    if status not in _PASSING:
+        return {}
+    seconds = retry_after.strip()
+    is_number = seconds.isascii() and seconds.isdecimal() and len(seconds) < 7
+    return {**PASSING, "retry_after": int(seconds)} if is_number else PASSING
 
 
 def media_type(content_type: str) -> str:

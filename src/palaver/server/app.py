@@ -24,12 +24,14 @@ from palaver.server.callers import NOBODY, Callers
 from palaver.server.calling import Calling
 from palaver.server.changes import Changes
 from palaver.server.connected import Connected
+from palaver.server.evaluating import runner_of
 from palaver.server.exchange import Exchange, Gone, Receive, Scope, Send
 from palaver.server.forwarded import Proxies
 from palaver.server.health import Health
 from palaver.server.hearing import Hearing
 from palaver.server.joining import Joining, in_thread
 from palaver.server.metrics import Metrics
+from palaver.server.online import scorer_of
 from palaver.server.own import VERSION
 from palaver.server.pages import Pages
 from palaver.server.questions import Served
@@ -94,6 +96,8 @@ class Server:
             record=self.settings.record,
             debug=self.settings.debug,
         )
+        self.runner = runner_of(self.engine, self.database, registry, self.settings, self.redacting, process)
+        self.online = scorer_of(self.engine, self.database, registry, self.settings, process)
         self.presence = Presence(
             process,
             self.database,
@@ -103,6 +107,7 @@ class Server:
             now=utc_now,
             beat=self.settings.heartbeat_seconds,
             tracing=self.telemetry.tracing,
+            died=self.runner.died,
         )
         orphans = Orphans(self.database, seconds=self.settings.orphan_seconds)
         self.records = Records(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
@@ -120,9 +125,8 @@ class Server:
         )
         self.connected = Connected(registry, self.database, self.settings, alone=only_server, now=utc_now)
         self.changes = Changes(self.database)
-        self._hearing = Hearing(
-            self.engine, self.records, self.presence, self.backlog, self.callers, self.connected, self.changes
-        )
+        others = (self.callers, self.connected, self.changes, self.runner)
+        self._hearing = Hearing(self.engine, self.records, self.presence, self.backlog, *others)
         self.metrics = Metrics(self.engine)
         self.health = Health(registry, self.database, version=VERSION)
         turns = Turns(
@@ -318,6 +322,8 @@ class Server:
             await self.connected.begin(stored=is_shared)
             if is_shared:
                 self.backlog.begin()
+            self.runner.begin(polls=is_shared)
+            self.online.begin(polls=is_shared)
             self.housekeeping.begin()
 
     async def close(self) -> None:
@@ -325,6 +331,8 @@ class Server:
         await self.housekeeping.end()
         await self.connected.end()
         await self.backlog.end()
+        await self.runner.end()
+        await self.online.end()
         await self.presence.end()
         await self._hearing.end()
         await self.changes.end()
@@ -355,6 +363,9 @@ class Server:
                 self.turning,
                 self._sources,
                 self.connected,
+                self.runner,
+                self.redacting,
+                self.online,
             )
             warm()
             self.redacting.warm()

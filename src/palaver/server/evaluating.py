@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def runner_of(
     engine: Engine, database: Database, registry: Registry, settings: Settings, redacting: Redacting, process: str
 ) -> Runner:
-    """The runner of a process. Its cells leave half of what sync workflows can run at once to those who wait."""
+    """The runner of a process. Its cells leave half of what sync workflows can run at once to those who wait.
+
+    One that takes nothing from the background takes no cells either.
+    """
 
     def make() -> "SliceRuns":
         from palaver.evaluation.known import Evaluators
@@ -41,6 +44,6 @@ def runner_of(
         process=process,
         names=registry.names,
         make=make,
-        most=max(1, settings.threads // 2),
+        most=max(1, settings.threads // 2) if settings.background_runs else 0,
         now=utc_now,
     )

@@ -9,6 +9,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.processes import Presence
 from palaver.engine.records import Records
 from palaver.errors import PalaverError
+from palaver.evaluation.running import Runner
 from palaver.server.callers import Callers
 from palaver.server.changes import Changes
 from palaver.server.connected import Connected
@@ -29,6 +30,7 @@ class Hearing:
         callers: Callers,
         connected: Connected,
         changes: Changes,
+        runner: Runner,
     ) -> None:
         self._engine = engine
         self._records = records
@@ -37,6 +39,7 @@ class Hearing:
         self._callers = callers
         self._connected = connected
         self._changes = changes
+        self._runner = runner
         self._answering: set[asyncio.Task[None]] = set()
 
     def heard(self, notice: Notice) -> None:
@@ -48,8 +51,10 @@ class Hearing:
                 self._follow(notice)
             case "cancel":
                 self._follow(notice)  # Whoever asks for its end waits for it.
+                self._runner.heed()
             case "waiting":
                 self._backlog.wake()
+                self._runner.wake()
             case "key":
                 self._callers.changed(*notice.names)
             case "connection":
@@ -60,6 +65,7 @@ class Hearing:
                 self._records.watching.missed()
                 self._presence.asked()
                 self._backlog.wake()
+                self._runner.wake()
                 self._callers.changed_all()
                 self._connected.changed()
             case _:

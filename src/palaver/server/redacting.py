@@ -114,6 +114,18 @@ class Redacting:
         redactor = self.run(project, workflow)
         return (call, reading) if redactor is None else (redactor.call(call), redactor.value(reading))
 
+    # Test sets
+
+    def case(self, project: str, workflow: str | None) -> "RunRedactor | None":
+        """What removes from a case that is cut from what happened what is not to be kept in test sets."""
+        rules = [*self._authors.get(workflow or "", ()), *self._rules]
+        if not any("testsets" in rule.scope for rule in rules):
+            return None
+        from palaver.traces.redaction.runs import RunRedactor
+
+        author = "" if workflow not in self._authors else workflow or ""
+        return RunRedactor(self._redactor(project, author, "testsets", rules))
+
     # Pieces
 
     def _by_author(self, project: str, workflow: str) -> "Redactor":

@@ -36,17 +36,22 @@ API: Mapping[str, Rule] = {
     "bootstrap": _ORDINARY,
     "connections": Rule("read", "admin", "admin"),
     "erase": _ADMIN,
+    "evaluations": _ORDINARY,
+    "evaluators": _ORDINARY,
     "extract": _ORDINARY,
     "feedback": _ORDINARY,
     "files": _ORDINARY,
     "keys": _ADMIN,
+    "online": _ORDINARY,
     "projects": _ADMIN,  # Of the project `default`: the routes see to that.
+    "reviews": _ORDINARY,
     "runs": _ORDINARY,
     "session": Rule("credential", "nothing", "credential"),
     "sessions": _LOOKED_AT,
     "settings": _ADMIN,
     "socket": _ORDINARY,
     "spans": _LOOKED_AT,
+    "testsets": _ORDINARY,  # To erase one for ever needs an admin: its route sees to that.
     "threads": _ORDINARY,
     "traces": _LOOKED_AT,
     "variants": _ORDINARY,
@@ -54,6 +59,9 @@ API: Mapping[str, Rule] = {
     "workflows": _ORDINARY,
 }
 """By what follows /api/ in the path."""
+
+_TAKING = frozenset({("reviews", "next")})
+"""What begins and ends so takes something, even where it is only asked for: an item of a review is held then."""
 
 OWN: Mapping[str, Need] = {
     "health": "nothing",
@@ -92,6 +100,8 @@ def needed(found: Match | None, method: str, path: str, *, web: bool = False) ->
 def _in_api(method: str, path: str) -> Need:
     section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
     rule = API.get(section, _ADMIN)
+    if (section, rest.rpartition("/")[2]) in _TAKING:
+        return rule.changing
     if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
         return rule.looking
     if method != "POST" or (rest and rule.posting == "nothing"):  # What is open to all is open at its one path.

@@ -15,11 +15,14 @@ from palaver.core.retention import Keep
 from palaver.discovery.declared import Declared
 from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
+from palaver.evaluation.providers import declared as providing
+from palaver.evaluation.providers.declared import Provider
+from palaver.testsets.limits import LIMITS, Limits
 from palaver.traces.prices import Price
 
 Source = Literal["flag", "env", "file", "default"]
 KIB, MIB = 1024, 1024 * 1024
-TABLES = frozenset({"connections", "projects", "redact", "prices"})
+TABLES = frozenset({"connections", "projects", "providers", "redact", "prices"})
 """Settings that only a file can hold."""
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -95,6 +98,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with them, a secret: `name=value,other=value`, percent-encoded."""
     otlp_protocol: Literal["http/protobuf", "http/json"] = "http/protobuf"
     """The form in which they are sent."""
+    testset_max_rows: int = LIMITS.rows
+    """Rows of a test set; beyond: 413."""
+    testset_max_columns: int = LIMITS.columns
+    """Columns of a test set; beyond: 413."""
+    testset_max_row: int = LIMITS.row
+    """Bytes of one row of a test set, as JSON; beyond: 413."""
+    testset_max_file: int = LIMITS.file
+    """Bytes of a file that is imported into a test set; beyond: 413."""
     query_seconds: float = 10
     """How long a question to the traces may take; beyond: 503."""
     run_seconds: float = 600
@@ -115,6 +126,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long runs are kept that belong to no conversation and are no stored response; 0: for ever."""
     background_runs: int = 16
     """Runs in the background at once, in each process."""
+    eval_max_cells: int = 1_000_000
+    """Cells of one evaluation: rows × variants × repeats; beyond: 422."""
+    eval_max_cost: float = 0
+    """What one evaluation may spend, in US dollars; 0: any amount; beyond: it ends as failed."""
+    eval_judge: str = ""
+    """Whom evaluations ask to judge where nobody is named: `provider/model`, or a workflow."""
+    eval_models: str = "models"
+    """The folder of models for semantic_similarity: `local:name` is a model2vec model in a folder of that name."""
+    providers: Mapping[str, Provider] = {}
+    """Whom judges and vectors are asked of; in palaver.toml only: `[providers.openai]`."""
     max_queued: int = 8
     """Turns that wait in one conversation; beyond: 429."""
     orphan_seconds: float = 300
@@ -161,6 +182,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         own = {name: one.trace_retention_days for name, one in self.projects.items()}
         days = {name: number for name, number in own.items() if number is not None}
         return Keep(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
+
+    @property
+    def testset_limits(self) -> Limits:
+        """How large a test set may be."""
+        return Limits(
+            rows=self.testset_max_rows,
+            columns=self.testset_max_columns,
+            row=self.testset_max_row,
+            file=self.testset_max_file,
+        )
 
     @property
     def run_bounds(self) -> Bounds:
@@ -212,6 +243,7 @@ def read_settings(
             sources[field.name] = "default"
     settings = Settings(**values)
     _check_rules(settings)
+    providing.check(settings.providers)
     if settings.workers < 1:
         raise SettingsError("Setting workers: at least one process has to serve.")
     if settings.debug and not settings.is_loopback:

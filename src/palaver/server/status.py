@@ -62,6 +62,7 @@ STATUSES: dict[str, _Status] = {
     "conversation_locked": _both(409),
     "still_running": _Status(409, 400),
     "not_cancellable": _Status(409, 400),
+    "not_open": _Status(409, 400),
     "too_large": _both(413),
     "unsupported_media_type": _both(415),
     "wrong_host": _both(421),
@@ -93,7 +94,7 @@ _LARGE = {"body": 413, "string": 413, "url": 414, "headers": 431}
 def status_of(error: PalaverError, column: Column = "a") -> int:
     """The status of an error that kept a run from starting."""
     if isinstance(error, TooLarge):
-        return _LARGE[error.part]
+        return _LARGE.get(error.part, 413)
     if isinstance(error, StaleBase) and error.by == "etag":
         return 412
     if isinstance(error, Failure) and error.status is not None:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from palaver.errors import Overloaded, SettingsError
 from palaver.storage.failing import meaning
 
-HEAD = "0002"
+HEAD = "0005"
 """The form of the database that this Palaver knows; the last of migrations/versions."""
 
 VERSIONS = ["palaver.storage:migrations/versions"]

@@ -112,7 +112,7 @@ def _row(one: NewRun, ending: Ending | None) -> dict[str, Any]:
 
 
 def _has_content(one: NewRun) -> bool:
-    return one.call.record == "full" or one.origin.is_needed
+    return (one.call.record == "full" and not one.origin.is_cell) or one.origin.is_needed
 
 
 def _said(one: NewRun) -> tuple[Message, ...]:

@@ -16,9 +16,13 @@ from sqlalchemy import (
     text,
 )
 
+from palaver.storage.evaluation_tables import EVALUATIONS
+from palaver.storage.online_tables import ONLINE
+from palaver.storage.review_tables import REVIEWS
 from palaver.storage.schema import metadata
 from palaver.storage.schema import project_column as _project
 from palaver.storage.span_tables import span_bodies, span_days, spans
+from palaver.storage.testset_tables import TESTSETS
 from palaver.storage.types import Json, Moment
 
 # Who may
@@ -378,3 +382,12 @@ views = Table(
 
 SPANS = (spans, span_bodies, span_days)
 """What happened, in days: in a file of their own."""
+
+OF_TESTSETS = TESTSETS
+"""Test sets, and all that they are made of."""
+
+OF_EVALUATIONS = EVALUATIONS
+"""What was evaluated, and what came of it."""
+
+OF_PEOPLE, OF_TRAFFIC = REVIEWS, ONLINE
+"""What people said of results and traces, and what evaluators say of live ones."""

@@ -24,6 +24,8 @@ LEAST: dict[str, dict[str, Any]] = {
     "latency_budget": {"max_seconds": 1},
     "cost_budget": {"max_cost": 1},
     "token_budget": {"max_total": 1},
+    "llm_judge": {"prompt": "Is {{text}} good?"},
+    "webhook": {"url": "https://example.org/score"},
     "combine": {"of": [{"key": "contains"}, {"key": "exact_match"}]},
 }
 """Parameters that cannot be left out."""

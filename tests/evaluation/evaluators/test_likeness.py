@@ -66,7 +66,7 @@ async def test_near_texts_are_nearer_than_far_ones() -> None:
 
 @pytest.mark.parametrize("model", ["local:small", "text-embedding-9"])
 async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str) -> None:
-    one = await scored("semantic_similarity", answer("a", expected="a"), model=model)
+    one = await scored("semantic_similarity", answer("a", expected="b"), model=model)
 
     assert (one.status, one.score) == ("error", None)
     assert one.reason == f"not_available: the model {model!r} cannot be asked here; ngram is always there"

@@ -41,11 +41,8 @@ async def test_a_chat_completion_is_asked_for_and_read() -> None:
         answer = await model.answer(ASKED, SCHEMA)
 
     (asked,) = fake.asked
-    assert (asked.method, asked.path, asked.headers["authorization"]) == (
-        "POST",
-        "/v1/chat/completions",
-        f"Bearer {KEY}",
-    )
+    assert (asked.method, asked.path) == ("POST", "/v1/chat/completions")
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
     assert asked.body == {
         "model": "gpt-4o-mini",
         "messages": [{"role": "system", "content": "You judge."}, {"role": "user", "content": "Is it good?"}],
@@ -53,7 +50,7 @@ async def test_a_chat_completion_is_asked_for_and_read() -> None:
         "temperature": 0,
     }
     cost = (60 * 2.5 + 40 * 1.25 + 10 * 10) / 1_000_000
-    assert answer == Answer(text='{"passed":true}', usage=Usage(100, 10, 40), cost=pytest.approx(cost))
+    assert (answer.text, answer.usage, answer.cost) == ('{"passed":true}', Usage(100, 10, 40), pytest.approx(cost))
 
 
 async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
@@ -203,6 +200,5 @@ async def test_a_key_that_is_told_back_is_not_told_on(caplog: pytest.LogCaptureF
 
     assert told == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
     assert refused == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
-    assert all(
-        KEY not in record.getMessage() for record in caplog.records if record.name.startswith(("palaver", "httpx"))
-    )
+    assert caplog.records
+    assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

@@ -11,9 +11,9 @@ def kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     if len(ours) < 2 or len(theirs) < 2:
         return None
     count = len(pairs)
-    observed = sum(one == other for one, other in pairs) / count
-    by_chance = sum(ours[said] * theirs[said] for said in ours) / (count * count)
-    return (observed - by_chance) / (1 - by_chance)
+    alike = count * sum(one == other for one, other in pairs)  # Both as counts of pairs of ours and theirs.
+    by_chance = sum(ours[said] * theirs[said] for said in ours)
+    return (alike - by_chance) / (count * count - by_chance)
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:

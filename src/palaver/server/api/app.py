@@ -8,19 +8,34 @@ from litestar.openapi.config import OpenAPIConfig
 
 from palaver.discovery.registry import Registry
 from palaver.engine.records import Records
+from palaver.evaluation.known import Evaluators
+from palaver.evaluation.online import OnlineScorer
+from palaver.evaluation.running import Runner
 from palaver.server.api import (
     board_runs,
     boards,
     bootstrap,
     connections,
+    evaluation_events,
+    evaluation_reading,
+    evaluation_results,
+    evaluations,
+    evaluators,
     extract,
     feedback,
     files,
     keys,
     login,
+    online,
     projects,
+    reviews,
     runs,
     spans,
+    testset_cutting,
+    testset_files,
+    testset_revisions,
+    testset_rows,
+    testsets,
     thread_files,
     thread_messages,
     threads,
@@ -41,7 +56,10 @@ from palaver.server.api.run_views import speaking
 from palaver.server.callers import Callers
 from palaver.server.calling import Calling
 from palaver.server.connected import Connected
+from palaver.server.planning import planning_of
 from palaver.server.rates import Rates
+from palaver.server.reaching import reach_of
+from palaver.server.redacting import Redacting
 from palaver.server.settings import Settings, Source
 from palaver.server.turning import Turning
 from palaver.storage.database import Database
@@ -61,13 +79,20 @@ class House(NamedTuple):
     turning: Turning
     sources: Mapping[str, Source]
     connected: Connected
+    runner: Runner
+    redacting: Redacting
+    online: OnlineScorer
 
 
 def make(house: House) -> Litestar:
     """The application, with its OpenAPI document."""
-    registry, settings, version, database, callers, rates, records, calling, turning, sources, connected = house
+    registry, settings, version, database, callers, rates, records, calling, turning, sources, connected = house[:11]
+    runner = house.runner
     turned = turns.House(database, settings, records, rates, calling, turning)
     on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
+    known = Evaluators(registry.evaluators, served=registry.names)
+    reach = reach_of(known, registry, settings, turning.engine)
+    planning = planning_of(registry, database, settings, known, reach)
     return Litestar(
         route_handlers=[
             *workflows.routes(registry, settings, database, callers, connected),
@@ -87,6 +112,18 @@ def make(house: House) -> Litestar:
             *thread_files.routes(database, settings),
             *feedback.routes(database, settings),
             *files.routes(database, settings),
+            *testsets.routes(database, settings),
+            *testset_revisions.routes(database, settings),
+            *testset_rows.routes(database),
+            *testset_files.routes(database, settings, rates),
+            *testset_cutting.routes(database, settings, house.redacting.case),
+            *evaluations.routes(database, settings, planning, wake=runner.wake),
+            *evaluation_results.routes(database),
+            *evaluation_events.routes(database, settings, rates),
+            *evaluation_reading.routes(database, settings, rates),
+            *evaluators.routes(known, reach, settings),
+            *reviews.routes(database, settings),
+            *online.routes(database, settings, known, reach, wake=house.online.wake),
             *bootstrap.routes(registry, settings, database, version),
             *traces.routes(database, settings),
             *trace_export.routes(database, settings, rates),

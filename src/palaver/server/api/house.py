@@ -15,7 +15,7 @@ from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, Source
-from palaver.storage import erasing, migrating, processes
+from palaver.storage import erasing, migrating, processes, testset_origins
 from palaver.storage.database import Database, redacted
 from palaver.storage.span_erasing import Label
 
@@ -122,10 +122,11 @@ def routes(
         label, value = _label(asked)
         project = caller_of(request).project
         found = await database.read(erasing.find, project, label, value)
+        kept = await database.read(testset_origins.cut_from, project, label, value)
         if not asked.dry_run:
             while await database.write(erasing.erase_some, project, label, value, utc_now()):
                 pass
-        return answer(request, Erased(**msgspec.structs.asdict(found), dry_run=asked.dry_run))
+        return answer(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=asked.dry_run))
 
     return [about, list_settings, erase]
 

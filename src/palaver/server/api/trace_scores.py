@@ -1,29 +1,46 @@
-"""GET /api/traces/{trace}/scores: what people thought of a trace, as numbers. Evaluation adds what it found."""
+"""GET /api/traces/{trace}/scores: what people thought of a trace, and what evaluators say of it live, as numbers."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import msgspec
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
+from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
+from palaver.evaluation.reviewing_questions import Question
 from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
-from palaver.storage import feedback, span_pages
+from palaver.storage import feedback, online_scores, review_items, span_pages
 from palaver.storage.database import Database
 from palaver.storage.feedback import Opinion
+from palaver.storage.online_scores import LiveScore
+from palaver.storage.review_items import OnTrace
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them."""
+    """One of them. What a source has nothing of is no key, or null."""
 
-    source: Literal["feedback"] = "feedback"
-    """Where it comes from."""
-    value: float
-    """From 0 to 1; of feedback 1 is up and 0 is down."""
-    run: str
+    source: Literal["feedback", "review", "online"] = "feedback"
+    """Where it comes from: a thumb, an answer in a review, or an evaluator of an online rule."""
+    name: str | UnsetType = UNSET
+    """The question of the review, or the evaluator."""
+    value: float | None
+    """Of feedback 1 is up and 0 is down; of a review and an evaluator what was said, where it is a number."""
+    passed: bool | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+    status: Literal["scored", "skipped", "error"] | UnsetType = UNSET
+    """Of an evaluator."""
+    reason: str | UnsetType = UNSET
+    review: str | UnsetType = UNSET
+    reviewer: str | UnsetType = UNSET
+    rule: str | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    """Of a score that is the whole session's, up to this trace."""
+    run: str | None
     message: str | None
     """The message that is meant, if one was."""
     comment: str
@@ -33,7 +50,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """All of a trace, the earliest first."""
+    """All of a trace: thumbs, reviews, then online rules, each the earliest first."""
 
     data: list[Score]
 
@@ -44,22 +61,25 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
     @get(
         "/api/traces/{trace:str}/scores",
         operation_id="list_trace_scores",
-        summary="What people thought of a trace: 1 or 0 for each thumb",
+        summary="What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it",
     )
     async def list_trace_scores(request: Asked, trace: FromPath[str]) -> Scores:
-        found = await database.read(_scores, caller_of(request).project, trace)
-        return Scores([_score(opinion) for opinion in found])
+        return Scores(await database.read(_scores, caller_of(request).project, trace))
 
     return [list_trace_scores]
 
 
-def _scores(db: Connection, project: str, trace: str) -> list[Opinion]:
-    if span_pages.head_of(db, project, trace.lower()) is None:
+def _scores(db: Connection, project: str, trace: str) -> list[Score]:
+    named = trace.lower()
+    if span_pages.head_of(db, project, named) is None:
         raise missing_trace(trace)
-    return feedback.of_trace(db, project, trace.lower())
+    said = [_thumb(opinion) for opinion in feedback.of_trace(db, project, named)]
+    for one in review_items.of_trace(db, project, named):
+        said += _answers(one)
+    return [*said, *(_live(one) for one in online_scores.of_trace(db, project, named))]
 
 
-def _score(opinion: Opinion) -> Score:
+def _thumb(opinion: Opinion) -> Score:
     return Score(
         value=1.0 if opinion.rating == "up" else 0.0,
         run=opinion.run,
@@ -68,4 +88,47 @@ def _score(opinion: Opinion) -> Score:
         user=opinion.user or None,
         key=wire_id(opinion.key) if opinion.key else None,
         created_at=told_time(opinion.created_at),
+    )
+
+
+def _answers(one: OnTrace) -> Iterator[Score]:
+    for question in msgspec.convert(one.questions, list[Question]):
+        value: Any = one.said.answers.get(question.key)
+        if value is None:
+            continue
+        is_key = one.said.reviewer.startswith("key_")
+        yield Score(
+            source="review",
+            name=question.key,
+            value=float(value) if question.type in ("boolean", "score") else None,
+            passed=value if question.type == "boolean" else UNSET,
+            label=value if question.type in ("choice", "text") else UNSET,
+            review=one.review,
+            reviewer=one.said.reviewer,
+            run=None,
+            message=None,
+            comment=one.said.comment,
+            user=None if is_key else one.said.reviewer,
+            key=one.said.reviewer if is_key else None,
+            created_at=told_time(one.said.created_at),
+        )
+
+
+def _live(one: LiveScore) -> Score:
+    return Score(
+        source="online",
+        name=one.name,
+        value=one.score,
+        passed=UNSET if one.passed is None else one.passed,
+        label=UNSET if one.label is None else one.label,
+        status=one.status,
+        reason=one.reason or UNSET,
+        rule=one.rule,
+        session=UNSET if one.session is None else one.session,
+        run=None,
+        message=None,
+        comment="",
+        user=None,
+        key=None,
+        created_at=told_time(one.created_at),
     )

@@ -28,7 +28,7 @@ class Redactor:
         applied = [rule for rule in rules if scope in rule.scope]
         self._detectors = Detectors(applied, key)
         self._paths: list[PathRule] = [
-            (rule.path, matcher(_anywhere(rule.path) if scope == "runs" else rule.path), rule.action)
+            (rule.path, matcher(rule.path if scope == "traces" else _anywhere(rule.path)), rule.action)
             for rule in applied
             if rule.path is not None
         ]

@@ -1,0 +1,264 @@
+"""/api/online: rules by which live traffic is scored, and what comes of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
+from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy import Connection
+
+from palaver.core.keys import wire_id
+from palaver.errors import InvalidValue, RequestError
+from palaver.evaluation.known import Evaluators
+from palaver.evaluation.online import read_filter
+from palaver.evaluation.plans import MOST_EVALUATORS, Name, PlannedEvaluator, WantedEvaluator
+from palaver.evaluation.reach import Reach
+from palaver.protocols.base import Answer
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Time,
+    Window,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    told_time,
+    utc_now,
+)
+from palaver.server.api.idempotency import once
+from palaver.server.api.trace_views import Since, Until, moment
+from palaver.server.settings import Settings
+from palaver.storage import online_rules as rules
+from palaver.storage import online_scores
+from palaver.storage.database import Database
+from palaver.storage.online_rules import Rule
+from palaver.storage.online_scores import Stat, Step
+
+Sample = Annotated[float, Meta(ge=0, le=1)]
+PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
+Wanted = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MOST_EVALUATORS)]
+
+
+class NewRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Which live traces are scored, and by whom."""
+
+    name: Name
+    filter: dict[str, Any] | None = None
+    """As traces are asked for; null: all of them."""
+    sample: Sample = 0.1
+    """The share of them that is scored: the same trace is always in, or always out."""
+    evaluators: Wanted
+    per_minute: PerMinute = 60
+    """At most so many, over all processes."""
+    session: bool = False
+    """Score whole sessions, once they are idle."""
+    enabled: bool = True
+
+
+class RulePatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be changed of it; what is left out stays."""
+
+    name: Name | UnsetType = UNSET
+    filter: dict[str, Any] | UnsetType | None = UNSET
+    sample: Sample | UnsetType = UNSET
+    evaluators: Wanted | UnsetType = UNSET
+    per_minute: PerMinute | UnsetType = UNSET
+    session: bool | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class RuleView(msgspec.Struct, frozen=True, kw_only=True):
+    """One."""
+
+    id: str
+    name: str
+    filter: dict[str, Any] | None
+    sample: float
+    evaluators: list[PlannedEvaluator]
+    per_minute: int
+    session: bool
+    enabled: bool
+    key: str | None
+    created_at: Time
+    updated_at: Time
+
+
+class RuleStat(msgspec.Struct, frozen=True, kw_only=True):
+    """What one evaluator said in one minute, hour or day."""
+
+    at: Time
+    evaluator: str
+    n: int
+    """Scores that it gave."""
+    passed: int
+    pass_rate: float | None
+    """Of those that say whether it passed."""
+    mean: float | None
+    skipped: int
+    errors: int
+    cost: float | None
+
+
+class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule came to, in the order of time."""
+
+    waiting: int
+    """Traces, or sessions, that were chosen and are not scored yet."""
+    done: int
+    data: list[RuleStat]
+
+
+def routes(
+    database: Database,
+    settings: Settings,
+    known: Evaluators,
+    reach: Reach,
+    *,
+    wake: Callable[[], None] = lambda: None,
+) -> list[HTTPRouteHandler]:
+    """The routes; `wake` is called when the rules are other ones."""
+
+    @post(
+        "/api/online",
+        operation_id="create_rule",
+        summary="Score live traffic from now on",
+        operation_class=takes(NewRule),
+    )
+    async def create_rule(request: Asked) -> Response[RuleView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewRule)
+        if body.filter is not None:
+            read_filter(body.filter)
+        now = utc_now()
+        made = Rule(
+            id=new_id("on"),
+            name=body.name,
+            filter=body.filter,
+            sample=body.sample,
+            evaluators=planned(request, body.evaluators),
+            per_minute=body.per_minute,
+            session=body.session,
+            enabled=body.enabled,
+            key=caller.key,
+            created_at=now,
+            updated_at=now,
+        )
+
+        def work(db: Connection) -> Answer:
+            kept = rules.create(db, caller.project, made)
+            return shown_as(_view(kept), status=201, location=f"{settings.root_path}/api/online/{kept.id}")
+
+        told = await once(request, database, raw, work)
+        wake()
+        return told
+
+    @get("/api/online", operation_id="list_rules", summary="Newest first")
+    async def list_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
+        found = await database.read(rules.list_page, caller_of(request).project, Window(limit, after))
+        return found.of(_view)
+
+    @get("/api/online/{rule:str}", operation_id="get_rule", summary="One rule")
+    async def get_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+        return answer(request, _view(await database.read(rules.get, caller_of(request).project, rule)))
+
+    @patch(
+        "/api/online/{rule:str}",
+        operation_id="change_rule",
+        summary="Another name, filter, sample and so on; off, or on again from now on",
+        operation_class=takes(RulePatch),
+    )
+    async def change_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+        _, body = await read_body(request, settings, RulePatch)
+        fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+        if fields.get("filter") is not None:
+            read_filter(fields["filter"])
+        if body.evaluators is not UNSET:
+            fields["evaluators"] = planned(request, body.evaluators)
+        changed = await database.write(rules.change, caller_of(request).project, rule, utc_now(), **fields)
+        wake()
+        return answer(request, _view(changed))
+
+    @delete("/api/online/{rule:str}", operation_id="delete_rule", summary="Let go of it, and of its scores")
+    async def delete_rule(request: Asked, rule: FromPath[str]) -> None:
+        await database.write(rules.delete_one, caller_of(request).project, rule)
+        wake()
+
+    @get(
+        "/api/online/{rule:str}/stats",
+        operation_id="rule_stats",
+        summary="How many traces it scored, and how many passed, by evaluator over time",
+    )
+    async def rule_stats(
+        request: Asked, rule: FromPath[str], by: FromQuery[Step] = "hour", since: Since = None, until: Until = None
+    ) -> RuleStats:
+        times = {"since": moment(since, "?from"), "until": moment(until, "?to")}
+
+        def work(db: Connection, project: str) -> RuleStats:
+            rules.get(db, project, rule)
+            found = online_scores.stats(db, project, rule, by=by, **times)
+            counts = online_scores.cases(db, project, rule)
+            data = [_stat(one) for one in found]
+            return RuleStats(waiting=counts.waiting + counts.running, done=counts.done, data=data)
+
+        return await database.read(work, caller_of(request).project)
+
+    def planned(request: Asked, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
+        caller = caller_of(request)
+        return _planned(wanted, known, reach.of(caller.project, caller.key))
+
+    return [create_rule, list_rules, get_rule, change_rule, delete_rule, rule_stats]
+
+
+def _planned(wanted: Sequence[WantedEvaluator], known: Evaluators, reach: Reach) -> list[dict[str, Any]]:
+    """The evaluators, checked: each by its name, with parameters that it takes."""
+    found: list[PlannedEvaluator] = []
+    for place, one in enumerate(wanted):
+        at = f"/evaluators/{place}"
+        try:
+            bound = known.find(one.key).bind(one.parameters, reach, name=one.name)
+        except RequestError as error:
+            error.pointer = f"{at}{error.pointer or '/key'}"
+            raise
+        if any(bound.name == before.name for before in found):
+            told = f"Two evaluators are called {bound.name!r}: give one another name."
+            raise InvalidValue(told, pointer=f"{at}/name")
+        found.append(PlannedEvaluator(key=one.key, name=bound.name, parameters=one.parameters))
+    return msgspec.to_builtins(found)
+
+
+def _view(rule: Rule) -> RuleView:
+    return RuleView(
+        id=rule.id,
+        name=rule.name,
+        filter=rule.filter,
+        sample=rule.sample,
+        evaluators=msgspec.convert(rule.evaluators, list[PlannedEvaluator]),
+        per_minute=rule.per_minute,
+        session=rule.session,
+        enabled=rule.enabled,
+        key=None if rule.key is None else wire_id(rule.key),
+        created_at=told_time(rule.created_at),
+        updated_at=told_time(rule.updated_at),
+    )
+
+
+def _stat(one: Stat) -> RuleStat:
+    return RuleStat(
+        at=told_time(one.at),
+        evaluator=one.evaluator,
+        n=one.n,
+        passed=one.passed,
+        pass_rate=one.passed / one.judged if one.judged else None,
+        mean=one.mean,
+        skipped=one.skipped,
+        errors=one.errors,
+        cost=one.cost,
+    )

@@ -1,0 +1,174 @@
+"""/api/reviews/{id}/next and …/items: what somebody is asked, and what they say."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.core.keys import wire_id
+from palaver.errors import NotFound
+from palaver.evaluation.plans import NAMED
+from palaver.evaluation.reviewing_questions import answered
+from palaver.evaluation.reviewing_scores import fill_in, fills
+from palaver.protocols.base import Answer
+from palaver.server.api import review_shown as shown
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Limit,
+    Page,
+    Window,
+    answer,
+    caller_of,
+    read_body,
+    shown_as,
+    takes,
+    told_time,
+    utc_now,
+)
+from palaver.server.api.evaluation_shown import plan_of
+from palaver.server.api.idempotency import once
+from palaver.server.api.review_views import AnnotationView, ByWhom, ItemRow, ItemView, NewAnnotation, Next, ProgressView
+from palaver.server.settings import Settings
+from palaver.storage import evaluations, review_items, reviews
+from palaver.storage.database import Database
+from palaver.storage.reviews import Review
+
+NOBODY = "somebody"
+"""Who answers where the server has no keys, and no name was given."""
+Who = Annotated[
+    str | None,
+    QueryParameter(
+        name="reviewer", min_length=1, max_length=100, pattern=NAMED, description="Who, where there are no keys."
+    ),
+]
+
+
+def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+
+    @get(
+        "/api/reviews/{review:str}/next",
+        operation_id="next_item",
+        summary="What you are asked next; nobody else is asked about it for ten minutes",
+    )
+    async def next_item(request: Asked, review: FromPath[str], who: Who = None) -> Next:
+        return await database.write(_next, caller_of(request).project, review, reviewer_of(request, who))
+
+    @get("/api/reviews/{review:str}/items", operation_id="list_items", summary="All items, and what was said of them")
+    async def list_items(
+        request: Asked, review: FromPath[str], limit: Limit = 50, after: After = None
+    ) -> Page[ItemRow]:
+        return await database.read(_listed, caller_of(request).project, review, Window(limit, after))
+
+    @get("/api/reviews/{review:str}/items/{item:str}", operation_id="get_item", summary="One, and what it is about")
+    async def get_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
+        return answer(request, await database.read(_item, caller_of(request).project, review, item))
+
+    @post(
+        "/api/reviews/{review:str}/items/{item:str}/answers",
+        operation_id="answer_item",
+        summary="Say something of an item; said again, the last counts",
+        operation_class=takes(NewAnnotation),
+    )
+    async def answer_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[AnnotationView]:
+        raw, body = await read_body(request, settings, NewAnnotation)
+        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+
+        def work(db: Connection) -> Answer:
+            return shown_as(_said(db, project, review, item, who, body), status=201)
+
+        return await once(request, database, raw, work)
+
+    @post(
+        "/api/reviews/{review:str}/items/{item:str}/skip",
+        operation_id="skip_item",
+        summary="Do not ask me about it again",
+        status_code=200,
+        operation_class=takes(ByWhom),
+    )
+    async def skip_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
+        return await let_go(request, review, item, review_items.skip)
+
+    @post(
+        "/api/reviews/{review:str}/items/{item:str}/release",
+        operation_id="release_item",
+        summary="Let others be asked about it",
+        status_code=200,
+        operation_class=takes(ByWhom),
+    )
+    async def release_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
+        return await let_go(request, review, item, review_items.release)
+
+    async def let_go(request: Asked, review: str, item: str, how: Callable[..., None]) -> Response[ProgressView]:
+        _, body = await read_body(request, settings, ByWhom)
+        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+
+        def work(db: Connection) -> ProgressView:
+            found = reviews.hold(db, project, review)
+            how(db, project, found, shown.read_item_id(item), who, utc_now())
+            return shown.progress(reviews.progress(db, project, found))
+
+        return answer(request, await database.write(work))
+
+    return [next_item, list_items, get_item, answer_item, skip_item, release_item]
+
+
+def reviewer_of(request: Asked, named: str | None) -> str:
+    """Who is asking: their key, whatever they call themselves; where there is none, a name."""
+    key = caller_of(request).key
+    return wire_id(key) if key is not None else named or NOBODY
+
+
+def _next(db: Connection, project: str, review: str, who: str) -> Next:
+    found, now = reviews.hold(db, project, review), utc_now()
+    item: ItemView | None = None
+    while (held := review_items.take(db, project, found, who, now)) is not None:
+        item = shown.item_view(found, held.item, [], shown.content(db, project, found, held.item))
+        if item.content is not None:
+            break
+        review_items.lose(db, project, review, held.item.place)
+    return Next(
+        item=None if held is None else item,
+        until=None if held is None else told_time(held.until),
+        reviewer=who,
+        progress=shown.progress(reviews.progress(db, project, found)),
+    )
+
+
+def _listed(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
+    found = reviews.get(db, project, review)
+    page = review_items.list_page(db, project, review, window)
+    said = review_items.said_of(db, project, review, [item.place for item in page.data])
+    return page.of(lambda item: shown.item_row(found, item, said[item.place]))
+
+
+def _item(db: Connection, project: str, review: str, named: str) -> ItemView:
+    found = reviews.get(db, project, review)
+    item = review_items.get(db, project, review, shown.read_item_id(named))
+    said = review_items.said_of(db, project, review, [item.place])[item.place]
+    return shown.item_view(found, item, said, shown.content(db, project, found, item))
+
+
+def _said(db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation) -> AnnotationView:
+    found, place, now = reviews.hold(db, project, review), shown.read_item_id(named), utc_now()
+    item = review_items.get(db, project, review, place)
+    given = answered(shown.questions_of(found), body.answers)
+    said = review_items.say(db, project, found, place, who, given, comment=body.comment, at=now)
+    if found.evaluation is not None:
+        _fill(db, project, found, found.evaluation, item)
+    return shown.annotation(said, counts=True)
+
+
+def _fill(db: Connection, project: str, review: Review, evaluation: str, item: review_items.Item) -> None:
+    """What people say is the score that a `human` evaluator of the run waits for."""
+    try:
+        plan = plan_of(evaluations.plan_of(db, project, evaluation)[1])
+    except NotFound:
+        return  # It is gone; what people said of it stays.
+    wanted = fills(plan, shown.questions_of(review))
+    said = review_items.said_of(db, project, review.id, [item.place])[item.place]
+    fill_in(db, project, evaluation, item, wanted, said, utc_now())

@@ -1,0 +1,194 @@
+"""Reviews and their items, from how they are kept to how they are shown."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.core.keys import wire_id
+from palaver.errors import NotFound
+from palaver.evaluation.cases import Case, Turn
+from palaver.evaluation.online_cases import read_trace
+from palaver.evaluation.plans import cell_id
+from palaver.evaluation.reviewing_questions import Question
+from palaver.server.api import evaluation_shown as shown
+from palaver.server.api.conventions import told_time
+from palaver.server.api.evaluation_views import CaseCallView, TurnView
+from palaver.server.api.review_views import (
+    AnnotationView,
+    ContentView,
+    ItemRow,
+    ItemView,
+    ProgressView,
+    ReviewRow,
+    ReviewView,
+    WorkedView,
+)
+from palaver.storage import evaluation_pages, evaluations
+from palaver.storage.review_items import Item, Said
+from palaver.storage.reviews import Progress, Review
+
+_NOWHERE: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
+
+
+def questions_of(review: Review) -> list[Question]:
+    """What is asked in it."""
+    return msgspec.convert(review.questions, list[Question])
+
+
+def row(review: Review) -> ReviewRow:
+    """One as a row of the list."""
+    return ReviewRow(**_head(review), questions=[question.key for question in questions_of(review)])
+
+
+def view(review: Review, done: Progress) -> ReviewView:
+    """One as a whole."""
+    return ReviewView(**_head(review), questions=questions_of(review), source=review.source, progress=progress(done))
+
+
+def progress(done: Progress) -> ProgressView:
+    """How far one is."""
+    worked = [WorkedView(**msgspec.structs.asdict(one)) for one in done.reviewers]
+    fields: dict[str, Any] = {**msgspec.structs.asdict(done), "reviewers": worked}
+    return ProgressView(**fields)
+
+
+def _head(review: Review) -> dict[str, Any]:
+    return {
+        "id": review.id,
+        "name": review.name,
+        "state": review.state,
+        "run": review.evaluation,
+        "reviewers": review.reviewers,
+        "blind": review.blind,
+        "items": review.total,
+        "answers": review.answers,
+        "key": None if review.key is None else wire_id(review.key),
+        "created_at": told_time(review.created_at),
+        "updated_at": told_time(review.updated_at),
+    }
+
+
+# Items
+
+
+def item_id(place: int) -> str:
+    """An item's place as others write it: `item_3`. It is one of its review, not of all."""
+    return f"item_{place}"
+
+
+def read_item_id(text: str) -> int:
+    """The place again; NotFound for what is none."""
+    digits = text.removeprefix("item_")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 9 or (digits != "0" and digits[0] == "0"):
+        raise NotFound(f"There is no item {text[:80]!r}.")
+    return int(digits)
+
+
+def item_row(review: Review, item: Item, said: Sequence[Said]) -> ItemRow:
+    """An item as a row of the list."""
+    return ItemRow(**_item(review, item, said))
+
+
+def item_view(review: Review, item: Item, said: Sequence[Said], content: ContentView | None) -> ItemView:
+    """An item as a whole."""
+    there = item if content is not None else msgspec.structs.replace(item, gone=True)
+    return ItemView(**_item(review, there, said), content=content)
+
+
+def _item(review: Review, item: Item, said: Sequence[Said]) -> dict[str, Any]:
+    return {
+        "id": item_id(item.place),
+        "state": "gone" if item.gone else "done" if item.answered >= review.reviewers else "open",
+        "result": None if item.cell is None else cell_id(item.cell),
+        "trace_id": item.trace,
+        "answered": item.answered,
+        "annotations": annotations(said),
+    }
+
+
+def annotations(said: Sequence[Said]) -> list[AnnotationView]:
+    """What was said of one item, in the order in which it was."""
+    last = {one.reviewer: one.number for one in said}
+    return [annotation(one, counts=last[one.reviewer] == one.number) for one in said]
+
+
+def annotation(one: Said, *, counts: bool) -> AnnotationView:
+    """What somebody said."""
+    return AnnotationView(
+        number=one.number,
+        item=item_id(one.place),
+        reviewer=one.reviewer,
+        answers=one.answers,
+        comment=one.comment,
+        counts=counts,
+        created_at=told_time(one.created_at),
+    )
+
+
+# What they are about
+
+
+def content(db: Connection, project: str, review: Review, item: Item) -> ContentView | None:
+    """What an item is about; None if it is gone. A result that was run again is another one."""
+    if item.gone:
+        return None
+    if review.evaluation is None:
+        case = None if item.trace is None else read_trace(db, project, item.trace)
+        return None if case is None else _of_case(case, blind=review.blind)
+    try:
+        _, kept = evaluations.plan_of(db, project, review.evaluation)
+        whole = evaluation_pages.one(db, project, review.evaluation, item.cell or 0)
+    except NotFound:
+        return None
+    if whole.result.seq != item.seq:
+        return None
+    seen = shown.result_view(whole, shown.plan_of(kept), **_NOWHERE)
+    return ContentView(
+        inputs=seen.inputs,
+        expected=seen.expected,
+        history=seen.history,
+        messages=seen.messages,
+        value=seen.value,
+        text=seen.text,
+        tool_calls=seen.tool_calls,
+        turns=seen.turns,
+        is_chat=seen.is_chat,
+        variant=None if review.blind else seen.variant,
+        scores=[] if review.blind else seen.scores,
+    )
+
+
+def _of_case(case: Case, *, blind: bool) -> ContentView:
+    return ContentView(
+        inputs=case.inputs,
+        history=case.history,
+        messages=case.messages,
+        value=case.value,
+        text=case.text,
+        tool_calls=_calls(case),
+        turns=[_turn(turn) for turn in case.turns],
+        is_chat=case.flags.is_chat,
+        variant=None if blind else case.variant or None,
+        scores=[],
+    )
+
+
+def _calls(holder: Case | Turn) -> list[CaseCallView]:
+    return [CaseCallView(**msgspec.structs.asdict(call)) for call in holder.tool_calls]
+
+
+def _turn(turn: Turn) -> TurnView:
+    return TurnView(
+        user=turn.user,
+        messages=turn.messages,
+        text=turn.text,
+        notes=sorted(turn.notes),
+        tool_calls=_calls(turn),
+        value=turn.value,
+        usage=None if turn.usage is None else msgspec.to_builtins(turn.usage),
+        latency_seconds=turn.latency,
+        first_output_seconds=turn.first_output,
+        finish=turn.finish,
+    )

@@ -1,0 +1,174 @@
+"""/api/reviews: people are asked about results and traces; what they say, and how much they agree."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.agreement import agreements
+from palaver.evaluation.reviewing import chosen, questions_of
+from palaver.evaluation.reviewing_questions import check
+from palaver.protocols.base import Answer
+from palaver.server.api import review_shown as shown
+from palaver.server.api.conventions import (
+    After,
+    Asked,
+    Filter,
+    Limit,
+    Page,
+    Search,
+    Window,
+    answer,
+    caller_of,
+    new_id,
+    read_body,
+    shown_as,
+    takes,
+    utc_now,
+)
+from palaver.server.api.evaluation_shown import plan_of
+from palaver.server.api.idempotency import answered, once
+from palaver.server.api.review_items import item_routes
+from palaver.server.api.review_views import Agreements, NewReview, ReviewPatch, ReviewRow, ReviewView
+from palaver.server.api.trace_views import Asker
+from palaver.server.settings import Settings
+from palaver.storage import evaluations, review_items, reviews
+from palaver.storage.database import Database
+from palaver.storage.reviews import Filters, Review
+
+JUDGE = "llm_judge"
+"""The evaluator that reviewers are compared with."""
+InState = Annotated[str | None, QueryParameter(name="state", description="`open` or `closed`.")]
+"""Litestar has another use for a parameter that is called `state`, so it is checked here."""
+
+
+def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
+    """The routes."""
+    ask = Asker(database, settings)
+
+    @post(
+        "/api/reviews",
+        operation_id="create_review",
+        summary="Ask people about results of an evaluation, or about traces",
+        operation_class=takes(NewReview),
+    )
+    async def create_review(request: Asked) -> Response[ReviewView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, settings, NewReview)
+        if (before := await answered(request, database, raw)) is not None:
+            return before
+        check(body.questions or (), "/questions")
+        found = await ask(None, chosen, caller.project, body.items)
+        questions = body.questions or ([] if found.plan is None else questions_of(found.plan))
+        if not questions:
+            raise InvalidValue("Say what people are to be asked.", pointer="/questions")
+        now = utc_now()
+        made = Review(
+            id=new_id("rv"),
+            name=body.name or _called(found.plan.name if found.plan else "", len(found.items)),
+            evaluation=found.evaluation,
+            reviewers=body.reviewers,
+            blind=body.blind,
+            total=len(found.items),
+            key=caller.key,
+            created_at=now,
+            updated_at=now,
+            questions=msgspec.to_builtins(questions),
+            source=msgspec.to_builtins(body.items),
+        )
+
+        def work(db: Connection) -> Answer:
+            reviews.create(db, caller.project, made, found.items)
+            place = f"{settings.root_path}/api/reviews/{made.id}"
+            return shown_as(_view(db, caller.project, made), status=201, location=place)
+
+        return await once(request, database, raw, work)
+
+    @get("/api/reviews", operation_id="list_reviews", summary="Newest first")
+    async def list_reviews(
+        request: Asked,
+        search: Search = None,
+        in_state: InState = None,
+        run: Filter = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Page[ReviewRow]:
+        if in_state not in (None, "open", "closed"):
+            raise InvalidValue("state is open or closed.", pointer="?state")
+        filters = Filters(state=in_state, evaluation=run, search=search)
+        page = await database.read(reviews.list_page, caller_of(request).project, filters, Window(limit, after))
+        return page.of(shown.row)
+
+    @get("/api/reviews/{review:str}", operation_id="get_review", summary="One, and how far it is")
+    async def get_review(request: Asked, review: FromPath[str]) -> Response[ReviewView]:
+        return answer(request, await database.read(_found, caller_of(request).project, review))
+
+    @patch(
+        "/api/reviews/{review:str}",
+        operation_id="change_review",
+        summary="Another name; closed, or open again",
+        operation_class=takes(ReviewPatch),
+    )
+    async def change_review(request: Asked, review: FromPath[str]) -> Response[ReviewView]:
+        _, body = await read_body(request, settings, ReviewPatch)
+        return answer(request, await database.write(_changed, caller_of(request).project, review, body))
+
+    @delete("/api/reviews/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
+    async def delete_review(request: Asked, review: FromPath[str]) -> None:
+        await database.write(reviews.delete_one, caller_of(request).project, review)
+
+    @get(
+        "/api/reviews/{review:str}/agreement",
+        operation_id="get_agreement",
+        summary="How much reviewers agree with each other, and with judges of the run",
+    )
+    async def get_agreement(request: Asked, review: FromPath[str]) -> Response[Agreements]:
+        return answer(request, await database.read(_agreement, caller_of(request).project, review))
+
+    return [
+        create_review,
+        list_reviews,
+        get_review,
+        change_review,
+        delete_review,
+        get_agreement,
+        *item_routes(database, settings),
+    ]
+
+
+def _called(run: str, items: int) -> str:
+    """What a review is called that was given no name."""
+    return (f"Review of {run}" if run else f"Review of {items} traces")[:200]
+
+
+def _found(db: Connection, project: str, review: str) -> ReviewView:
+    return _view(db, project, reviews.get(db, project, review))
+
+
+def _view(db: Connection, project: str, review: Review) -> ReviewView:
+    return shown.view(review, reviews.progress(db, project, review))
+
+
+def _changed(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
+    changed = reviews.change(db, project, review, utc_now(), name=body.name, state=body.state)
+    return _view(db, project, changed)
+
+
+def _agreement(db: Connection, project: str, review: str) -> Agreements:
+    found = reviews.get(db, project, review)
+    said: dict[str, dict[int, dict[str, object]]] = {}
+    for (place, reviewer), one in review_items.last_said(db, project, review).items():
+        said.setdefault(reviewer, {})[place] = one.answers
+    judges = {} if found.evaluation is None else review_items.judged(db, project, found, _judges(db, project, found))
+    return Agreements(agreements(shown.questions_of(found), said, judges))
+
+
+def _judges(db: Connection, project: str, review: Review) -> list[int]:
+    """The places of those evaluators of the run that ask a model; none if the run is gone."""
+    kept = evaluations.plans(db, project, [review.evaluation or ""])
+    plans = [plan_of(plan) for plan in kept.values()]
+    return [place for plan in plans for place, one in enumerate(plan.evaluators) if one.key == JUDGE]

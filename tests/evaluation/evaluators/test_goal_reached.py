@@ -1,0 +1,97 @@
+"""goal_reached: the user of a conversation got what they wanted, and in which turn."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.evaluation.cases import Case
+from palaver.testsets.scripts import read_script
+from tests.evaluation.outside import completion, online, openai, scored, service
+from tests.evaluation.scoring import answer
+
+TALK: list[dict[str, Any]] = [
+    {"user": "Which adaptor?", "output": "The http adaptor."},
+    {"user": "Why?", "output": "It speaks HTTP."},
+]
+REACHED = {"passed": True, "score": 1, "reason": "Told.", "turn": 1}
+
+
+def talk(**more: Any) -> Case:
+    return answer(turns=TALK, **more)
+
+
+def scripted(goal: str) -> Case:
+    script = read_script({"turns": [{"user": "Which adaptor?"}], "expect": {"goal": goal}})
+    return msgspec.structs.replace(talk(expected={"goal": "another"}), script=script)
+
+
+async def asked(case: Case, said: Any = REACHED, **parameters: Any) -> tuple[Any, str]:
+    said = said if isinstance(said, list) else [said]
+    async with service([completion(one) for one in said]) as fake:
+        one = await scored("goal_reached", case, online(openai(fake.url), default_judge="openai/m"), **parameters)
+    prompts = [request.body["messages"][1]["content"] for request in fake.asked]
+    return one, re.sub(r" \w{16}>>>", ">>>", prompts[0]) if prompts else ""
+
+
+async def test_the_turn_in_which_it_was_reached_is_told() -> None:
+    one, prompt = await asked(talk(), goal="Know the adaptor.")
+
+    assert (one.passed, one.score, one.reason, one.details) == (True, 1, "Told.", {"turn": 1})
+    assert "The goal: <<<goal>>>Know the adaptor.<<<end>>>" in prompt
+    assert (
+        "<<<conversation>>>\n<<<turn 0>>>\n<<<user>>>\nWhich adaptor?\n<<<assistant>>>\nThe http adaptor.\n"
+        "<<<turn 1>>>\n<<<user>>>\nWhy?\n<<<assistant>>>\nIt speaks HTTP.\n<<<end>>>" in prompt
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "goal"),
+    [(talk(expected={"goal": "Of the row."}), "Of the row."), (scripted("Of the script."), "Of the script.")],
+)
+async def test_the_goal_is_the_scripts_or_the_rows(case: Case, goal: str) -> None:
+    _, prompt = await asked(case)
+
+    assert f"<<<goal>>>{goal}<<<end>>>" in prompt
+
+
+@pytest.mark.parametrize("expected", [{}, {"expected": "text"}, {"expected": {"goal": " "}}])
+async def test_without_a_goal_there_is_nothing_to_judge(expected: dict[str, Any]) -> None:
+    one, prompt = await asked(talk(**expected))
+
+    assert (one.status, one.reason, prompt) == (
+        "skipped",
+        "no_goal: neither the parameters nor the case say what the goal is",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "turn"),
+    [
+        ({"passed": False, "score": 0, "reason": "", "turn": 0}, None),
+        ({"passed": True, "score": 1, "reason": "", "turn": 7}, None),
+        ({"passed": True, "score": 1, "reason": "", "turn": None}, None),
+        ({"passed": True, "score": 1, "reason": ""}, None),
+        ({"passed": True, "score": 1, "reason": "", "turn": 0}, 0),
+    ],
+)
+async def test_a_turn_that_there_is_not_is_not_told(said: dict[str, Any], turn: int | None) -> None:
+    one, _ = await asked(talk(), said, goal="Any.")
+
+    assert one.details == {"turn": turn}
+
+
+async def test_of_several_verdicts_the_turn_is_the_one_named_most_often() -> None:
+    said = [{**REACHED, "turn": turn} for turn in (0, 1, 1)]
+
+    one, _ = await asked(talk(), said, goal="Any.", samples=3)
+
+    assert (one.passed, one.score, one.details["turn"]) == (True, 1, 1)
+
+
+async def test_the_question_may_be_ones_own() -> None:
+    _, prompt = await asked(talk(expected="E"), goal="G", prompt="{{goal}} {{text}} {{expected}}")
+
+    assert prompt.endswith("<<<goal>>>G<<<end>>> <<<text>>>It speaks HTTP.<<<end>>> <<<expected>>>E<<<end>>>")

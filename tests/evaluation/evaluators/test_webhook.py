@@ -1,0 +1,152 @@
+"""webhook: a service is sent the case, signed, and what it answers is read; and not every address is a service."""
+
+import hmac
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidValue, PalaverError
+from palaver.evaluation.evaluators import built_in
+from tests.evaluation.outside import ENV, Reply, online, scored, service
+from tests.evaluation.scoring import answer
+
+CASE = answer("Paris.", expected="Paris", inputs={"city": "France"}, usage={"input_tokens": 3}, latency=0.5)
+REACH = online(allow_private=True)
+UNREAD = "webhook_failed: The service's answer cannot be read:"
+
+
+async def posted(reply: Reply, reach: Any = REACH, **parameters: Any) -> Any:
+    async with service([reply]) as fake:
+        return await built_in()["webhook"].bind({"url": fake.url, **parameters}, reach, name="w").score(CASE)
+
+
+async def test_the_whole_case_is_sent() -> None:
+    async with service([Reply({"score": 0.5, "reason": "half"})]) as fake:
+        one = await scored("webhook", CASE, REACH, url=f"{fake.url}/score?of=us")
+
+    (asked,) = fake.asked
+    assert (asked.method, asked.path, asked.headers["content-type"]) == ("POST", "/score?of=us", "application/json")
+    assert "palaver-signature" not in asked.headers
+    assert asked.body["inputs"] == {"city": "France"}
+    assert asked.body["expected"] == "Paris"
+    assert asked.body["text"] == "Paris."
+    assert asked.body["messages"][0]["parts"] == [{"type": "text", "text": "Paris."}]
+    assert asked.body["flags"] == {"is_chat": True, "is_chat_source": "declared"}
+    assert asked.body["turns"][0]["text"] == "Paris."
+    assert asked.body["latency"] == 0.5
+    assert (one.status, one.passed, one.score, one.reason) == ("scored", None, 0.5, "half")
+
+
+async def test_with_a_secret_the_body_is_signed() -> None:
+    async with service([Reply(True)]) as fake:
+        one = await scored("webhook", CASE, REACH, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
+
+    secret = ENV["PALAVER_WEBHOOK_SECRET"]
+    (asked,) = fake.asked
+    assert asked.headers["palaver-signature"] == f"sha256={hmac.digest(secret.encode(), asked.raw, 'sha256').hex()}"
+    assert secret.encode() not in asked.raw
+    assert one.passed is True
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        ("whsec-123", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
+        ("env:OPENAI_API_KEY", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
+        ("env:PALAVER_DB", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
+        ("env:PALAVER_WEBHOOK_OTHER", "The variable PALAVER_WEBHOOK_OTHER is not set where this runs."),
+    ],
+)
+def test_a_secret_is_named_and_no_other_variable_can_be(secret: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        built_in()["webhook"].bind({"url": "https://example.org", "secret": secret}, REACH)
+
+    assert (caught.value.pointer, caught.value.message) == ("/parameters/secret", message)
+
+
+async def test_the_body_that_agenta_sends_and_the_answer_that_it_reads() -> None:
+    async with service([Reply({"score": 0.9, "success": False})]) as fake:
+        one = await scored("webhook", CASE, REACH, url=fake.url, body="agenta")
+
+    assert fake.asked[0].body == {"inputs": {"city": "France"}, "output": "Paris.", "correct_answer": "Paris"}
+    assert (one.passed, one.score) == (False, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (True, [("w", "scored", True, 1)]),
+        (0.25, [("w", "scored", None, 0.25)]),
+        ("kind", [("w", "scored", None, None)]),
+        (None, [("w", "skipped", None, None)]),
+        ({"tone": 3}, [("w", "scored", None, None), ("w.tone", "scored", None, 3)]),
+        (
+            [{"name": "a", "score": 1}, {"name": "b", "passed": False}],
+            [("w.a", "scored", None, 1), ("w.b", "scored", False, 0)],
+        ),
+        ([1, 2], [("w", "error", None, None)]),
+    ],
+)
+async def test_it_may_answer_whatever_an_evaluator_may_return(reply: Any, expected: Any) -> None:
+    found = await posted(Reply(reply))
+
+    assert [(one.evaluator, one.status, one.passed, one.score) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply({"error": "no"}, 500), 'webhook_failed: The service answered 500: {"error":"no"}'),
+        (Reply(b"", 204), "webhook_failed: The service answered 204."),
+        (Reply(True, 302, {"location": "http://127.0.0.1:1/"}), "webhook_failed: The service answered 302: true"),
+        (
+            Reply(b"<p>"),
+            f"{UNREAD} The body is not valid JSON: invalid character (byte 0).",
+        ),
+        (
+            Reply(b'"' + b"x" * 1024 * 1024 + b'"'),
+            "webhook_failed: The remote's answer is larger than 1048576 bytes; the rest was not read.",
+        ),
+        (Reply(status=None), "webhook_failed: The service could not be reached, or broke off its answer."),
+    ],
+)
+async def test_what_is_no_answer_is_an_error(reply: Reply, reason: str) -> None:
+    (one,) = await posted(reply)
+
+    assert (one.status, one.score, one.reason) == ("error", None, reason)
+
+
+async def test_a_service_that_is_away_is_an_error() -> None:
+    one = await scored("webhook", CASE, REACH, url="http://127.0.0.1:1/")
+
+    assert one.reason == "webhook_failed: The service could not be reached, or broke off its answer."
+
+
+REFUSED = [
+    "http://127.0.0.1/",
+    "http://10.0.0.1/",
+    "http://169.254.169.254/latest/meta-data",
+    "http://[::1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://2130706433/",
+    "http://0x7f.1/",
+    "http://example.org:8080/",
+    "http://user:word@example.org/",
+    "ftp://example.org/",
+    "file:///etc/passwd",
+    "no url",
+]
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_an_address_that_is_not_public_is_refused_before_anything_runs(url: str) -> None:
+    with pytest.raises(PalaverError) as caught:
+        built_in()["webhook"].bind({"url": url}, online())
+
+    assert (caught.value.code, caught.value.message) == ("url_refused", "This URL may not be fetched from here.")
+
+
+async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_asked() -> None:
+    one = await scored("webhook", CASE, online(), url="http://localhost/")
+
+    assert (one.status, one.reason) == ("error", "url_refused: This URL may not be fetched from here.")

@@ -1,0 +1,157 @@
+"""kill -9 of a server or a worker in the middle of an evaluation: the rest goes on, and no recorded cell runs again.
+
+The workflow counts its calls in a file for each cell. What is recorded when a process is killed is compared with the
+end: such a cell was never called again. Others may be, but only those that were in flight.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaver.evaluation.plans import PlannedEvaluator
+from palaver.storage import evaluation_results, evaluations
+from palaver.storage.database import Database, open_database
+from tests.evaluation.running import plan, put, variant
+from tests.faults.rounds import FULL, rounds
+
+SOURCE = """
+import asyncio, os
+from pathlib import Path
+from palaver import chat
+
+CALLS = Path(os.environ["CALLS"])
+
+@chat
+async def counted(messages):
+    text = messages[-1]["content"]
+    with (CALLS / text).open("ab") as file:
+        file.write(b"x")
+    await asyncio.sleep(0.06)
+    return text
+"""
+
+CASES = 2_000 if FULL else 300
+CONCURRENCY = 10
+EVALUATORS = [PlannedEvaluator(key=key, name=key) for key in ("exact_match", "contains")]
+QUIET = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
+IN_FLIGHT = 5 * CONCURRENCY
+"""Cells that a kill may cost: those that are called, and those whose end waits to be recorded."""
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "palaver.db") if request.param == "file" else request.getfixturevalue("postgres_url")
+
+
+class Process:
+    """A server or a worker, which can be killed and started again."""
+
+    def __init__(self, kind: str, folder: Path, url: str) -> None:
+        self.kind = kind
+        options = ["--port", "0"] if kind == "serve" else []
+        self._command = [sys.executable, "-m", "palaver.cli", kind, "served_app.py", "--db", url, *options]
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {**os.environ, **QUIET, "CALLS": str(self._folder / "calls")}
+        told = self._folder / f"{self.kind}.log"
+        with told.open("w") as log:
+            self._process = subprocess.Popen(self._command, stderr=log, env=environment, cwd=self._folder)
+        end = time.monotonic() + 30
+        while not any(line.startswith(("Serving at", "Working on")) for line in told.read_text("utf-8").splitlines()):
+            assert time.monotonic() < end, told.read_text("utf-8")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGKILL)
+            self._process.wait(30)
+            self._process = None
+
+
+@contextmanager
+def at_work(folder: Path, url: str) -> Iterator[Sequence[Process]]:
+    (folder / "served_app.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "calls").mkdir()
+    processes = [Process("serve", folder, url), Process("worker", folder, url)]
+    try:
+        for process in processes:
+            process.start()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every third answer is not the expected one."""
+    return [
+        {"messages": f"case-{number}", "expected": f"case-{number}" if number % 3 else "another"}
+        for number in range(CASES)
+    ]
+
+
+def calls(folder: Path) -> dict[int, int]:
+    """How often each cell was called."""
+    return {int(file.name.removeprefix("case-")): file.stat().st_size for file in (folder / "calls").iterdir()}
+
+
+async def recorded(database: Database) -> set[int]:
+    return {row[0] for row in await database.read(evaluation_results.cell_rows, "default", "ev_1")}
+
+
+async def grown(database: Database, count: int, *, within: float) -> set[int]:
+    """The recorded cells, once they are so many."""
+    end = time.monotonic() + within
+    while len(found := await recorded(database)) < count:
+        assert time.monotonic() < end, f"{len(found)} cells are recorded, {count} were waited for"
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
+    chance = random.Random(time.time_ns())
+    kills = rounds(2, 10)
+    database = open_database(url)
+    await database.write(put, "ev_1", plan(variant("counted"), evaluators=EVALUATORS, concurrency=CONCURRENCY), rows())
+    seen: list[tuple[set[int], dict[int, int]]] = []
+    try:
+        with at_work(tmp_path, url) as processes:
+            for number in range(kills):
+                share = (number + chance.uniform(0.2, 0.8)) / (kills + 1)
+                await grown(database, int(CASES * share), within=60)
+                killed = processes[number % 2]
+                killed.kill()
+                kept = await recorded(database)
+                seen.append((kept, calls(tmp_path)))
+                killed.start()
+                await grown(database, min(CASES, len(kept) + 1), within=10)
+            await grown(database, CASES, within=120)
+            await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
+        done = await database.read(evaluations.get, "default", "ev_1")
+        scores = await database.read(evaluation_results.score_rows, "default", "ev_1")
+    finally:
+        await database.close()
+
+    finally_called = calls(tmp_path)
+    for kept, called in seen:
+        assert {cell: finally_called[cell] for cell in kept} == {cell: called[cell] for cell in kept}
+    again = sum(finally_called.values()) - CASES
+    sys.stdout.write(f"{CASES} cells, {kills} kills, {again} calls were made again.\n")
+    assert 0 <= again <= kills * IN_FLIGHT
+    assert (done.state, done.done, done.failed, done.errors) == ("succeeded", CASES, 0, 0)
+    passed = [(evaluator, cell, cell % 3 != 0) for cell in range(CASES) for evaluator in range(2)]
+    assert [(row[0], row[2], row[4]) for row in scores] == passed
+    assert sorted(finally_called) == list(range(CASES))

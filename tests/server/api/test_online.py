@@ -1,0 +1,142 @@
+"""/api/online: rules over HTTP, and live runs that are scored by them; on every database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Message, chat
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process import _transport
+from palaver.server.settings import Settings
+from palaver.storage.database import Database
+
+HAS = {"key": "contains", "name": "says hi", "parameters": {"substring": "Hi"}}
+QUICK = {"key": "latency_budget", "parameters": {"max_seconds": 60}}
+RULE = {"name": "All runs", "sample": 1.0, "per_minute": 6_000, "evaluators": [HAS, QUICK]}
+
+
+@chat
+def back(messages: list[Message]) -> str:
+    return messages[-1].text
+
+
+@pytest.fixture
+async def server(database: Database) -> AsyncIterator[Server]:
+    made = Server(Registry([back]), Settings(), database=database)
+    made.online._quiet, made.online._look = timedelta(0), 0.01
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+        yield opened
+
+
+async def said(http: httpx.AsyncClient, text: str) -> str:
+    """A run; its trace."""
+    answer = await http.post("/back/invoke", json={"messages": [{"role": "user", "content": text}]})
+    return answer.headers["x-palaver-trace-id"]
+
+
+async def scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
+    """Those of a trace, once it is scored."""
+    async with asyncio.timeout(10):
+        while True:
+            answer = await http.get(f"/api/traces/{trace}/scores")
+            if answer.status_code == 200 and answer.json()["data"]:
+                return answer.json()["data"]
+            await asyncio.sleep(0.01)
+
+
+async def test_live_runs_are_scored_and_counted(server: Server, http: httpx.AsyncClient) -> None:
+    made = await http.post("/api/online", json=RULE)
+    at = made.headers["location"]
+    first, second = [await said(http, text) for text in ("Hi", "Ho")]
+    good, bad = await scores(http, first), await scores(http, second)
+    stats = (await http.get(f"{at}/stats", params={"by": "day"})).json()
+
+    assert made.status_code == 201
+    assert good[0].pop("created_at").startswith("20")
+    assert good[0] == {
+        "source": "online",
+        "name": "says hi",
+        "value": 1.0,
+        "passed": True,
+        "status": "scored",
+        "rule": made.json()["id"],
+        "run": None,
+        "message": None,
+        "comment": "",
+        "user": None,
+        "key": None,
+    }
+    assert [(one["name"], one["passed"]) for one in bad] == [("says hi", False), ("latency_budget", True)]
+    counted = [(one["evaluator"], one["n"], one["passed"], one["pass_rate"], one["errors"]) for one in stats["data"]]
+    assert counted == [("latency_budget", 2, 2, 1.0, 0), ("says hi", 2, 1, 0.5, 0)]
+    assert (stats["done"], stats["waiting"]) == (2, 0)
+
+
+async def test_what_evaluations_call_is_not_scored(server: Server, http: httpx.AsyncClient) -> None:
+    await http.post("/api/online", json=RULE)
+    rows = [{"data": {"messages": "Hi", "expected": "Hi"}}]
+    testset = (await http.post("/api/testsets", json={"name": "some", "rows": rows})).json()["id"]
+    body = {"testset": {"id": testset}, "variants": [{"workflow": "back"}], "evaluators": [{"key": "exact_match"}]}
+    run = (await http.post("/api/evaluations", json=body)).json()["id"]
+    await http.get(f"/api/evaluations/{run}/events")
+    trace = (await http.get(f"/api/evaluations/{run}/results/cell_0")).json()["trace_id"]
+    await server.telemetry.flushed()
+    await scores(http, await said(http, "Hi"))
+
+    assert (await http.get(f"/api/traces/{trace}/scores")).json() == {"data": []}
+
+
+async def test_a_rule_is_made_listed_changed_and_deleted(http: httpx.AsyncClient) -> None:
+    asked = {"field": "workflow", "op": "eq", "value": "echo"}
+    made = await http.post("/api/online", json={"name": "Echo", "filter": asked, "evaluators": [HAS]})
+    at, shown = made.headers["location"], made.json()
+    changed = await http.patch(at, json={"name": "Other", "enabled": False, "filter": None, "sample": 0.5})
+    listed = (await http.get("/api/online")).json()["data"]
+
+    assert {name: shown[name] for name in ("sample", "per_minute", "session", "enabled", "filter", "key")} == {
+        "sample": 0.1,
+        "per_minute": 60,
+        "session": False,
+        "enabled": True,
+        "filter": asked,
+        "key": None,
+    }
+    assert shown["evaluators"] == [HAS]
+    assert (changed.json()["name"], changed.json()["enabled"], changed.json()["filter"]) == ("Other", False, None)
+    assert (changed.json()["sample"], changed.json()["evaluators"]) == (0.5, [HAS])
+    assert [one["id"] for one in listed] == [shown["id"]]
+    assert (await http.get(at)).json() == changed.json()
+    assert (await http.delete(at)).status_code == 204
+    gone = [await http.get(at), await http.patch(at, json={}), await http.delete(at), await http.get(f"{at}/stats")]
+    assert {answer.status_code for answer in gone} == {404}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"name": ""}, "/name"),
+    ({"sample": 1.5}, "/sample"),
+    ({"per_minute": 0}, "/per_minute"),
+    ({"evaluators": []}, "/evaluators"),
+    ({"evaluators": [{"key": "no.such"}]}, "/evaluators/0/key"),
+    ({"evaluators": [HAS, {"key": "regex", "parameters": {"pattern": "("}}]}, "/evaluators/1/parameters/pattern"),
+    ({"evaluators": [HAS, HAS]}, "/evaluators/1/name"),
+    ({"filter": {"field": "nothing", "op": "exists"}}, "/filter/field"),
+    ({"filter": {"field": "feedback", "op": "exists"}}, "/filter"),
+]
+
+
+async def test_a_rule_that_cannot_be_is_refused(http: httpx.AsyncClient) -> None:
+    at = (await http.post("/api/online", json=RULE | {"enabled": False})).headers["location"]
+    for body, path in REFUSED:
+        for answer in (await http.post("/api/online", json=RULE | body), await http.patch(at, json=body)):
+            assert (answer.status_code, answer.json()["error"]["path"]) == (422, path), body

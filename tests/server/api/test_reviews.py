@@ -1,0 +1,366 @@
+"""/api/reviews: people are asked about results and traces, each about what nobody else holds; on every database."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import insert, update
+
+from palaver.core.messages import Message
+from palaver.server.api import evaluation_results, evaluations, reviews, trace_scores
+from palaver.server.settings import Settings
+from palaver.storage import evaluations as kept_evaluations
+from palaver.storage.database import Database
+from palaver.storage.evaluation_tables import evaluation_scores
+from palaver.storage.evaluation_tables import evaluations as evaluations_table
+from palaver.storage.review_tables import review_holds
+from palaver.traces.record import Span
+from palaver.traces.rows import row_of
+from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.rest import Somebody, application, asking
+from tests.storage.spanning import NOON, keep, span_id, trace_id
+
+SETTINGS = Settings()
+CORRECT = {"key": "correct", "type": "boolean"}
+
+
+class People:
+    """Several who look at the same reviews, and an evaluation with an answer to each of three questions."""
+
+    def __init__(self, database: Database, clients: dict[str, httpx.AsyncClient], run: str) -> None:
+        self.database = database
+        self.clients = clients
+        self.run = run
+
+    def __getitem__(self, name: str) -> httpx.AsyncClient:
+        return self.clients[name]
+
+    async def review(self, **more: Any) -> str:
+        body = {"items": {"run": self.run}, "questions": [CORRECT], "reviewers": 2}
+        answer = await self["ann"].post("/api/reviews", json=body | more)
+        assert answer.status_code == 201, answer.text
+        return answer.headers["location"]
+
+    async def next(self, name: str, at: str) -> str | None:
+        answer = await self[name].get(f"{at}/next")
+        assert answer.status_code == 200, answer.text
+        item = answer.json()["item"]
+        return None if item is None else item["id"]
+
+    async def say(self, name: str, at: str, item: str | None, /, **answers: Any) -> httpx.Response:
+        return await self[name].post(f"{at}/items/{item}/answers", json={"answers": answers})
+
+
+@pytest.fixture
+async def people(database: Database) -> AsyncIterator[People]:
+    testset = await with_set(database)
+    handlers = [
+        *evaluations.routes(database, SETTINGS, planning(database, SETTINGS)),
+        *evaluation_results.routes(database),
+        *reviews.routes(database, SETTINGS),
+        *trace_scores.routes(database),
+    ]
+    app = application(handlers)
+    async with AsyncExitStack() as stack:
+        whos = {name: Somebody(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
+        whos |= {"eve": Somebody(key="eveeveev", project="elsewhere"), "local": Somebody(kind="loopback")}
+        clients = {name: await stack.enter_async_context(asking(app, who)) for name, who in whos.items()}
+        body = {
+            "testset": {"id": testset},
+            "variants": [{"name": "base", "workflow": "tutor"}],
+            "evaluators": [{"key": "exact_match"}, {"key": "human"}],
+        }
+        run = (await clients["ann"].post("/api/evaluations", json=body)).json()["id"]
+        await answer_all(database, run)
+        yield People(database, clients, run)
+
+
+async def test_a_review_is_made_listed_changed_and_deleted(people: People) -> None:
+    at = await people.review(name="Round 1")
+    ann = people["ann"]
+    shown = (await ann.get(at)).json()
+    listed = (await ann.get("/api/reviews", params={"run": people.run, "state": "open", "search": "round"})).json()
+    closed = await ann.patch(at, json={"name": "Round one", "state": "closed"})
+
+    assert (shown["name"], shown["run"], shown["items"], shown["blind"]) == ("Round 1", people.run, 3, True)
+    assert shown["questions"] == [{**CORRECT, "title": "", "choices": None, "range": None, "required": True}]
+    assert shown["progress"] == {"items": 3, "gone": 0, "done": 0, "answers": 0, "wanted": 6, "reviewers": []}
+    assert [(one["id"], one["questions"]) for one in listed["data"]] == [(shown["id"], ["correct"])]
+    assert (closed.json()["name"], closed.json()["state"]) == ("Round one", "closed")
+    for answer in (await ann.get(f"{at}/next"), await people.say("ann", at, "item_0", correct=True)):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "not_open")
+    assert (await ann.delete(at)).status_code == 204
+    assert (await ann.get(at)).status_code == 404
+
+
+async def test_nobody_is_given_what_another_holds_nor_the_same_twice(people: People) -> None:
+    at = await people.review()
+
+    assert [await people.next(name, at) for name in ("ann", "bob", "cyd")] == ["item_0", "item_1", "item_2"]
+    assert await people.next("ann", at) == "item_0"
+    for name, item in (("ann", "item_0"), ("bob", "item_1"), ("cyd", "item_2")):
+        assert (await people.say(name, at, item, correct=True)).status_code == 201
+    assert [await people.next(name, at) for name in ("ann", "bob", "cyd")] == ["item_1", "item_0", None]
+    await people.say("ann", at, "item_1", correct=True)
+    await people.say("bob", at, "item_0", correct=True)
+    assert [await people.next(name, at) for name in ("cyd", "ann", "bob")] == [None, "item_2", None]
+    full = await people.say("cyd", at, "item_0", correct=True)
+    assert (full.status_code, full.json()["error"]["code"]) == (409, "not_open")
+    progress = (await people["ann"].get(at)).json()["progress"]
+    assert (progress["done"], progress["answers"], progress["wanted"]) == (2, 5, 6)
+
+
+async def test_an_item_is_free_again_when_it_is_released_or_its_time_is_over(people: People) -> None:
+    at = await people.review(reviewers=1)
+    assert await people.next("ann", at) == "item_0"
+    taken = await people.say("bob", at, "item_0", correct=True)
+    await people["ann"].post(f"{at}/items/item_0/release", json={})
+    assert await people.next("bob", at) == "item_0"
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    await people.database.write(lambda db: db.execute(update(review_holds).values(until=past)))
+    assert await people.next("cyd", at) == "item_0"
+    late = await people.say("bob", at, "item_0", correct=True)
+    said = await people.say("cyd", at, "item_0", correct=False)
+
+    assert [answer.status_code for answer in (taken, late, said)] == [409, 409, 201]
+
+
+async def test_what_is_skipped_is_not_asked_again_and_others_are(people: People) -> None:
+    at = await people.review(reviewers=1)
+    first = await people.next("ann", at)
+    skipped = await people["ann"].post(f"{at}/items/{first}/skip", json={})
+
+    assert skipped.json()["reviewers"] == [{"reviewer": "key_annannan", "answered": 0, "skipped": 1}]
+    assert [await people.next(name, at) for name in ("ann", "bob")] == ["item_1", "item_0"]
+
+
+async def test_a_correction_is_said_anew_and_the_last_counts(people: People) -> None:
+    at = await people.review()
+    item = await people.next("ann", at)
+    for correct in (True, False):
+        assert (await people.say("ann", at, item, correct=correct)).status_code == 201
+    shown = (await people["bob"].get(f"{at}/items/{item}")).json()
+    rows = (await people["bob"].get(f"{at}/items", params={"limit": 1})).json()
+
+    told = [(one["number"], one["answers"], one["counts"], one["reviewer"]) for one in shown["annotations"]]
+    assert told == [(1, {"correct": True}, False, "key_annannan"), (2, {"correct": False}, True, "key_annannan")]
+    assert (shown["answered"], shown["state"]) == (1, "open")
+    assert rows["data"][0]["annotations"] == shown["annotations"]
+    assert rows["next"] is not None
+
+
+async def test_what_is_shown_is_blind_unless_asked_otherwise(people: People) -> None:
+    blind, open_eyed = await people.review(), await people.review(blind=False)
+    seen = (await people["ann"].get(f"{blind}/next")).json()["item"]
+    more = (await people["ann"].get(f"{open_eyed}/next")).json()["item"]["content"]
+
+    content = seen["content"]
+    assert (content["history"][0]["parts"], content["text"], content["expected"]) == (
+        [{"type": "text", "text": "2 + 2?"}],
+        "4",
+        "4",
+    )
+    assert (content["variant"], content["scores"], seen["annotations"]) == (None, [], [])
+    assert (more["variant"], [score["evaluator"] for score in more["scores"]]) == ("base", ["exact_match"])
+
+
+async def test_only_some_results_are_reviewed(people: People) -> None:
+    asked: list[tuple[dict[str, Any], list[str]]] = [
+        ({"filter": {"evaluator": "exact_match", "passed": False}}, ["cell_1", "cell_2"]),
+        ({"filter": {"search": "capital"}}, ["cell_2"]),
+        ({"variant": "base", "sample": 2, "seed": 1}, ["cell_0", "cell_1"]),
+        ({"variant": "base", "sample": 9, "seed": 1}, ["cell_0", "cell_1", "cell_2"]),
+    ]
+    for items, found in asked:
+        at = await people.review(items={"run": people.run, **items})
+        rows = (await people["ann"].get(f"{at}/items")).json()["data"]
+        assert [item["result"] for item in rows] == found, items
+
+
+REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
+    ({"items": {}}, 422, "/items"),
+    ({"items": {"run": "ev_none"}}, 404, None),
+    ({"items": {"traces": ["0" * 32]}}, 404, None),
+    ({"items": {"traces": {"field": "nothing"}}}, 422, "/items/traces/field"),
+    ({"items": {"traces": {}}}, 422, "/items"),
+    ({"items": {"traces": {}}, "questions": None}, 422, "/items"),
+    ({"questions": []}, 422, "/questions"),
+    ({"questions": [CORRECT, CORRECT]}, 422, "/questions/1/key"),
+    ({"questions": [{"key": "a", "type": "choice"}]}, 422, "/questions/0/choices"),
+    ({"reviewers": 0}, 422, "/reviewers"),
+]
+
+
+async def test_what_cannot_be_reviewed_is_told(people: People) -> None:
+    for body, status, path in REFUSED:
+        given = {"items": {"run": people.run}, "questions": [CORRECT]} | body
+        answer = await people["ann"].post("/api/reviews", json=given)
+        assert (answer.status_code, answer.json()["error"].get("path")) == (status, path), body
+
+
+async def test_answers_that_are_none_are_refused(people: People) -> None:
+    at = await people.review()
+    for answers in ({}, {"correct": "yes"}, {"correct": True, "more": 1}):
+        answer = await people["ann"].post(f"{at}/items/item_0/answers", json={"answers": answers})
+        assert (answer.status_code, answer.json()["error"]["path"]) == (422, "/answers")
+    assert (await people.say("ann", at, "item_9", correct=True)).status_code == 404
+    assert (await people.say("ann", at, "item_x", correct=True)).status_code == 404
+
+
+async def test_another_project_sees_nothing_of_it(people: People) -> None:
+    at = await people.review()
+    eve = people["eve"]
+    answers = [await eve.get(at), await eve.get(f"{at}/next"), await eve.get(f"{at}/items"), await eve.delete(at)]
+    answers += [await people.say("eve", at, "item_0", correct=True), await eve.get(f"{at}/agreement")]
+    body = {"items": {"run": people.run}, "questions": [CORRECT]}
+    answers.append(await eve.post("/api/reviews", json=body))
+
+    assert {answer.status_code for answer in answers} == {404}
+    assert (await eve.get("/api/reviews")).json()["data"] == []
+
+
+async def test_without_keys_people_say_who_they_are(people: People) -> None:
+    at, local = await people.review(), people["local"]
+    first = (await local.get(f"{at}/next", params={"reviewer": "Ann"})).json()
+    second = (await local.get(f"{at}/next")).json()
+    given = {"answers": {"correct": True}, "reviewer": "Ann"}
+    said = (await local.post(f"{at}/items/item_0/answers", json=given)).json()
+
+    assert (first["reviewer"], first["item"]["id"]) == ("Ann", "item_0")
+    assert (second["reviewer"], second["item"]["id"]) == ("somebody", "item_1")
+    assert (said["reviewer"], said["item"]) == ("Ann", "item_0")
+    with_key = (await people["bob"].get(f"{at}/next", params={"reviewer": "Ann"})).json()
+    assert with_key["reviewer"] == "key_bobbobbo"
+
+
+async def test_what_people_say_is_the_score_that_the_run_waits_for(people: People) -> None:
+    at = await people.review(questions=None)
+    assert (await people["ann"].get(at)).json()["questions"][0]["key"] == "correct"
+    for name, correct in (("ann", True), ("bob", False)):
+        await people.say(name, at, "item_0", correct=correct)
+    half = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
+    await people.say("bob", at, "item_0", correct=True)
+    whole = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
+
+    assert (half["evaluator"], half["status"], half["passed"], half["score"]) == ("human", "scored", False, 0.5)
+    assert (whole["passed"], whole["score"], whole["reason"]) == (True, 1.0, "by 2 people")
+    assert whole["details"] == {"answers": [True, True]}
+
+
+async def test_what_is_gone_is_told_and_nobody_is_asked_about_it(people: People) -> None:
+    at = await people.review()
+    await people.next("ann", at)
+    await people.say("ann", at, "item_0", correct=True)
+    await people.database.write(kept_evaluations.delete_one, "default", people.run)
+    asked = (await people["bob"].get(f"{at}/next")).json()
+    shown = (await people["ann"].get(f"{at}/items/item_0")).json()
+
+    assert asked["item"] is None
+    assert (asked["progress"]["gone"], asked["progress"]["wanted"]) == (3, 0)
+    assert (shown["state"], shown["content"], len(shown["annotations"])) == ("gone", None, 1)
+    assert (await people.say("ann", at, "item_0", correct=False)).status_code == 201
+
+
+async def test_a_result_that_was_run_again_is_another_one(people: People) -> None:
+    at = await people.review()
+    run = f"/api/evaluations/{people.run}"
+    assert (await people["ann"].post(f"{run}/rerun", json={"which": "all"})).status_code == 202
+    await answer_all(people.database, people.run)
+
+    assert await people.next("ann", at) is None
+
+
+async def test_agreement_is_that_of_reviewers_and_with_the_judge_of_the_run(people: People) -> None:
+    at = await people.review()
+    for item, ann, bob in (("item_0", True, True), ("item_1", False, True), ("item_2", False, False)):
+        await people.say("ann", at, item, correct=ann)
+        await people.say("bob", at, item, correct=bob)
+    found = (await people["ann"].get(f"{at}/agreement")).json()["data"]
+
+    assert found == [
+        {
+            "question": "correct",
+            "type": "boolean",
+            "raters": ["key_annannan", "key_bobbobbo"],
+            "kind": "reviewers",
+            "n": 3,
+            "percent": 100 * 2 / 3,
+            "kappa": 0.4,
+        }
+    ]
+
+
+# Traces
+
+
+async def said_live(database: Database, *names: str) -> None:
+    said = [live(name, at) for at, name in enumerate(names)]
+    await keep(database, *(row_of(span) for span in said))
+
+
+def live(name: str, at: float = 0, **more: Any) -> Span:
+    fields: dict[str, Any] = {
+        "trace_id": trace_id(name),
+        "span_id": span_id(name),
+        "start": NOON + timedelta(seconds=at),
+        "duration_ms": 500.0,
+        "name": name,
+        "kind": "llm",
+        "messages_in": (Message.user(f"Hi, {name}?"),),
+        "messages_out": (Message.assistant(f"Hello from {name}."),),
+    }
+    return Span(**fields | more)
+
+
+async def test_traces_are_reviewed_and_what_is_said_stands_beside_them(people: People) -> None:
+    await said_live(people.database, "one", "two", "three")
+    at = await people.review(items={"traces": {"field": "name", "op": "ne", "value": "two"}}, reviewers=1)
+    rows = (await people["ann"].get(f"{at}/items")).json()["data"]
+    item = await people.next("ann", at)
+    given = {"answers": {"correct": True}, "comment": "Fine."}
+    await people["ann"].post(f"{at}/items/{item}/answers", json=given)
+    [score] = (await people["ann"].get(f"/api/traces/{trace_id('three')}/scores")).json()["data"]
+
+    assert [one["trace_id"] for one in rows] == [trace_id("three"), trace_id("one")]
+    assert score.pop("created_at").startswith("20")
+    assert score == {
+        "source": "review",
+        "name": "correct",
+        "value": 1.0,
+        "passed": True,
+        "review": at.rpartition("/")[2],
+        "reviewer": "key_annannan",
+        "comment": "Fine.",
+        "run": None,
+        "message": None,
+        "user": None,
+        "key": "key_annannan",
+    }
+
+
+async def test_traces_by_their_ids_are_asked_about_once_each(people: People) -> None:
+    await said_live(people.database, "one", "two")
+    named = [trace_id("two"), trace_id("one").upper(), trace_id("two")]
+    at = await people.review(items={"traces": named})
+    rows = (await people["ann"].get(f"{at}/items")).json()["data"]
+
+    assert [one["trace_id"] for one in rows] == [trace_id("two"), trace_id("one")]
+
+
+async def test_a_judge_of_the_run_is_compared_with_each_reviewer(people: People) -> None:
+    judge = {"project": "default", "evaluation": people.run, "evaluator": 1, "name": "human", "status": "scored"}
+    rows = [{**judge, "cell": cell, "passed": cell == 0, "seconds": 0.0, "reason": ""} for cell in range(3)]
+    await people.database.write(lambda db: db.execute(insert(evaluation_scores), rows))
+    plan = (await people.database.read(kept_evaluations.plan_of, "default", people.run))[1]
+    plan["evaluators"][1]["key"] = "llm_judge"
+    await people.database.write(lambda db: db.execute(update(evaluations_table).values(plan=plan)))
+    at = await people.review()
+    for item, correct in (("item_0", True), ("item_1", True), ("item_2", False)):
+        await people.say("ann", at, item, correct=correct)
+    [found] = (await people["ann"].get(f"{at}/agreement")).json()["data"]
+
+    assert (found["kind"], found["raters"], found["n"]) == ("judge", ["key_annannan", "human"], 3)
+    assert (found["percent"], found["kappa"]) == (100 * 2 / 3, 0.4)
