@@ -16,7 +16,8 @@ type Answers<O> = O extends { responses: infer R } ? R : never;
 type Good<R> = R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
 export type Answer<P extends keyof paths, M extends Method> =
   Good<Answers<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
-type Asked<O> = PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal };
+/** Of one operation after the other: with all of them at once the compiler would have to multiply them. */
+type Asked<O> = O extends unknown ? PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal } : never;
 
 /** What the server said instead of an answer: one line for people, a stable code for programs. */
 export class ApiError extends Error {

@@ -54,6 +54,10 @@ export function staled(notice: Notice): readonly (readonly string[])[] {
       return [['spans']];
     case 'variant':
       return [['variants'], ['variant', notice.ref]];
+    case 'testset':
+      return [['testsets'], ['testset', notice.ref]];
+    case 'evaluation':
+      return [['evaluations'], ['evaluation', notice.ref]];
     case 'workflow':
       return [['workflows'], ['workflow', notice.ref]];
     default:

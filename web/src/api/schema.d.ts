@@ -178,6 +178,229 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/evaluations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Newest first */
+        get: operations["list_evaluations"];
+        put?: never;
+        /** Run a test set over variants, and score what they answer */
+        post: operations["create_evaluation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A candidate beside a base, row by row: is it worse? */
+        get: operations["compare_evaluations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One, and what it was made of */
+        get: operations["get_evaluation"];
+        put?: never;
+        post?: never;
+        /** Let go of all of it */
+        delete: operations["delete_evaluation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End it: what is recorded stays; one that has ended stays as it is */
+        post: operations["cancel_evaluation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Its progress, its cells as they are recorded and its state, until it has ended */
+        get: operations["follow_evaluation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All of it as a file */
+        get: operations["export_evaluation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run again what failed, or all of it, into the same evaluation */
+        post: operations["rerun_evaluation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Its cells that are recorded, row by row, with previews and scores */
+        get: operations["list_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/results/{cell}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All of one cell: what was asked, expected and answered, and what evaluators say of it */
+        get: operations["get_result"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluations/{evaluation}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Its figures, with intervals of 95 %, as far as it has come */
+        get: operations["get_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What can score an answer, built-in ones first */
+        get: operations["list_evaluators"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluators/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One evaluator */
+        get: operations["get_evaluator"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/evaluators/{key}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What it would say of a case, without an evaluation */
+        post: operations["try_evaluator"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/extract": {
         parameters: {
             query?: never;
@@ -284,6 +507,60 @@ export interface paths {
         patch: operations["change_key"];
         trace?: never;
     };
+    "/api/online": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Newest first */
+        get: operations["list_rules"];
+        put?: never;
+        /** Score live traffic from now on */
+        post: operations["create_rule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/online/{rule}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One rule */
+        get: operations["get_rule"];
+        put?: never;
+        post?: never;
+        /** Let go of it, and of its scores */
+        delete: operations["delete_rule"];
+        options?: never;
+        head?: never;
+        /** Another name, filter, sample and so on; off, or on again from now on */
+        patch: operations["change_rule"];
+        trace?: never;
+    };
+    "/api/online/{rule}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many traces it scored, and how many passed, by evaluator over time */
+        get: operations["rule_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects": {
         parameters: {
             query?: never;
@@ -314,6 +591,162 @@ export interface paths {
         post?: never;
         /** Erase all of it */
         delete: operations["erase_project"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Newest first */
+        get: operations["list_reviews"];
+        put?: never;
+        /** Ask people about results of an evaluation, or about traces */
+        post: operations["create_review"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One, and how far it is */
+        get: operations["get_review"];
+        put?: never;
+        post?: never;
+        /** Let go of it and of all answers */
+        delete: operations["delete_review"];
+        options?: never;
+        head?: never;
+        /** Another name; closed, or open again */
+        patch: operations["change_review"];
+        trace?: never;
+    };
+    "/api/reviews/{review}/agreement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How much reviewers agree with each other, and with judges of the run */
+        get: operations["get_agreement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All items, and what was said of them */
+        get: operations["list_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/items/{item}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One, and what it is about */
+        get: operations["get_item"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/items/{item}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say something of an item; said again, the last counts */
+        post: operations["answer_item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/items/{item}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let others be asked about it */
+        post: operations["release_item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/items/{item}/skip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Do not ask me about it again */
+        post: operations["skip_item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reviews/{review}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What you are asked next; nobody else is asked about it for ten minutes */
+        get: operations["next_item"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -536,6 +969,197 @@ export interface paths {
         get: operations["get_span"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The project's test sets, last changed first */
+        get: operations["list_testsets"];
+        put?: never;
+        /** A new test set, with its first revision */
+        post: operations["create_testset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A new test set from a file, which is the body */
+        post: operations["import_testset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One test set, as it is now */
+        get: operations["get_testset"];
+        put?: never;
+        post?: never;
+        /** Archive it: revisions stay; with purge=true, which needs an admin, erase it for ever */
+        delete: operations["archive_testset"];
+        options?: never;
+        head?: never;
+        /** Another name or description, archived or not */
+        patch: operations["change_testset"];
+        trace?: never;
+    };
+    "/api/testsets/{testset}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where two revisions differ */
+        get: operations["compare_testset_revisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The next revision from a file, which is the body */
+        post: operations["import_into_testset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A test set's history, newest first */
+        get: operations["list_testset_revisions"];
+        put?: never;
+        /** The next revision: all rows, a delta, or an older one again */
+        post: operations["commit_testset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/revisions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One revision, by number, digest or head */
+        get: operations["get_testset_revision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/revisions/{revision}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All rows of a revision, as a file */
+        get: operations["export_testset"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/revisions/{revision}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows in their order, long cells cut; a search may give short pages before it is through */
+        get: operations["list_testset_rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/revisions/{revision}/rows/{row}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One row, whole */
+        get: operations["get_testset_row"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/testsets/{testset}/rows/from": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A row of what happened: a conversation, a trace, or a result of an evaluation */
+        post: operations["cut_testset_row"];
         delete?: never;
         options?: never;
         head?: never;
@@ -842,7 +1466,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What people thought of a trace: 1 or 0 for each thumb */
+        /** What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it */
         get: operations["list_trace_scores"];
         put?: never;
         post?: never;
@@ -1132,6 +1756,25 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** Agreement */
+        Agreement: {
+            question: string;
+            /** @enum {string} */
+            type: "boolean" | "choice" | "score" | "text";
+            raters: [
+                string,
+                string
+            ];
+            /** @enum {string} */
+            kind: "reviewers" | "judge";
+            n: number;
+            percent: number | null;
+            kappa: number | null;
+        };
+        /** Agreements */
+        Agreements: {
+            data: components["schemas"]["Agreement"][];
+        };
         /** Annotation */
         Annotation: {
             /** @enum {string} */
@@ -1142,9 +1785,18 @@ export interface components {
             start?: number | null;
             end?: number | null;
         };
-        /** Begun */
-        Begun: {
-            runs: components["schemas"]["CellRun"][];
+        /** AnnotationView */
+        AnnotationView: {
+            number: number;
+            item: string;
+            reviewer: string;
+            answers: {
+                [key: string]: unknown;
+            };
+            comment: string;
+            counts: boolean;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
         };
         /** BoardColumn */
         BoardColumn: {
@@ -1253,12 +1905,52 @@ export interface components {
             descendants: number;
             notes: string[];
         };
+        /** CaseCallView */
+        CaseCallView: {
+            call_id: string;
+            name: string;
+            arguments: string;
+            parsed?: unknown;
+            result?: unknown;
+            /** @default false */
+            is_error?: boolean;
+            /** @default 0 */
+            turn?: number;
+            /** @default 0 */
+            index?: number;
+        };
+        /** CaseView */
+        CaseView: {
+            testset: string;
+            revision: number;
+            parent: number | null;
+            digest: string;
+            rows: number;
+            columns: string[];
+            message: string;
+            author: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @default false */
+            unchanged?: boolean;
+            row: string;
+            data: {
+                [key: string]: unknown;
+            };
+        };
         /** Cell */
         Cell: {
             row: string;
             column: string;
             thread?: string | null;
             run?: string | null;
+        };
+        /** CellChange */
+        CellChange: {
+            column: string;
+            from?: unknown;
+            to?: unknown;
+            messages?: components["schemas"]["MessageChange"][];
         };
         /** CellRun */
         CellRun: {
@@ -1286,6 +1978,43 @@ export interface components {
             /** @constant */
             renderer: "chat";
         };
+        /** ColumnMap */
+        ColumnMap: {
+            messages?: string | null;
+            history?: string | null;
+            script?: string | null;
+            expected?: string | null;
+            inputs?: {
+                [key: string]: string;
+            };
+        };
+        /** ColumnNames */
+        ColumnNames: {
+            added: string[];
+            removed: string[];
+        };
+        /** ColumnView */
+        ColumnView: {
+            name: string;
+            /** @enum {string} */
+            kind: "chat" | "message" | "script" | "text" | "number" | "boolean" | "json" | "mixed";
+            present: number;
+            missing: number;
+            nulls: number;
+            looks_like?: "chat";
+        };
+        /** Comparison */
+        Comparison: {
+            base: string;
+            candidate: string;
+            margin: number;
+            evaluators: components["schemas"]["EvaluatorComparison"][];
+            changed?: string[];
+            /** @default 0 */
+            changed_count?: number;
+            only_in_base?: string[];
+            only_in_candidate?: string[];
+        };
         /** ConnectionRow */
         ConnectionRow: {
             name: string;
@@ -1301,6 +2030,22 @@ export interface components {
             created_at: string | null;
             /** @description RFC 3339, UTC, with microseconds. */
             checked_at: string | null;
+        };
+        /** ContentView */
+        ContentView: {
+            inputs: {
+                [key: string]: unknown;
+            };
+            expected?: unknown;
+            history: components["schemas"]["Message"][];
+            messages: components["schemas"]["Message"][];
+            value?: unknown;
+            text: string;
+            tool_calls: components["schemas"]["CaseCallView"][];
+            turns: components["schemas"]["TurnView"][];
+            is_chat: boolean;
+            variant: string | null;
+            scores: components["schemas"]["ScoreView"][];
         };
         /** Conversation */
         Conversation: {
@@ -1340,6 +2085,13 @@ export interface components {
             description?: string | null;
             parameters?: unknown;
         };
+        /** DiffView */
+        DiffView: {
+            counts: components["schemas"]["RowCounts"];
+            columns: components["schemas"]["ColumnNames"];
+            rows: components["schemas"]["RowDifference"][];
+            next: string | null;
+        };
         /** Difference */
         Difference: {
             changes: components["schemas"]["Change"][];
@@ -1371,10 +2123,140 @@ export interface components {
             }[];
             dry_run: boolean;
         };
+        /** EvaluationRow */
+        EvaluationRow: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
+            reason: components["schemas"]["FailureView"] | null;
+            testset: components["schemas"]["TestsetNamed"];
+            repeats: number;
+            total: number;
+            done: number;
+            failed: number;
+            errors: number;
+            cost: number | null;
+            score_cost: number | null;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            started_at: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            ended_at: string | null;
+            variants: string[];
+            evaluators: string[];
+        };
+        /** EvaluationSummary */
+        EvaluationSummary: {
+            variants: components["schemas"]["VariantSummary"][];
+        };
+        /** EvaluationView */
+        EvaluationView: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
+            reason: components["schemas"]["FailureView"] | null;
+            testset: components["schemas"]["TestsetNamed"];
+            repeats: number;
+            total: number;
+            done: number;
+            failed: number;
+            errors: number;
+            cost: number | null;
+            score_cost: number | null;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            started_at: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            ended_at: string | null;
+            variants: components["schemas"]["PlannedVariant"][];
+            evaluators: components["schemas"]["PlannedEvaluator"][];
+            rows: number;
+            selection: components["schemas"]["WantedRows"] | null;
+            limits: components["schemas"]["Limits"];
+            /** @enum {string} */
+            failed_as: "not_passed" | "exclude";
+            seq: number;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+        };
+        /** EvaluatorComparison */
+        EvaluatorComparison: {
+            name: string;
+            /** @enum {string} */
+            measure: "pass_rate" | "mean";
+            paired: number;
+            unpaired: number;
+            base: number | null;
+            candidate: number | null;
+            difference: number | null;
+            ci: [
+                number,
+                number
+            ] | null;
+            /** @enum {string} */
+            test: "mcnemar-exact" | "paired-bootstrap";
+            p: number | null;
+            p_adjusted: number | null;
+            /** @enum {string} */
+            verdict: "worse" | "better" | "same" | "unclear";
+            regressions: number;
+            fixes: number;
+            cases_needed: number | null;
+            score?: components["schemas"]["ScoreDifference"] | null;
+            worst?: components["schemas"]["RowChange"][];
+        };
+        /** EvaluatorSummary */
+        EvaluatorSummary: {
+            name: string;
+            n: number;
+            errors: number;
+            skipped: number;
+            pass_rate: number | null;
+            pass_ci: [
+                number,
+                number
+            ] | null;
+            /** @enum {string} */
+            ci: "wilson" | "bootstrap";
+            mean: number | null;
+            mean_ci: [
+                number,
+                number
+            ] | null;
+            flaky: number | null;
+            slices?: components["schemas"]["SliceSummary"][] | null;
+        };
+        /** EvaluatorView */
+        EvaluatorView: {
+            key: string;
+            title: string;
+            description: string;
+            schema: {
+                [key: string]: unknown;
+            };
+            needs: ("expected" | "chat" | "tools" | "events" | "usage")[];
+            /** @enum {string} */
+            origin: "built_in" | "author";
+        };
+        /** Evaluators */
+        Evaluators: {
+            data: components["schemas"]["EvaluatorView"][];
+        };
         /** Extracted */
         Extracted: {
             conversation: components["schemas"]["Conversation"] | null;
             preview: components["schemas"]["ChatPreview"] | components["schemas"]["TextPreview"] | components["schemas"]["JsonPreview"] | components["schemas"]["EmptyPreview"];
+        };
+        /** FailureView */
+        FailureView: {
+            code: string;
+            message: string;
         };
         /** Features */
         Features: {
@@ -1461,6 +2343,22 @@ export interface components {
             id: string;
             revision: number;
         };
+        /** ImportReport */
+        ImportReport: {
+            rows: number;
+            added: number;
+            changed: number;
+            unchanged: number;
+            removed: number;
+            /** @default 0 */
+            wrapped?: number;
+        };
+        /** ImportView */
+        ImportView: {
+            testset: components["schemas"]["TestSetView"];
+            revision: components["schemas"]["RevisionView"];
+            report: components["schemas"]["ImportReport"];
+        };
         /** Imported */
         Imported: {
             created: number;
@@ -1478,6 +2376,27 @@ export interface components {
             faults: {
                 [key: string]: unknown;
             }[];
+        };
+        /** ItemRow */
+        ItemRow: {
+            id: string;
+            /** @enum {string} */
+            state: "open" | "done" | "gone";
+            result: string | null;
+            trace_id: string | null;
+            answered: number;
+            annotations: components["schemas"]["AnnotationView"][];
+        };
+        /** ItemView */
+        ItemView: {
+            id: string;
+            /** @enum {string} */
+            state: "open" | "done" | "gone";
+            result: string | null;
+            trace_id: string | null;
+            answered: number;
+            annotations: components["schemas"]["AnnotationView"][];
+            content: components["schemas"]["ContentView"] | null;
         };
         /** JsonPreview */
         JsonPreview: {
@@ -1501,6 +2420,11 @@ export interface components {
             /** @description RFC 3339, UTC, with microseconds. */
             revoked_at: string | null;
         };
+        /** Latencies */
+        Latencies: {
+            p50: number | null;
+            p95: number | null;
+        };
         /** Leaf */
         Leaf: {
             id: string;
@@ -1510,6 +2434,19 @@ export interface components {
             /** @enum {string} */
             status: "done" | "partial" | "streaming" | "failed";
             line: string;
+        };
+        /** Limits */
+        Limits: {
+            /** @default 10 */
+            concurrency?: number;
+            rate?: components["schemas"]["Rate"] | null;
+            /** @default 60 */
+            timeout?: number;
+            /** @default 2 */
+            retries?: number;
+            max_cost?: number | null;
+            /** @default 1 */
+            max_errors?: number;
         };
         /** Link */
         Link: {
@@ -1552,6 +2489,12 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** MessageChange */
+        MessageChange: {
+            index: number;
+            /** @enum {string} */
+            op: "added" | "removed" | "changed";
+        };
         /** MessagePreview */
         MessagePreview: {
             index: number;
@@ -1591,6 +2534,14 @@ export interface components {
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string | null;
             key: components["schemas"]["NewKey"];
+        };
+        /** Next */
+        Next: {
+            item: components["schemas"]["ItemView"] | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            until: string | null;
+            reviewer: string;
+            progress: components["schemas"]["ProgressView"];
         };
         /** NodeView */
         NodeView: {
@@ -1639,6 +2590,16 @@ export interface components {
             data: components["schemas"]["ConnectionRow"][];
             next?: string | null;
         };
+        /** Page[EvaluationRow] */
+        "Page_palaver.server.api.evaluation_views.EvaluationRow_": {
+            data: components["schemas"]["EvaluationRow"][];
+            next?: string | null;
+        };
+        /** Page[ResultRow] */
+        "Page_palaver.server.api.evaluation_views.ResultRow_": {
+            data: components["schemas"]["ResultRow"][];
+            next?: string | null;
+        };
         /** Page[FeedbackRow] */
         "Page_palaver.server.api.feedback.FeedbackRow_": {
             data: components["schemas"]["FeedbackRow"][];
@@ -1654,14 +2615,44 @@ export interface components {
             data: components["schemas"]["KeyRow"][];
             next?: string | null;
         };
+        /** Page[RuleView] */
+        "Page_palaver.server.api.online.RuleView_": {
+            data: components["schemas"]["RuleView"][];
+            next?: string | null;
+        };
         /** Page[ProjectRow] */
         "Page_palaver.server.api.projects.ProjectRow_": {
             data: components["schemas"]["ProjectRow"][];
             next?: string | null;
         };
+        /** Page[ItemRow] */
+        "Page_palaver.server.api.review_views.ItemRow_": {
+            data: components["schemas"]["ItemRow"][];
+            next?: string | null;
+        };
+        /** Page[ReviewRow] */
+        "Page_palaver.server.api.review_views.ReviewRow_": {
+            data: components["schemas"]["ReviewRow"][];
+            next?: string | null;
+        };
         /** Page[RunView] */
         "Page_palaver.server.api.run_views.RunView_": {
             data: components["schemas"]["RunView"][];
+            next?: string | null;
+        };
+        /** Page[RevisionRow] */
+        "Page_palaver.server.api.testset_views.RevisionRow_": {
+            data: components["schemas"]["RevisionRow"][];
+            next?: string | null;
+        };
+        /** Page[RowView] */
+        "Page_palaver.server.api.testset_views.RowView_": {
+            data: components["schemas"]["RowView"][];
+            next?: string | null;
+        };
+        /** Page[TestSetRow] */
+        "Page_palaver.server.api.testset_views.TestSetRow_": {
+            data: components["schemas"]["TestSetRow"][];
             next?: string | null;
         };
         /** Page[NodeView] */
@@ -1733,16 +2724,75 @@ export interface components {
             text: string;
             next: number | null;
         };
+        /** PlannedEvaluator */
+        PlannedEvaluator: {
+            key: string;
+            name: string;
+            parameters?: {
+                [key: string]: unknown;
+            };
+        };
+        /** PlannedVariant */
+        PlannedVariant: {
+            name: string;
+            workflow?: string | null;
+            variant?: string | null;
+            parameters?: {
+                [key: string]: unknown;
+            };
+            column?: string | null;
+            /** @default false */
+            is_chat?: boolean;
+            /**
+             * @default declared
+             * @enum {string}
+             */
+            is_chat_source?: "declared" | "derived";
+            map?: components["schemas"]["ColumnMap"];
+        };
+        /** ProgressView */
+        ProgressView: {
+            items: number;
+            gone: number;
+            done: number;
+            answers: number;
+            wanted: number;
+            reviewers: components["schemas"]["WorkedView"][];
+        };
         /** ProjectRow */
         ProjectRow: {
             name: string;
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string | null;
         };
+        /** Question */
+        Question: {
+            key: string;
+            /**
+             * @default boolean
+             * @enum {string}
+             */
+            type?: "boolean" | "choice" | "score" | "text";
+            /** @default  */
+            title?: string;
+            choices?: string[] | null;
+            range?: [
+                number,
+                number
+            ] | null;
+            /** @default true */
+            required?: boolean;
+        };
         /** Raised */
         Raised: {
             type: string;
             message: string;
+        };
+        /** Rate */
+        Rate: {
+            calls: number;
+            /** @default 60 */
+            seconds?: number;
         };
         /** Rated */
         Rated: {
@@ -1845,6 +2895,234 @@ export interface components {
             /** @constant */
             type: "refusal";
         };
+        /** ResultRow */
+        ResultRow: {
+            id: string;
+            row: string;
+            variant: string;
+            repeat: number;
+            /** @enum {string} */
+            status: "done" | "failed";
+            error: components["schemas"]["FailureView"] | null;
+            in: unknown;
+            out: unknown;
+            scores: components["schemas"]["ScoreView"][];
+            latency_seconds: number | null;
+            first_output_seconds: number | null;
+            usage: {
+                [key: string]: unknown;
+            } | null;
+            cost: number | null;
+            finish: string | null;
+            attempts: number;
+            trace_id: string | null;
+            run: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            started_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            ended_at: string;
+        };
+        /** ResultView */
+        ResultView: {
+            id: string;
+            row: string;
+            variant: string;
+            repeat: number;
+            /** @enum {string} */
+            status: "done" | "failed";
+            error: components["schemas"]["FailureView"] | null;
+            in: unknown;
+            out: unknown;
+            scores: components["schemas"]["ScoreView"][];
+            latency_seconds: number | null;
+            first_output_seconds: number | null;
+            usage: {
+                [key: string]: unknown;
+            } | null;
+            cost: number | null;
+            finish: string | null;
+            attempts: number;
+            trace_id: string | null;
+            run: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            started_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            ended_at: string;
+            inputs: {
+                [key: string]: unknown;
+            };
+            expected?: unknown;
+            history: components["schemas"]["Message"][];
+            messages: components["schemas"]["Message"][];
+            value?: unknown;
+            text: string;
+            /** @default [] */
+            notes?: string[];
+            /** @default [] */
+            tool_calls?: components["schemas"]["CaseCallView"][];
+            turns: components["schemas"]["TurnView"][];
+            is_chat: boolean;
+            /** @enum {string} */
+            is_chat_source: "declared" | "derived";
+            repeats: string[];
+            others: {
+                [key: string]: string;
+            };
+            previous: string | null;
+            next: string | null;
+        };
+        /** ReviewRow */
+        ReviewRow: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            state: "open" | "closed";
+            run: string | null;
+            reviewers: number;
+            blind: boolean;
+            items: number;
+            answers: number;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+            questions: string[];
+        };
+        /** ReviewView */
+        ReviewView: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            state: "open" | "closed";
+            run: string | null;
+            reviewers: number;
+            blind: boolean;
+            items: number;
+            answers: number;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+            questions: components["schemas"]["Question"][];
+            source: {
+                [key: string]: unknown;
+            };
+            progress: components["schemas"]["ProgressView"];
+        };
+        /** RevisionDetail */
+        RevisionDetail: {
+            testset: string;
+            revision: number;
+            parent: number | null;
+            digest: string;
+            rows: number;
+            columns: string[];
+            message: string;
+            author: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            kinds: components["schemas"]["ColumnView"][];
+        };
+        /** RevisionRow */
+        RevisionRow: {
+            testset: string;
+            revision: number;
+            parent: number | null;
+            digest: string;
+            rows: number;
+            columns: string[];
+            message: string;
+            author: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+        };
+        /** RevisionView */
+        RevisionView: {
+            testset: string;
+            revision: number;
+            parent: number | null;
+            digest: string;
+            rows: number;
+            columns: string[];
+            message: string;
+            author: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @default false */
+            unchanged?: boolean;
+        };
+        /** RowChange */
+        RowChange: {
+            row: string;
+            base: number;
+            candidate: number;
+        };
+        /** RowCounts */
+        RowCounts: {
+            added: number;
+            removed: number;
+            changed: number;
+            moved: number;
+        };
+        /** RowDifference */
+        RowDifference: {
+            id: string;
+            /** @enum {string} */
+            change: "added" | "removed" | "changed" | "moved";
+            moved: boolean;
+            cells: components["schemas"]["CellChange"][];
+        };
+        /** RowView */
+        RowView: {
+            id: string;
+            hash: string;
+            place: number;
+            data: {
+                [key: string]: unknown;
+            };
+            cut?: {
+                [key: string]: number;
+            };
+        };
+        /** RuleStat */
+        RuleStat: {
+            /** @description RFC 3339, UTC, with microseconds. */
+            at: string;
+            evaluator: string;
+            n: number;
+            passed: number;
+            pass_rate: number | null;
+            mean: number | null;
+            skipped: number;
+            errors: number;
+            cost: number | null;
+        };
+        /** RuleStats */
+        RuleStats: {
+            waiting: number;
+            done: number;
+            data: components["schemas"]["RuleStat"][];
+        };
+        /** RuleView */
+        RuleView: {
+            id: string;
+            name: string;
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            sample: number;
+            evaluators: components["schemas"]["PlannedEvaluator"][];
+            per_minute: number;
+            session: boolean;
+            enabled: boolean;
+            key: string | null;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+        };
         /** RunInput */
         RunInput: {
             messages: components["schemas"]["Message"][] | null;
@@ -1919,17 +3197,55 @@ export interface components {
         Score: {
             /**
              * @default feedback
-             * @constant
+             * @enum {string}
              */
-            source?: "feedback";
-            value: number;
-            run: string;
+            source?: "feedback" | "review" | "online";
+            name?: string;
+            value: number | null;
+            passed?: boolean;
+            label?: string;
+            status?: "scored" | "skipped" | "error";
+            reason?: string;
+            review?: string;
+            reviewer?: string;
+            rule?: string;
+            session?: string;
+            run: string | null;
             message: string | null;
             comment: string;
             user: string | null;
             key: string | null;
             /** @description RFC 3339, UTC, with microseconds. */
             created_at: string;
+        };
+        /** ScoreDifference */
+        ScoreDifference: {
+            base: number;
+            candidate: number;
+            difference: number;
+            ci: [
+                number,
+                number
+            ];
+        };
+        /** ScoreView */
+        ScoreView: {
+            evaluator: string;
+            /** @enum {string} */
+            status: "scored" | "skipped" | "error";
+            passed?: boolean | null;
+            score?: number | null;
+            label?: string | null;
+            /** @default  */
+            reason?: string;
+            details?: {
+                [key: string]: unknown;
+            };
+            seconds?: number | null;
+            usage?: {
+                [key: string]: unknown;
+            } | null;
+            cost?: number | null;
         };
         /** Scores */
         Scores: {
@@ -1968,6 +3284,21 @@ export interface components {
             value: unknown;
             /** @enum {string} */
             source: "flag" | "env" | "file" | "default";
+        };
+        /** SliceSummary */
+        SliceSummary: {
+            value: unknown;
+            n: number;
+            pass_rate: number | null;
+            pass_ci: [
+                number,
+                number
+            ] | null;
+            mean: number | null;
+            mean_ci: [
+                number,
+                number
+            ] | null;
         };
         /** Snippet */
         Snippet: {
@@ -2035,6 +3366,39 @@ export interface components {
         Taken: {
             run: components["schemas"]["RunView"];
             messages: components["schemas"]["NodeView"][];
+        };
+        /** TestSetRow */
+        TestSetRow: {
+            id: string;
+            name: string;
+            description: string;
+            head: number;
+            rows: number;
+            archived: boolean;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+        };
+        /** TestSetView */
+        TestSetView: {
+            id: string;
+            name: string;
+            description: string;
+            head: number;
+            rows: number;
+            archived: boolean;
+            /** @description RFC 3339, UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339, UTC, with microseconds. */
+            updated_at: string;
+            columns: components["schemas"]["ColumnView"][];
+        };
+        /** TestsetNamed */
+        TestsetNamed: {
+            id: string;
+            name: string;
+            revision: number;
         };
         /** Text */
         Text: {
@@ -2189,6 +3553,49 @@ export interface components {
             cost: number | null;
             sessions: string[];
         };
+        /** Tried */
+        Tried: {
+            evaluator: string;
+            /** @enum {string} */
+            status: "scored" | "skipped" | "error";
+            passed?: boolean | null;
+            score?: number | null;
+            label?: string | null;
+            /** @default  */
+            reason?: string;
+            details?: {
+                [key: string]: unknown;
+            };
+            seconds?: number | null;
+            usage?: {
+                [key: string]: unknown;
+            } | null;
+            cost?: number | null;
+            more?: components["schemas"]["ScoreView"][];
+        };
+        /** TurnView */
+        TurnView: {
+            user?: components["schemas"]["Message"] | null;
+            /** @default [] */
+            messages?: components["schemas"]["Message"][];
+            /** @default  */
+            text?: string;
+            /** @default [] */
+            notes?: string[];
+            /** @default [] */
+            tool_calls?: components["schemas"]["CaseCallView"][];
+            value?: unknown;
+            usage?: {
+                [key: string]: unknown;
+            } | null;
+            latency_seconds?: number | null;
+            first_output_seconds?: number | null;
+            /** @default stop */
+            finish?: string;
+            expect?: unknown;
+            /** @default true */
+            reached?: boolean;
+        };
         /** Usage */
         Usage: {
             input_tokens: number;
@@ -2216,6 +3623,15 @@ export interface components {
             created_at: string;
             /** @description RFC 3339, UTC, with microseconds. */
             updated_at: string;
+        };
+        /** VariantSummary */
+        VariantSummary: {
+            name: string;
+            cells: number;
+            failed: number;
+            cost: number | null;
+            latency: components["schemas"]["Latencies"];
+            evaluators: components["schemas"]["EvaluatorSummary"][];
         };
         /** VariantView */
         VariantView: {
@@ -2273,6 +3689,35 @@ export interface components {
             /** @description RFC 3339, UTC, with microseconds. */
             updated_at: string;
         };
+        /** WantedRows */
+        WantedRows: {
+            filter?: string | {
+                [key: string]: unknown;
+            } | null;
+            ids?: string[] | null;
+            sample?: number | null;
+            /** @default 0 */
+            seed?: number;
+            limit?: number | null;
+        };
+        /** WholeRow */
+        WholeRow: {
+            id: string;
+            hash: string;
+            place: number;
+            data: {
+                [key: string]: unknown;
+            };
+            meta: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** WorkedView */
+        WorkedView: {
+            reviewer: string;
+            answered: number;
+            skipped: number;
+        };
         /** WorkflowRow */
         WorkflowRow: {
             name: string;
@@ -2328,6 +3773,17 @@ export interface components {
             };
             snippets: components["schemas"]["Snippet"][];
             evidence: unknown;
+        };
+        /** Begun */
+        board_runs_Begun: {
+            runs: components["schemas"]["CellRun"][];
+        };
+        /** Begun */
+        evaluation_views_Begun: {
+            id: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
+            total: number;
         };
     };
     responses: never;
@@ -2716,7 +4172,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Begun"];
+                    "application/json": components["schemas"]["board_runs_Begun"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -2896,6 +4352,797 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Erased"];
+                };
+            };
+        };
+    };
+    list_evaluations: {
+        parameters: {
+            query?: {
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                /** @description How it goes, or how it ended. */
+                state?: string | null;
+                testset?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.evaluation_views.EvaluationRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_evaluation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default  */
+                    name?: string;
+                    /**
+                     * WantedTestset
+                     * @description Which rows are run over.
+                     */
+                    testset: {
+                        id: string;
+                        /** @default head */
+                        revision?: number | string;
+                        /** @default null */
+                        rows?: {
+                            /** @default null */
+                            filter?: string | Record<string, unknown> | null;
+                            /** @default null */
+                            ids?: string[] | null;
+                            /** @default null */
+                            sample?: number | null;
+                            /** @default 0 */
+                            seed?: number;
+                            /** @default null */
+                            limit?: number | null;
+                        } | null;
+                    };
+                    variants: {
+                        /** @default null */
+                        name?: string | null;
+                        /** @default null */
+                        workflow?: string | null;
+                        /** @default null */
+                        variant?: string | null;
+                        /** @default {} */
+                        parameters?: Record<string, unknown>;
+                        /** @default null */
+                        column?: string | null;
+                    }[];
+                    evaluators: {
+                        key: string;
+                        /** @default null */
+                        name?: string | null;
+                        /** @default {} */
+                        parameters?: Record<string, unknown>;
+                    }[];
+                    /**
+                     * WantedMap
+                     * @description Which column goes where. What is not said is found out; null is for nothing.
+                     */
+                    map?: {
+                        messages?: string | null;
+                        history?: string | null;
+                        script?: string | null;
+                        expected?: string | null;
+                        inputs?: {
+                            [key: string]: string;
+                        } | null;
+                    };
+                    /** @default 1 */
+                    repeats?: number;
+                    /**
+                     * Limits
+                     * @description How fast it may go, and when it is enough.
+                     */
+                    limits?: {
+                        /** @default 10 */
+                        concurrency?: number;
+                        /** @default null */
+                        rate?: {
+                            calls: number;
+                            /** @default 60 */
+                            seconds?: number;
+                        } | null;
+                        /** @default 60 */
+                        timeout?: number;
+                        /** @default 2 */
+                        retries?: number;
+                        /** @default null */
+                        max_cost?: number | null;
+                        /** @default 1 */
+                        max_errors?: number;
+                    };
+                    /**
+                     * @default not_passed
+                     * @enum {unknown}
+                     */
+                    failed_as?: "exclude" | "not_passed";
+                };
+            };
+        };
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["evaluation_views_Begun"];
+                };
+            };
+        };
+    };
+    compare_evaluations: {
+        parameters: {
+            query: {
+                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. */
+                base: string;
+                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. */
+                candidate: string;
+                /** @description A difference that does not matter. */
+                margin?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_evaluation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    delete_evaluation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    cancel_evaluation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    follow_evaluation: {
+        parameters: {
+            query?: {
+                /** @description The number of the last result one has; 0 for none. */
+                after?: number | null;
+            };
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @enum {unknown} */
+                        type: "progress";
+                        done: number;
+                        failed: number;
+                        /** @default 0 */
+                        errors?: number;
+                        total: number;
+                        rate: number | null;
+                        eta_seconds: number | null;
+                        /** @default null */
+                        cost?: number | null;
+                    } | {
+                        /** @enum {unknown} */
+                        type: "cell";
+                        id: string;
+                        row: string;
+                        variant: string;
+                        repeat: number;
+                        /** @enum {unknown} */
+                        status: "done" | "failed";
+                        scores: {
+                            evaluator: string;
+                            /** @enum {unknown} */
+                            status: "error" | "scored" | "skipped";
+                            /** @default null */
+                            passed?: boolean | null;
+                            /** @default null */
+                            score?: number | null;
+                            /** @default null */
+                            label?: string | null;
+                            /** @default  */
+                            reason?: string;
+                            /** @default {} */
+                            details?: Record<string, unknown>;
+                            /** @default null */
+                            seconds?: number | null;
+                            /** @default null */
+                            usage?: Record<string, unknown> | null;
+                            /** @default null */
+                            cost?: number | null;
+                        }[];
+                    } | {
+                        /** @enum {unknown} */
+                        type: "state";
+                        /** @enum {unknown} */
+                        state: "cancelled" | "failed" | "partly" | "queued" | "running" | "succeeded";
+                        reason: {
+                            code: string;
+                            message: string;
+                        } | null;
+                    };
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    export_evaluation: {
+        parameters: {
+            query: {
+                /** @description For build servers, a comment, a spreadsheet, a program, or a reader. */
+                format: "junit" | "markdown" | "csv" | "jsonl" | "html";
+                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. Without it, the first variant of this one. */
+                base?: string | null;
+                /** @description A difference that does not matter. */
+                margin?: number;
+            };
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    rerun_evaluation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @default failed
+                     * @enum {unknown}
+                     */
+                    which?: "all" | "errors" | "failed";
+                };
+            };
+        };
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_results: {
+        parameters: {
+            query?: {
+                variant?: string | null;
+                evaluator?: string | null;
+                /** @description Whether the evaluator, or any, says that it passed. */
+                passed?: boolean | null;
+                /** @description `done`, `failed`, or `error`: where an evaluator could not score. */
+                status?: string | null;
+                row?: string | null;
+                /** @description Only rows whose repeats differ. */
+                flaky?: boolean;
+                /** @description `ev_…:variant`: only rows that passed there and do not here; `true`: in the first variant here. */
+                regression?: string | null;
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.evaluation_views.ResultRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_result: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResultView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_summary: {
+        parameters: {
+            query?: {
+                /** @description A column of the test set: figures by its values. */
+                slice?: string | null;
+            };
+            header?: never;
+            path: {
+                evaluation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationSummary"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_evaluators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evaluators"];
+                };
+            };
+        };
+    };
+    get_evaluator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluatorView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    try_evaluator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default {} */
+                    parameters?: Record<string, unknown>;
+                    /**
+                     * TriedCase
+                     * @description A case as somebody writes it down: `output` is anything that a workflow may return.
+                     */
+                    case: {
+                        output?: unknown;
+                        /** @default null */
+                        usage?: {
+                            /** @default 0 */
+                            input_tokens?: number;
+                            /** @default 0 */
+                            output_tokens?: number;
+                            /** @default null */
+                            cached_input_tokens?: number | null;
+                            /** @default null */
+                            cache_creation_input_tokens?: number | null;
+                            /** @default null */
+                            reasoning_tokens?: number | null;
+                            /** @default null */
+                            cost?: number | null;
+                        } | null;
+                        /** @default 0 */
+                        latency?: number;
+                        /** @default null */
+                        first_output?: number | null;
+                        /** @default null */
+                        finish?: ("cancelled" | "content-filter" | "error" | "interrupted" | "length" | "stop" | "tool-calls") | null;
+                        /** @default {} */
+                        inputs?: Record<string, unknown>;
+                        /** @default {} */
+                        row?: Record<string, unknown>;
+                        expected?: unknown;
+                        /** @default null */
+                        flags?: {
+                            /** @default true */
+                            is_chat?: boolean;
+                        } | null;
+                        /** @default null */
+                        history?: unknown;
+                        /** @default null */
+                        turns?: {
+                            output?: unknown;
+                            /** @default null */
+                            usage?: {
+                                /** @default 0 */
+                                input_tokens?: number;
+                                /** @default 0 */
+                                output_tokens?: number;
+                                /** @default null */
+                                cached_input_tokens?: number | null;
+                                /** @default null */
+                                cache_creation_input_tokens?: number | null;
+                                /** @default null */
+                                reasoning_tokens?: number | null;
+                                /** @default null */
+                                cost?: number | null;
+                            } | null;
+                            /** @default 0 */
+                            latency?: number;
+                            /** @default null */
+                            first_output?: number | null;
+                            /** @default null */
+                            finish?: ("cancelled" | "content-filter" | "error" | "interrupted" | "length" | "stop" | "tool-calls") | null;
+                            /** @default null */
+                            user?: unknown;
+                            /** @default null */
+                            expect?: unknown;
+                        }[] | null;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tried"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
                 };
             };
         };
@@ -3263,6 +5510,259 @@ export interface operations {
             };
         };
     };
+    list_rules: {
+        parameters: {
+            query?: {
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.online.RuleView_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_rule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string;
+                    /** @default null */
+                    filter?: Record<string, unknown> | null;
+                    /** @default 0.1 */
+                    sample?: number;
+                    evaluators: {
+                        key: string;
+                        /** @default null */
+                        name?: string | null;
+                        /** @default {} */
+                        parameters?: Record<string, unknown>;
+                    }[];
+                    /** @default 60 */
+                    per_minute?: number;
+                    /** @default false */
+                    session?: boolean;
+                    /** @default true */
+                    enabled?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleView"];
+                };
+            };
+        };
+    };
+    get_rule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    delete_rule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    change_rule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name?: string;
+                    filter?: Record<string, unknown> | null;
+                    sample?: number;
+                    evaluators?: {
+                        key: string;
+                        /** @default null */
+                        name?: string | null;
+                        /** @default {} */
+                        parameters?: Record<string, unknown>;
+                    }[];
+                    per_minute?: number;
+                    session?: boolean;
+                    enabled?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    rule_stats: {
+        parameters: {
+            query?: {
+                by?: "minute" | "hour" | "day";
+                /** @description RFC 3339: started then or later. */
+                from?: string | null;
+                /** @description RFC 3339: started before that. */
+                to?: string | null;
+            };
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleStats"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
     list_projects: {
         parameters: {
             query?: {
@@ -3349,6 +5849,554 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_reviews: {
+        parameters: {
+            query?: {
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                /** @description `open` or `closed`. */
+                state?: string | null;
+                run?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.review_views.ReviewRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_review: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default  */
+                    name?: string;
+                    /**
+                     * WantedItems
+                     * @description What is to be reviewed: results of a run, or traces by their ids or by what is asked of them.
+                     */
+                    items: {
+                        /** @default null */
+                        run?: string | null;
+                        /** @default null */
+                        variant?: string | null;
+                        /**
+                         * WantedResults
+                         * @description Which results of a run: as its list of results is asked for them.
+                         */
+                        filter?: {
+                            /** @default null */
+                            evaluator?: string | null;
+                            /** @default null */
+                            passed?: boolean | null;
+                            /**
+                             * @default done
+                             * @enum {unknown}
+                             */
+                            status?: "done" | "failed";
+                            /** @default null */
+                            search?: string | null;
+                        };
+                        /** @default null */
+                        traces?: string[] | Record<string, unknown> | null;
+                        /** @default null */
+                        search?: string | null;
+                        /** @default null */
+                        from?: string | null;
+                        /** @default null */
+                        to?: string | null;
+                        /** @default null */
+                        sample?: number | null;
+                        /** @default 0 */
+                        seed?: number;
+                    };
+                    /** @default null */
+                    questions?: {
+                        key: string;
+                        /**
+                         * @default boolean
+                         * @enum {unknown}
+                         */
+                        type?: "boolean" | "choice" | "score" | "text";
+                        /** @default  */
+                        title?: string;
+                        /** @default null */
+                        choices?: string[] | null;
+                        /** @default null */
+                        range?: [
+                            number,
+                            number
+                        ] | null;
+                        /** @default true */
+                        required?: boolean;
+                    }[] | null;
+                    /** @default 1 */
+                    reviewers?: number;
+                    /** @default true */
+                    blind?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewView"];
+                };
+            };
+        };
+    };
+    get_review: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    delete_review: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    change_review: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    name?: string | null;
+                    /** @default null */
+                    state?: ("closed" | "open") | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_agreement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agreements"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_items: {
+        parameters: {
+            query?: {
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.review_views.ItemRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    answer_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    answers: Record<string, unknown>;
+                    /** @default  */
+                    comment?: string;
+                    /** @default null */
+                    reviewer?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnotationView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    release_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    reviewer?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProgressView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    skip_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @default null */
+                    reviewer?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProgressView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    next_item: {
+        parameters: {
+            query?: {
+                /** @description Who, where there are no keys. */
+                reviewer?: string | null;
+            };
+            header?: never;
+            path: {
+                review: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Next"];
+                };
             };
             /** @description Bad request syntax or unsupported method */
             400: {
@@ -4168,6 +7216,725 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Record"] | components["schemas"]["Piece"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_testsets: {
+        parameters: {
+            query?: {
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                archived?: boolean;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.TestSetRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_testset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string;
+                    /** @default  */
+                    description?: string;
+                    /** @default [] */
+                    rows?: {
+                        data: Record<string, unknown>;
+                        /** @default null */
+                        id?: string | null;
+                    }[];
+                    /** @default  */
+                    message?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestSetView"];
+                };
+            };
+        };
+    };
+    import_testset: {
+        parameters: {
+            query: {
+                /** @description What the new set is called. */
+                name: string;
+                /** @description CSV: by what cells look like, or all of them as text. */
+                types?: "auto" | "text";
+                /** @description CSV: what stands between cells. */
+                delimiter?: string | null;
+                message?: string;
+                description?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+                "application/json": string;
+                "text/csv": string;
+                "application/vnd.apache.parquet": string;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_testset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestSetView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    archive_testset: {
+        parameters: {
+            query?: {
+                purge?: boolean;
+            };
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    change_testset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name?: string;
+                    description?: string | null;
+                    archived?: boolean | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestSetView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    compare_testset_revisions: {
+        parameters: {
+            query: {
+                /** @description The older one, likewise. */
+                from: string;
+                /** @description A number, a digest or the beginning of one, or head. */
+                to?: string;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiffView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    import_into_testset: {
+        parameters: {
+            query?: {
+                /** @description After the rows that there are, instead of them, or by a key. */
+                mode?: "append" | "replace" | "upsert";
+                /** @description The column that rows are known by, or __id__. */
+                key?: string | null;
+                /** @description CSV: by what cells look like, or all of them as text. */
+                types?: "auto" | "text";
+                /** @description CSV: what stands between cells. */
+                delimiter?: string | null;
+                message?: string;
+            };
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+                "application/json": string;
+                "text/csv": string;
+                "application/vnd.apache.parquet": string;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_testset_revisions: {
+        parameters: {
+            query?: {
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.RevisionRow_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    commit_testset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    base: number;
+                    /** @default  */
+                    message?: string;
+                    rows?: {
+                        data: Record<string, unknown>;
+                        /** @default null */
+                        id?: string | null;
+                    }[];
+                    /**
+                     * Delta
+                     * @description What changes.
+                     */
+                    delta?: {
+                        /** @default [] */
+                        add?: {
+                            data: Record<string, unknown>;
+                            after?: string | null;
+                        }[];
+                        /** @default [] */
+                        replace?: {
+                            id: string;
+                            data: Record<string, unknown>;
+                        }[];
+                        /** @default [] */
+                        patch?: {
+                            id: string;
+                            /** @default {} */
+                            set?: Record<string, unknown>;
+                            /** @default [] */
+                            unset?: string[];
+                        }[];
+                        /** @default [] */
+                        remove?: string[];
+                        /**
+                         * ColumnChanges
+                         * @description What happens to every row: first new names, then columns that go, then values where there are none.
+                         */
+                        columns?: {
+                            /** @default {} */
+                            rename?: {
+                                [key: string]: string;
+                            };
+                            /** @default [] */
+                            remove?: string[];
+                            /** @default {} */
+                            fill?: Record<string, unknown>;
+                        };
+                    };
+                    restore?: number | string;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_testset_revision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionDetail"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    export_testset: {
+        parameters: {
+            query?: {
+                format?: "jsonl" | "json" | "csv" | "parquet";
+                ids?: boolean;
+            };
+            header?: never;
+            path: {
+                testset: string;
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_testset_rows: {
+        parameters: {
+            query?: {
+                /** @description A text to look for, taken literally. */
+                search?: string | null;
+                /** @description What cells must be: topic=maths, or {"topic": "maths"}. */
+                filter?: string | null;
+                /** @description How many rows at most. */
+                limit?: number;
+                /** @description The cursor of the page before: its `next`. */
+                after?: string | null;
+            };
+            header?: never;
+            path: {
+                testset: string;
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.RowView_"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_testset_row: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+                revision: string;
+                row: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WholeRow"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    cut_testset_row: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                testset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    base: number;
+                    source: {
+                        /** @enum {unknown} */
+                        kind: "conversation";
+                        id: string;
+                        /** @default null */
+                        upto?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        kind: "trace";
+                        trace_id: string;
+                        /** @default null */
+                        span_id?: string | null;
+                    } | {
+                        /** @enum {unknown} */
+                        kind: "result";
+                        run: string;
+                        result: string | number;
+                    };
+                    /**
+                     * @default row
+                     * @enum {unknown}
+                     */
+                    as?: "row" | "script";
+                    /** @default {} */
+                    columns?: {
+                        [key: string]: string;
+                    };
+                    /** @default  */
+                    message?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CaseView"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -15,3 +15,5 @@ export type Run = Schemas['RunView'];
 export type Variant = Schemas['VariantView'];
 export type Preview = Schemas['Extracted']['preview'];
 export type StoredFile = Schemas['FileView'];
+export type TestSet = Schemas['TestSetView'];
+export type TestSetRow = Schemas['TestSetRow'];

@@ -5,18 +5,26 @@ import { BoardPage } from '@/board/page';
 import { ROOT } from '@/lib/root';
 import { Empty, Spinner } from '@/ui/bits';
 import { Toasts } from '@/ui/toast';
+import { askBeforeLeaving } from './leaving';
 import { Shell } from './shell';
 
 const WorkflowsPage = lazy(() => import('@/workflows/page'));
 const TracesPage = lazy(() => import('@/traces/page'));
 const TracePage = lazy(() => import('@/trace/page'));
 const SessionsPage = lazy(() => import('@/sessions/page'));
+const TestSetsPage = lazy(() => import('@/testsets/page'));
+const TestSetPage = lazy(() => import('@/testset/page'));
+const EvaluationsPage = lazy(() => import('@/evaluations/page'));
+const EvaluationPage = lazy(() => import('@/evaluation/page'));
+const ComparePage = lazy(() => import('@/compare/page'));
+const ReviewsPage = lazy(() => import('@/reviews/page'));
+const ReviewPage = lazy(() => import('@/reviews/review-page'));
 const SettingsPage = lazy(() => import('@/settings/page'));
 const LoginPage = lazy(() => import('@/settings/login'));
 
 export function App(): ReactNode {
   return (
-    <Router base={ROOT}>
+    <Router base={ROOT} aroundNav={askBeforeLeaving}>
       <Suspense fallback={<div className="p-8"><Spinner /></div>}>
         <Switch>
           <Route path="/login" component={LoginPage} />
@@ -29,6 +37,13 @@ export function App(): ReactNode {
                 <Route path="/traces" component={TracesPage} />
                 <Route path="/traces/:trace">{({ trace }) => <TracePage key={trace} trace={trace} />}</Route>
                 <Route path="/sessions/:session?">{({ session }) => <SessionsPage {...(session === undefined ? {} : { session })} />}</Route>
+                <Route path="/testsets" component={TestSetsPage} />
+                <Route path="/testsets/:id">{({ id }) => <TestSetPage key={id} id={id} />}</Route>
+                <Route path="/evaluations" component={EvaluationsPage} />
+                <Route path="/evaluations/compare" component={ComparePage} />
+                <Route path="/evaluations/:id">{({ id }) => <EvaluationPage key={id} id={id} />}</Route>
+                <Route path="/reviews" component={ReviewsPage} />
+                <Route path="/reviews/:id">{({ id }) => <ReviewPage key={id} id={id} />}</Route>
                 <Route path="/settings" component={SettingsPage} />
                 <Route><Empty title="There is nothing here">The address names no view of this page.</Empty></Route>
               </Switch>

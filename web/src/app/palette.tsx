@@ -23,6 +23,9 @@ const PAGES = [
   { title: 'Workflows', href: '/workflows' },
   { title: 'Traces', href: '/traces' },
   { title: 'Sessions', href: '/sessions' },
+  { title: 'Test sets', href: '/testsets' },
+  { title: 'Evaluations', href: '/evaluations' },
+  { title: 'Reviews', href: '/reviews' },
   { title: 'Settings', href: '/settings' },
 ];
 

@@ -3,6 +3,7 @@ import { Menu, SquarePen } from 'lucide-react';
 import { Dialog } from 'radix-ui';
 import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import { Adding } from '@/adding/adding';
 import { follow } from '@/api/queries';
 import { kept, useKept } from '@/lib/kept';
 import { Asking } from '@/ui/asking';
@@ -54,6 +55,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
         {over === 'palette' && <Palette onClose={() => setOver(null)} onHelp={() => setOver('shortcuts')} />}
         {over === 'shortcuts' && <ShortcutsDialog onClose={() => setOver(null)} />}
       </Suspense>
+      <Adding />
       <Asking />
     </div>
   );

@@ -1,6 +1,6 @@
 /** The way to every view: all of it, or as a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
-import { History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Workflow } from 'lucide-react';
+import { FlaskConical, History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Table2, UsersRound, Workflow } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/api';
@@ -56,6 +56,9 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         <NavRow href="/workflows" icon={<Workflow aria-hidden />} title="Workflows" />
         <NavRow href="/traces" icon={<ListTree aria-hidden />} title="Traces" />
         <NavRow href="/sessions" icon={<History aria-hidden />} title="Sessions" />
+        <NavRow href="/testsets" icon={<Table2 aria-hidden />} title="Test sets" />
+        <NavRow href="/evaluations" icon={<FlaskConical aria-hidden />} title="Evaluations" />
+        <NavRow href="/reviews" icon={<UsersRound aria-hidden />} title="Reviews" />
       </nav>
       <div className="min-h-0 grow overflow-y-auto border-t">
         {ready && <BoardList />}
@@ -91,6 +94,9 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
         <NavIcon href="/workflows" icon={<Workflow />} title="Workflows" />
         <NavIcon href="/traces" icon={<ListTree />} title="Traces" />
         <NavIcon href="/sessions" icon={<History />} title="Sessions" />
+        <NavIcon href="/testsets" icon={<Table2 />} title="Test sets" />
+        <NavIcon href="/evaluations" icon={<FlaskConical />} title="Evaluations" />
+        <NavIcon href="/reviews" icon={<UsersRound />} title="Reviews" />
         <span className="grow" />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>

@@ -15,7 +15,7 @@ describe('what can be done with a message', () => {
     const cell = await opened();
     expect(actsOf(cell, 0)).toBe(actsOf(cell, 0));
     await cell.load();
-    expect(Object.keys(actsOf(cell, 1))).toEqual(['rerun', 'show', 'fork', 'remove', 'edit', 'rate', 'approve']);
+    expect(Object.keys(actsOf(cell, 1))).toEqual(['rerun', 'show', 'fork', 'keep', 'remove', 'edit', 'rate', 'approve']);
     void cell.send(text('More.'));
     await until(() => cell.busy);
     expect(actsOf(cell, 0)).toEqual({});

@@ -1,5 +1,6 @@
 /** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
 import type { Chat } from '@ai-sdk/react';
+import { addToTestSet } from '@/adding/source';
 import { ApiError, api } from '@/api/api';
 import type { Thread } from '@/api/types';
 import type { ChatMessage, ChatPart, MessageActs } from './message';
@@ -54,6 +55,7 @@ function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
     show: (node) => show(thread, node, cell),
     fork: async () => cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
+    keep: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
     remove: () => remove(thread, nodes, cell),
     edit: (text) => edit(thread, message, first, text, cell),
     ...(runId && isAnswer ? { rate: (rating, comment) => rate(message, runId, rating, comment, cell) } : {}),

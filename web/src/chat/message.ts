@@ -40,6 +40,8 @@ export interface MessageActs {
   show?: (node: string) => Promise<void>;
   /** A new thread that ends here. */
   fork?: () => Promise<void>;
+  /** Keep the conversation up to here as a case of a test set. */
+  keep?: () => void;
   /** Go on from here in the playground: what is shown is not a thread. */
   resume?: () => Promise<void>;
   approve?: (approvalId: string, approved: boolean, reason?: string) => Promise<void>;

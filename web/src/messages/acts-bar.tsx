@@ -1,5 +1,5 @@
 /** What can be done with a message: the usual at hand, the rest in a menu. */
-import { Braces, Ellipsis, GitFork, MessageSquareShare, Pencil, RotateCw, Trash2 } from 'lucide-react';
+import { Braces, Ellipsis, GitFork, ListPlus, MessageSquareShare, Pencil, RotateCw, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ChatMessage, MessageActs } from '@/chat/message';
 import { IconButton } from '@/ui/button';
@@ -18,7 +18,7 @@ interface Props {
 }
 
 export function ActsBar({ message, acts, edit }: Props): ReactNode {
-  const { rate, rerun, fork, remove, resume } = acts;
+  const { rate, rerun, fork, keep, remove, resume } = acts;
   const [raw, setRaw] = useState(false);
   const mine = message.role !== 'assistant';
   const again = mine ? 'Answer again' : 'Regenerate';
@@ -34,6 +34,7 @@ export function ActsBar({ message, acts, edit }: Props): ReactNode {
         <Menu align={mine ? 'end' : 'start'} trigger={<IconButton size="small" label="More"><Ellipsis /></IconButton>}>
           {!mine && edit && <MenuItem icon={<Pencil />} onSelect={edit}>Edit</MenuItem>}
           {fork && <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(tellError)}>Fork into a new thread</MenuItem>}
+          {keep && <MenuItem icon={<ListPlus />} onSelect={keep}>Add to test set</MenuItem>}
           {remove && (fork || (!mine && edit)) && <MenuLine />}
           {remove && <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>}
         </Menu>

@@ -1,8 +1,9 @@
 /** The head of a trace's page: what it was, what it came to, and what can be done with it. */
-import { ArrowLeft, ChevronDown, Download, History, Link2, MessageSquareShare } from 'lucide-react';
+import { ArrowLeft, ChevronDown, Download, History, Link2, ListPlus, MessageSquareShare } from 'lucide-react';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
+import { addToTestSet } from '@/adding/source';
 import { run } from '@/api/queries';
 import { moment } from '@/lib/ago';
 import { copyText } from '@/lib/clipboard';
@@ -39,6 +40,7 @@ export function TraceHeader({ summary, busy, onOpen }: Props): ReactNode {
         {isRunning(summary) && <span className="flex items-center gap-1 text-xs text-muted"><Spinner label="Still running" />Still running</span>}
         <span className="grow" />
         <Button look="main" size="small" disabled={busy} onClick={onOpen}><MessageSquareShare aria-hidden className="size-3.5" />Open in playground</Button>
+        <Button size="small" onClick={() => addToTestSet({ kind: 'trace', trace_id: id })}><ListPlus aria-hidden className="size-3.5" />Add to test set</Button>
         <Export id={id} />
         <IconButton size="small" label="Copy link" onClick={() => void copyText(window.location.href).then(() => tell('The link is copied.'), tellError)}><Link2 /></IconButton>
       </div>

@@ -4,7 +4,14 @@ import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefOb
 
 const PAUSE = 300;
 
-export function SearchBox({ value, onChange, field }: { value: string; onChange: (value: string) => void; field: RefObject<HTMLInputElement | null> }): ReactNode {
+interface Props {
+  value: string;
+  onChange: (value: string) => void;
+  field: RefObject<HTMLInputElement | null>;
+  placeholder?: string;
+}
+
+export function SearchBox({ value, onChange, field, placeholder = 'Search names and messages' }: Props): ReactNode {
   const [text, setText] = useState(value);
   const sent = useRef(value);
   const send = useEffectEvent(onChange);
@@ -30,7 +37,7 @@ export function SearchBox({ value, onChange, field }: { value: string; onChange:
         type="search"
         dir="auto"
         aria-label="Search"
-        placeholder="Search names and messages"
+        placeholder={placeholder}
         maxLength={1000}
         value={text}
         onChange={(event) => setText(event.target.value)}

@@ -40,8 +40,8 @@ function Shell({ open, onClose, title, description, children, place }: Props & {
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
           <header className="py-4 pr-14 pb-2 pl-5">
-            <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
-            {description && <Radix.Description className="text-muted">{description}</Radix.Description>}
+            <Radix.Title className="text-base font-semibold wrap-anywhere">{title}</Radix.Title>
+            {description && <Radix.Description className="text-muted wrap-anywhere">{description}</Radix.Description>}
           </header>
           <div className="min-h-0 grow overflow-y-auto px-5 pb-5">{children}</div>
           {/* Last, so that what the dialog is about gets the focus first. */}

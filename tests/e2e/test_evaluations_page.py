@@ -1,0 +1,309 @@
+"""Evaluations in the page: begun, followed, read, looked into, compared and saved."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.e2e.evaluating import countries, drawer, ended, evaluated, rows, set_of
+from tests.e2e.playing import figure, overflow, shot, shots
+from tests.e2e.test_hostile import PAYLOADS
+from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.watching import Watch
+from tests.serving import Served, served
+
+FLOWS = Path(__file__).parent / "flows_evaluation.py"
+ATLAS = [
+    {"name": "long", "workflow": "atlas"},
+    {"name": "short", "workflow": "atlas", "parameters": {"style": "short"}},
+]
+
+LOADED = "(count) => document.querySelector('[role=grid] [role=rowgroup]').offsetHeight >= count * 60"
+"""So many results are there, whatever of them is drawn."""
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """`palaver serve` with workflows to evaluate."""
+    folder = tmp_path_factory.mktemp("evaluations")
+    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+        yield server
+
+
+async def found(dialog: Locator, words: str) -> None:
+    """Add the evaluator that these words find first."""
+    await dialog.get_by_role("searchbox", name="Find an evaluator").fill(words)
+    await expect(dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first).to_be_visible()
+    await dialog.get_by_role("searchbox", name="Find an evaluator").press("Enter")
+
+
+async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Served, watch: Watch) -> None:
+    # Other tests have some already.
+    await page.route("**/api/evaluations?*", lambda route: route.fulfill(json={"data": [], "next": None}))
+    await page.goto("/evaluations")
+    await expect(page.get_by_role("heading", name="No evaluations yet")).to_be_visible()
+    await expect(page.get_by_text("palaver eval")).to_be_visible()
+    await shots(page, "evaluations-empty")
+    await page.unroute("**/api/evaluations?*")
+
+    set_id = await set_of(site, "Capitals", countries([{"country": "Atlantis", "expected": "?", "region": "sea"}]))
+    await page.goto(f"/evaluations?new=1&testset={set_id}")
+    dialog = page.get_by_role("dialog", name="New evaluation")
+    await expect(dialog.get_by_role("combobox", name="Set", exact=True)).to_have_value(set_id)
+    await dialog.get_by_role("button", name="Add a workflow").click()
+    first = dialog.get_by_role("group", name="Variant 1")
+    await first.get_by_role("combobox", name="Workflow").select_option("atlas")
+    await dialog.get_by_role("button", name="Add another variant").click()
+    second = dialog.get_by_role("group", name="Variant 2")
+    await second.get_by_role("button", name="Parameters").click()
+    await second.get_by_role("combobox", name="style").select_option("short")
+    await second.get_by_role("textbox", name=re.compile("^Name")).fill("short")
+    await dialog.get_by_role("searchbox", name="Find an evaluator").fill("contains")
+    await dialog.get_by_role("button", name=re.compile(r"^Contains The text contains a substring")).click()
+    await dialog.get_by_role("button", name="Add an evaluator").click()
+    await found(dialog, "regular")
+    regex = dialog.get_by_role("group", name="Evaluator Regular expression")
+    await regex.get_by_role("textbox", name="pattern").fill("^[A-Z")
+    await expect(dialog).to_contain_text("8 rows × 2 variants: 16 cells")
+    await dialog.get_by_role("button", name="Columns").click()
+    await expect(dialog.get_by_role("combobox", name="Expected")).to_be_visible()
+    await shots(page, "evaluations-new")
+
+    # What the server refuses is told at its field.
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+    await expect(regex.get_by_role("alert")).to_contain_text(
+        re.compile("pattern|regular|bracket|character", re.IGNORECASE)
+    )
+    watch.forgive("422")
+    await regex.get_by_role("textbox", name="pattern").fill("^[A-Z]")
+    await regex.get_by_role("button", name="Try it").click()
+    await regex.get_by_role("textbox", name=re.compile("^Answer")).fill("paris")
+    await regex.get_by_role("button", name="Try", exact=True).click()
+    await expect(regex.get_by_role("region", name="Score regex")).to_contain_text("did not pass")
+    await dialog.get_by_role("button", name="Repeats and limits").click()
+    await dialog.get_by_role("textbox", name=re.compile("of the evaluation")).fill("First try")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+
+    await expect(page).to_have_url(re.compile(r"/evaluations/ev_"))
+    await ended(page, "Partly")  # Of Atlantis nobody knows.
+    figures = page.get_by_role("region", name="Figures")
+    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed")
+    await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
+    await page.goto("/evaluations")
+    line = page.get_by_role("row", name=re.compile("First try"))
+    await expect(line).to_contain_text("Capitals")
+    await expect(line).to_contain_text("75 %")
+    await shots(page, "evaluations-list")
+
+
+async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: Served) -> None:
+    set_id = await set_of(site, "Regions", countries())
+    request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}
+    ev = await evaluated(site, name="Two styles", **request)
+    await page.goto(f"/evaluations/{ev}")
+    figures = page.get_by_role("region", name="Figures")
+    await expect(figures.get_by_role("row", name=re.compile("^long"))).to_contain_text("85.7 %")
+    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("57.1 %")
+    await expect(rows(page)).to_have_count(14)
+    await figures.get_by_role("combobox", name="By column").select_option("region")
+    await expect(
+        page.get_by_role("table", name="contains, by column").get_by_role("row", name=re.compile("^europe"))
+    ).to_contain_text("3 rows")
+    await shots(page, "evaluation")
+    await figures.get_by_role("combobox", name="By column").select_option("")
+
+    await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 not passed").click()
+    await expect(rows(page)).to_have_count(3)
+    await expect(page).to_have_url(re.compile(r"variant=short&evaluator=contains&passed=no"))
+    await page.reload()
+    await expect(rows(page)).to_have_count(3)
+    # From one that did not pass to the next that did not.
+    await rows(page).first.click()
+    await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Lima")
+    await page.keyboard.press("ArrowRight")
+    await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Santiago")
+    await page.keyboard.press("Escape")
+    filters = page.get_by_role("group", name="Filters")
+    await filters.get_by_role("searchbox", name="Search").fill("Chile")
+    await expect(rows(page)).to_have_count(1)
+
+    await rows(page).first.focus()
+    await page.keyboard.press("Enter")
+    cell = drawer(page)
+    await expect(cell.get_by_role("region", name="Expected")).to_contain_text("Santiago")
+    await expect(cell.get_by_role("region", name="Answered")).to_contain_text("I do not know.")
+    await expect(cell.get_by_role("region", name="Score contains")).to_contain_text("did not pass")
+    await expect(cell.get_by_role("link", name="Trace")).to_have_attribute("href", re.compile("/traces/"))
+    await shots(page, "evaluation-cell")
+    await cell.get_by_role("group", name="Variants").get_by_role("button", name="long").click()
+    await expect(cell.get_by_role("region", name="Answered")).to_contain_text("The capital of Chile is Santiago.")
+    await page.keyboard.press("ArrowRight")
+    await expect(cell.get_by_role("region", name="Expected")).to_contain_text("Cardiff")
+    await expect(cell.get_by_role("button", name="Next row")).to_be_disabled()
+    await cell.get_by_role("button", name="Accept this answer").click()
+    await page.get_by_role("dialog", name="Accept this answer?").get_by_role("button", name="Accept").click()
+    await expect(page.get_by_text("Revision 2 of Regions expects it.")).to_be_visible()
+    await cell.get_by_role("button", name="Close").click()
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page).first).to_be_focused()
+
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Export").click()
+        await page.get_by_role("menuitem", name="A spreadsheet (CSV)").click()
+    assert (await saved.value).suggested_filename == f"{ev}.csv"
+
+
+async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, site: Served) -> None:
+    set_id = await set_of(
+        site, "Long", [{"text": f"line {number}", "expected": f"line {number}"} for number in range(60)]
+    )
+    await page.goto(f"/evaluations?new=1&testset={set_id}")
+    dialog = page.get_by_role("dialog", name="New evaluation")
+    await dialog.get_by_role("button", name="Add a workflow").click()
+    await dialog.get_by_role("combobox", name="Workflow").select_option("sleepy")
+    await found(dialog, "exact")
+    await dialog.get_by_role("button", name="Repeats and limits").click()
+    await dialog.get_by_role("spinbutton", name=re.compile("At once")).fill("2")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+
+    progress = page.get_by_role("region", name="Progress")
+    await expect(progress).to_contain_text(re.compile(r"\d+ of 60 cells .* a second .* left"))
+    await expect(rows(page).first).to_be_visible()  # Results come while it runs.
+    await shots(page, "evaluation-running")
+    await page.get_by_role("button", name="Cancel").click()
+    await ended(page, "Cancelled")
+    await expect(progress).to_have_count(0)
+    await page.get_by_role("button", name="Rerun failed").click()
+    await expect(progress).to_be_visible()
+    await page.get_by_role("button", name="Cancel").click()
+    await ended(page, "Cancelled")
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    await expect(page).to_have_url(re.compile("/evaluations$"))
+
+
+async def test_two_variants_are_compared_row_by_row(page: Page, site: Served) -> None:
+    set_id = await set_of(site, "Compared", countries())
+    ev = await evaluated(
+        site,
+        name="Styles",
+        testset={"id": set_id},
+        variants=ATLAS,
+        evaluators=[{"key": "contains"}, {"key": "levenshtein"}],
+    )
+    await page.goto(f"/evaluations/{ev}")
+    await page.get_by_role("button", name="Compare with…").click()
+    dialog = page.get_by_role("dialog", name="Compare")
+    await expect(dialog.get_by_role("combobox", name="Base")).to_have_value(f"{ev}:long")
+    await dialog.get_by_role("button", name="Compare", exact=True).click()
+
+    verdicts = page.get_by_role("region", name="Verdicts")
+    await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
+        re.compile(r"85\.7 % → 57\.1 % \(.28\.6 points, 7 rows\)")
+    )
+    await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
+        "rows like these would tell"
+    )
+    lost = page.get_by_role("region", name="Regressions")
+    await expect(lost.get_by_role("listitem")).to_have_count(2)
+    await expect(lost.get_by_role("listitem").first.get_by_role("region", name="Base answered")).to_contain_text(
+        "The capital of Peru is Lima."
+    )
+    await expect(lost.get_by_role("listitem").first.get_by_role("region", name="Candidate answered")).to_contain_text(
+        "I do not know."
+    )
+    await expect(page.get_by_role("region", name="Fixes")).to_contain_text("No row got right.")
+    await shots(page, "compare")
+    await verdicts.get_by_role("button", name=re.compile("levenshtein")).click()
+    await expect(page).to_have_url(re.compile("evaluator=levenshtein"))
+
+    picture = page.get_by_role("slider", name=re.compile("Rows by their score"))
+    await expect(picture.locator("circle")).to_have_count(7)
+    await picture.locator("circle").nth(3).hover(force=True)
+    await expect(picture).to_contain_text("Peru")
+    await picture.locator("circle").nth(3).click(force=True)
+    await expect(page).to_have_url(re.compile(rf"/evaluations/{ev}\?cell=cell_7"))
+    await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Lima")
+
+
+async def test_thousands_of_results_scroll_smoothly(page: Page, site: Served) -> None:
+    set_id = await set_of(
+        site, "Many", [{"country": f"Land {number}", "expected": "London"} for number in range(1_000)]
+    )
+    ev = await evaluated(site, testset={"id": set_id}, variants=ATLAS[:1], evaluators=[{"key": "contains"}])
+    await page.goto(f"/evaluations/{ev}")
+    await expect(rows(page).first).to_contain_text("Land 0")
+    await page.evaluate(LONG_TASKS)
+    await rows(page).first.focus()
+    for count in (100, 200, 300):
+        await page.wait_for_function(LOADED, arg=count)
+        await page.keyboard.press("End")
+    await expect(rows(page).filter(has_text="Land 299")).to_be_visible()
+    assert await rows(page).count() < 60
+    slowest = max(await longest(page), default=0)
+    figure("evaluation results: longest task while scrolling, ms", slowest)
+    assert slowest < 400
+
+
+async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: Served) -> None:
+    script = {
+        "turns": [
+            {"user": "Hello", "expect": {"tools": "none", "text": "help"}},
+            {"user": "How long does a refund take?", "expect": {"tools": [{"name": "search_docs"}], "text": "30 days"}},
+        ]
+    }
+    set_id = await set_of(site, "Scripts", [{"script": script}])
+    ev = await evaluated(
+        site,
+        testset={"id": set_id},
+        variants=[{"workflow": "guide"}],
+        evaluators=[{"key": "turn_expectations"}],
+        repeats=2,
+    )
+    await page.goto(f"/evaluations/{ev}?cell=cell_1")
+    cell = drawer(page)
+    await expect(cell.get_by_role("region", name="Turn 1")).to_contain_text("all checks passed")
+    second = cell.get_by_role("region", name="Turn 2")
+    await expect(second).to_contain_text("1 of 2 checks failed")
+    await expect(second.get_by_role("region", name="Tool search_docs")).to_be_visible()
+    await expect(second.get_by_role("article")).to_have_count(2)
+    await expect(cell.get_by_role("group", name="Repeats").get_by_role("button", name="2")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    await shots(page, "evaluation-script")
+
+
+async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: Served) -> None:
+    long = "x" * 90
+    data = [
+        {"messages": [{"role": "user", "content": payload}], "expected": payload, PAYLOADS[1]: payload}
+        for payload in PAYLOADS
+    ]
+    set_id = await set_of(site, PAYLOADS[1], data)
+    ev = await evaluated(
+        site,
+        name=PAYLOADS[0] + long,
+        testset={"id": set_id},
+        variants=[{"name": PAYLOADS[2] + long, "workflow": "eliza"}, {"name": PAYLOADS[9], "column": "expected"}],
+        evaluators=[{"key": "exact_match", "name": PAYLOADS[4] + long}, {"key": "levenshtein", "name": PAYLOADS[9]}],
+    )
+    pages = [
+        "/evaluations",
+        f"/evaluations?new=1&like={ev}",
+        f"/evaluations/{ev}?slice=expected",
+        f"/evaluations/{ev}?cell=cell_3",
+        "/evaluations/compare?" + urlencode({"base": f"{ev}:{PAYLOADS[9]}", "candidate": f"{ev}:{PAYLOADS[2] + long}"}),
+    ]
+    for number, place in enumerate(pages):
+        await page.goto(place)
+        await expect(page.get_by_text(re.compile("window.caught")).first).to_be_visible()
+        await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        assert await overflow(page) <= 0, place
+        await shot(page, f"evaluation-hostile-{number}")
+        await page.set_viewport_size({"width": 1280, "height": 800})
+    assert await page.evaluate("window.caught") is None

@@ -1,0 +1,432 @@
+"""Test sets in the page: brought in from files, edited as drafts, saved, compared and restored."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.e2e.playing import answered, messages, overflow, send, shots
+from tests.e2e.playing import cell as chat_cell
+from tests.e2e.watching import Watch
+from tests.serving import Served
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "find_order", "arguments": '{"id":  7}'}}],
+}
+SCRIPT = {"turns": [{"user": "Where is my order?", "expect": {"tools": "any"}}, {"user": "Thanks"}]}
+
+
+def asked(text: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": "You sell shoes."}, {"role": "user", "content": text}]
+
+
+ROWS: list[dict[str, Any]] = [
+    {"messages": asked("Can I get a refund?"), "expected": "Yes, within 30 days.", "tries": 3, "open": True},
+    {
+        "messages": [*asked("Where is order 7?"), CALL],
+        "expected": "It is on its way.",
+        "tries": 1,
+        "note": {"by": "Ada"},
+    },
+    {"messages": asked("Do you have size 52?"), "expected": "No.", "tries": 2, "script": SCRIPT},
+]
+
+
+async def made(page: Page, name: str, rows: list[dict[str, Any]]) -> str:
+    body = {"name": name, "rows": [{"data": row} for row in rows], "message": "As it began"}
+    answer = await page.request.post("/api/testsets", data=body)
+    assert answer.ok, await answer.text()
+    return (await answer.json())["id"]
+
+
+async def commit(page: Page, testset: str, base: int, delta: dict[str, Any]) -> None:
+    answer = await page.request.post(
+        f"/api/testsets/{testset}/revisions", data={"base": base, "message": "Meanwhile", "delta": delta}
+    )
+    assert answer.ok, await answer.text()
+
+
+async def rows_of(page: Page, testset: str) -> list[dict[str, Any]]:
+    return (await (await page.request.get(f"/api/testsets/{testset}/revisions/head/rows")).json())["data"]
+
+
+def grid(page: Page) -> Locator:
+    return page.get_by_role("grid")
+
+
+def cell(page: Page, row: int, column: int) -> Locator:
+    """By its place, from 0; the numbers of the rows are no cells."""
+    return grid(page).locator(f'[data-cell="{row}.{column}"]')
+
+
+def editor(page: Page, name: str | re.Pattern[str]) -> Locator:
+    return page.get_by_role("dialog", name=name)
+
+
+def bar(page: Page) -> Locator:
+    return page.get_by_role("region", name="Unsaved changes")
+
+
+async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watch: Watch) -> None:
+    await page.route("**/api/testsets?*", lambda route: route.fulfill(json={"data": [], "next": None}))
+    await page.goto("/")
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Test sets").click()
+    await expect(page.get_by_role("heading", name="No test sets yet")).to_be_visible()
+    await shots(page, "testsets-empty")
+    await page.unroute("**/api/testsets?*")
+
+    chat = json.dumps(asked("Hi")).replace('"', '""')
+    file = tmp_path / "refunds.csv"
+    file.write_text(f'id,messages,expected\r\n007,"{chat}",42\r\n008,,"""42"""\r\n', "utf-8")
+    await page.get_by_label("File to import").set_input_files(file)
+    dialog = page.get_by_role("dialog", name="New test set from a file")
+    await expect(dialog.get_by_role("status")).to_have_text("3 columns; 2 rows:")
+    await expect(dialog.get_by_role("row")).to_have_text(["idmessagesexpected", "0072 messages: Hi42", "008\u201342"])
+    await expect(dialog.get_by_label("Name")).to_have_value("refunds")
+    await shots(page, "testsets-import")
+    await dialog.get_by_role("button", name="All text").click()
+    await expect(dialog.get_by_role("row").nth(2)).to_contain_text("empty text")
+    await dialog.get_by_role("button", name="By their look").click()
+    await dialog.get_by_role("button", name="Import", exact=True).click()
+    await expect(dialog.get_by_role("status")).to_have_text("Revision 1 is made of it. 2 rows in the file, 2 added.")
+    await dialog.get_by_role("button", name="Open the set").click()
+    await expect(page).to_have_url(re.compile(r"/testsets/ts_\w+$"))
+    await expect(cell(page, 0, 0)).to_have_text("007")
+    await expect(cell(page, 0, 1)).to_contain_text("Hi")
+
+    # What is wrong is named with its line: by the page, and by the server, which reads all of it.
+    (tmp_path / "broken.csv").write_text("a,b\n1,2\n1,2,3\n", "utf-8")
+    (tmp_path / "broken.jsonl").write_text('{"a": 1}\n' * 20_000 + "{\n", "utf-8")
+    (tmp_path / "sheet.xlsx").write_bytes(b"PK\x03\x04")
+    await page.goto("/testsets")
+    await expect(page.get_by_role("list", name="Test sets")).to_contain_text("refunds")
+    picker = page.get_by_label("File to import")
+    await picker.set_input_files(tmp_path / "broken.csv")
+    await expect(dialog.get_by_role("alert")).to_have_text("Line 3: there are 3 cells for 2 columns.")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await picker.set_input_files(tmp_path / "sheet.xlsx")
+    await expect(dialog.get_by_role("alert")).to_contain_text("save it as “CSV UTF-8”")
+    await expect(dialog.get_by_role("button", name="Import", exact=True)).to_be_disabled()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await picker.set_input_files(tmp_path / "broken.jsonl")
+    await expect(dialog.get_by_role("status")).to_have_text("1 column; the first 20 rows:")
+    await dialog.get_by_role("button", name="Import", exact=True).click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("20001")
+    watch.forgive("422")
+
+
+async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, watch: Watch) -> None:
+    testset = await made(page, "Shoes", ROWS)
+    await page.goto(f"/testsets/{testset}")
+    heads = grid(page).get_by_role("columnheader")
+    await expect(heads.filter(has_text="messages")).to_contain_text("chat")
+    await expect(heads.filter(has_text="tries")).to_contain_text("number")
+    await expect(heads.filter(has_text="open")).to_contain_text("boolean")
+    await shots(page, "testset")
+
+    # By the keyboard: arrows, Enter, and Escape, which asks before anything is lost.
+    await cell(page, 0, 0).focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowDown")
+    await expect(cell(page, 1, 1)).to_be_focused()
+    await page.keyboard.press("Enter")
+    sheet = editor(page, "expected, row 2")
+    await sheet.get_by_role("textbox", name="Text").fill("It comes tomorrow.")
+    await page.keyboard.press("Escape")
+    await (
+        page.get_by_role("dialog", name="Close without taking what you wrote?")
+        .get_by_role("button", name="Cancel")
+        .click()
+    )
+    await expect(sheet.get_by_role("textbox", name="Text")).to_have_value("It comes tomorrow.")
+    await sheet.get_by_role("textbox", name="Text").press("Control+Enter")
+    await expect(sheet).to_have_count(0)
+    await expect(cell(page, 1, 1)).to_have_text("It comes tomorrow.")
+    await expect(cell(page, 1, 1)).to_be_focused()
+
+    # A conversation: a text changed, a message added and moved; the tool call stays exactly as it is.
+    await cell(page, 1, 0).click()
+    sheet = editor(page, "messages, row 2")
+    await expect(sheet.get_by_role("group", name="Message 3")).to_contain_text('find_order({"id":  7})')
+    await sheet.get_by_role("textbox", name="Text of message 2").fill("Where is order seven?")
+    await sheet.get_by_role("button", name="Add message").click()
+    await sheet.get_by_role("textbox", name="Text of message 4").fill("Please.")
+    await sheet.get_by_role("button", name="Move message 4 up").click()
+    await shots(page, "testset-messages")
+    await sheet.get_by_role("button", name="Apply").click()
+
+    # JSON that cannot be read yet is kept, and not taken.
+    await cell(page, 1, 3).click()
+    sheet = editor(page, re.compile("row 2"))
+    await sheet.get_by_role("group", name="Written as").get_by_role("button", name="JSON").click()
+    await sheet.get_by_role("textbox", name="JSON").fill('{"by": ')
+    await expect(sheet.get_by_role("alert")).to_have_text("This is not JSON yet.")
+    await expect(sheet.get_by_role("button", name="Apply")).to_be_disabled()
+    await sheet.get_by_role("textbox", name="JSON").fill("false")
+    await sheet.get_by_role("button", name="Apply").click()
+    await expect(cell(page, 1, 3)).to_have_text("false")
+
+    # A script, with what is expected of it.
+    await cell(page, 2, 5).click()
+    sheet = editor(page, "script, row 3")
+    await sheet.get_by_role("textbox", name="Text of turn 2").fill("Thank you")
+    expected = sheet.get_by_role("textbox", name="Expected of turn 1, as JSON")
+    await expected.fill('{"tool": "any"}')
+    await expect(sheet.get_by_role("alert")).to_contain_text("There is no check “tool”.")
+    await expected.fill('{"tools": "some"}')
+    await shots(page, "testset-script")
+    await sheet.get_by_role("button", name="Apply").click()
+
+    await expect(bar(page).get_by_role("status")).to_have_text("4 changes")
+    await bar(page).get_by_role("textbox").fill("Kinder words")
+    await bar(page).get_by_role("button", name="Save").click()
+    await expect(bar(page).get_by_role("alert")).to_contain_text(
+        "In script at turns/0/expect/tools"
+    )  # The server's word;
+    watch.forgive("422")
+    await bar(page).get_by_role("button", name="Open the cell").click()
+    await expected.fill('{"tools": "none"}')
+    await sheet.get_by_role("button", name="Apply").click()
+    await bar(page).get_by_role("button", name="Save").click()
+    await expect(bar(page)).to_have_count(0)
+    await expect(page.get_by_text("columns · revision 2")).to_be_visible()
+    _, second, third = [row["data"] for row in await rows_of(page, testset)]
+    asking = {"role": "user", "content": "Where is order seven?"}
+    assert second == {
+        "messages": [asked("")[0], asking, {"role": "user", "content": "Please."}, CALL],
+        "expected": "It comes tomorrow.",
+        "tries": 1,
+        "note": {"by": "Ada"},
+        "open": False,
+    }
+    assert third["script"] == {
+        "turns": [{"user": "Where is my order?", "expect": {"tools": "none"}}, {"user": "Thank you"}]
+    }
+
+
+async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
+    testset = await made(page, "Columns", [{"q": f"question {n}", "answer": "x", "tmp": n} for n in range(3)])
+    await page.goto(f"/testsets/{testset}")
+    await grid(page).get_by_role("checkbox", name="Select row 2").check()
+    chosen = page.get_by_role("group", name="Selected rows")
+    await chosen.get_by_role("button", name="Duplicate").click()
+    await expect(cell(page, 2, 0)).to_have_text("question 1")
+    await grid(page).get_by_role("checkbox", name="Select row 1", exact=True).check()
+    await chosen.get_by_role("button", name="Remove").click()
+    await expect(cell(page, 0, 0)).to_have_text("question 1")
+    await page.get_by_role("button", name="Add row").click()
+    await page.keyboard.press("Enter")
+    await editor(page, "q, new row").get_by_role("textbox", name="Text").fill("the last")
+    await editor(page, "q, new row").get_by_role("button", name="Apply").click()
+
+    async def column(name: str, act: str) -> Locator:
+        await page.get_by_role("button", name=f"Column {name}", exact=True).click()
+        await page.get_by_role("menuitem", name=act).click()
+        return page.get_by_role("dialog")
+
+    form = await column("answer", "Rename")
+    await form.get_by_label("Name").fill("q")
+    await expect(form.get_by_role("alert")).to_have_text("There is a column of that name.")
+    await form.get_by_label("Name").fill("expected")
+    await form.get_by_role("button", name="Rename").click()
+    await column("tmp", "Remove column")
+    await page.get_by_role("button", name="Add column").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("lang")
+    await page.get_by_role("dialog").get_by_label("Value of all rows").select_option("A text")
+    await page.get_by_role("dialog").get_by_role("textbox", name="Text").fill("en")
+    await page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
+    await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
+    await shots(page, "testset-draft")
+    await bar(page).get_by_role("button", name="Undo").click()
+    await expect(grid(page).get_by_role("columnheader").filter(has_text="lang")).to_have_count(0)
+    form = await column("expected", "Fill empty cells")
+    await form.get_by_role("textbox", name="Text").fill("?")
+    await form.get_by_role("button", name="Fill").click()
+
+    # Elsewhere and back: asked first, and nothing is lost.
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
+    leaving = page.get_by_role("dialog", name="Leave without saving?")
+    await leaving.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
+    await leaving.get_by_role("button", name="Leave").click()
+    await expect(page.get_by_role("heading", name="Traces")).to_be_visible()
+    await page.go_back()
+    await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
+    await page.keyboard.press("Control+s")
+    await expect(bar(page)).to_have_count(0)
+    assert [row["data"] for row in await rows_of(page, testset)] == [
+        {"q": "question 1", "expected": "x"},
+        {"q": "question 1", "expected": "x"},
+        {"q": "question 2", "expected": "x"},
+        {"q": "the last", "expected": "?"},
+    ]
+
+    # Texts that hold messages become messages, when asked.
+    texts = [{"chat": json.dumps(asked(f"number {n}")), "long": "word " * 2_000} for n in range(3)]
+    testset = await made(page, "Texts", texts)
+    await page.goto(f"/testsets/{testset}")
+    await page.get_by_role("button", name="Convert to messages").click()
+    await expect(bar(page).get_by_role("status")).to_have_text("3 changes")
+    await expect(cell(page, 2, 0)).to_contain_text("user number 2")
+    await expect(cell(page, 0, 1)).to_contain_text("10 KB")  # Only its beginning is here;
+    await cell(page, 0, 1).click()
+    await expect(editor(page, "long, row 1").get_by_role("textbox", name="Text")).to_have_value("word " * 2_000)
+    await page.keyboard.press("Escape")
+    await bar(page).get_by_role("button", name="Save").click()
+    await expect(grid(page).get_by_role("columnheader").filter(has_text="chat")).to_contain_text("chat")
+    await expect(bar(page)).to_have_count(0)
+    assert [row["data"]["chat"] for row in await rows_of(page, testset)] == [asked(f"number {n}") for n in range(3)]
+
+
+async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: Watch) -> None:
+    testset = await made(page, "Shared", [{"q": "one"}, {"q": "two"}, {"q": "three"}])
+    await page.goto(f"/testsets/{testset}")
+    await cell(page, 0, 0).click()
+    await editor(page, "q, row 1").get_by_role("textbox", name="Text").fill("uno")
+    await editor(page, "q, row 1").get_by_role("button", name="Apply").click()
+    ids = [row["id"] for row in await rows_of(page, testset)]
+    delta = {"patch": [{"id": ids[0], "set": {"q": "eins"}}, {"id": ids[2], "set": {"q": "drei"}}]}
+    await commit(page, testset, 1, delta)
+    await expect(bar(page).get_by_role("alert")).to_contain_text("Somebody saved revision 2 meanwhile")
+    await expect(bar(page).get_by_role("button", name="Save")).to_be_disabled()
+    await expect(cell(page, 2, 0)).to_have_text("three")
+    await bar(page).get_by_role("button", name="Reload and apply my changes again").click()
+    await expect(page.get_by_text("1 cell was changed there, too: yours will count.")).to_be_visible()
+    await expect(cell(page, 2, 0)).to_have_text("drei")
+    await expect(cell(page, 0, 0)).to_have_text("uno")
+    await bar(page).get_by_role("button", name="Save").click()
+    await expect(bar(page)).to_have_count(0)
+    assert [row["data"]["q"] for row in await rows_of(page, testset)] == ["uno", "two", "drei"]
+
+    # With nothing of one's own, what others save is simply there.
+    await commit(page, testset, 3, {"remove": [ids[1]]})
+    await expect(cell(page, 1, 0)).to_have_text("drei")
+    assert watch.faults == []
+
+
+async def test_history_tells_what_changed_and_an_old_revision_comes_back(page: Page) -> None:
+    testset = await made(page, "History", [*ROWS, {"messages": json.dumps(asked("As text"))}])
+    first, second, _, last = [row["id"] for row in await rows_of(page, testset)]
+    talk = [*asked("Can I get my money back?"), {"role": "assistant", "content": "Yes."}]
+    patch = [{"id": first, "set": {"messages": talk, "expected": "Yes, within 60 days."}}]
+    add = [{"data": {"expected": "new"}, "after": None}]
+    await commit(page, testset, 1, {"patch": patch, "remove": [second], "add": add})
+
+    await page.goto(f"/testsets/{testset}")
+    await page.get_by_role("group", name="View").get_by_role("button", name="History").click()
+    await expect(page.get_by_role("list", name="Revisions").get_by_role("listitem")).to_have_count(2)
+    await shots(page, "testset-history")
+    await page.get_by_role("link", name="What changed in revision 2").click()
+    await expect(page.get_by_role("status")).to_contain_text("1 added1 removed1 changed")
+    changed = page.get_by_role("article", name=f"Row {first}")
+    await expect(changed.locator("ins, del")).to_have_text(["a", "my", "refund", "money back", "30", "60"])
+    await expect(changed.get_by_text("1 message as before")).to_be_visible()
+    await shots(page, "testset-diff")
+
+    await page.go_back()
+    await page.get_by_role("link", name="Rows of revision 1").click()
+    await expect(page.get_by_text("This is revision 1; the newest is 2.")).to_be_visible()
+    await expect(cell(page, 0, 1)).to_have_text("Yes, within 30 days.")
+    await cell(page, 0, 0).click()
+    await expect(editor(page, "messages, row 1").get_by_text("Can I get a refund?")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Restore").click()
+    await page.get_by_role("dialog", name="Restore revision 1?").get_by_role("button", name="Restore").click()
+    await expect(page.get_by_text("columns · revision 3")).to_be_visible()
+    restored = await rows_of(page, testset)
+    assert [row["id"] for row in restored][:2] == [first, second]
+    assert restored[3]["id"] == last
+
+
+async def test_thousands_of_rows_are_scrolled_searched_and_exported(page: Page) -> None:
+    rows = [{f"column {c}": f"cell {r} {c}" for c in range(40)} for r in range(2_000)]
+    testset = await made(page, "Many", rows)
+    await page.goto(f"/testsets/{testset}")
+    await cell(page, 0, 0).focus()
+    await page.keyboard.press("End")
+    await expect(cell(page, 0, 39)).to_be_focused()
+    assert await grid(page).get_by_role("gridcell").count() < 400
+    await page.keyboard.press("Control+ArrowDown")
+    await expect(cell(page, 102, 39)).to_have_text("cell 102 39")  # Who comes to the end finds more.
+    await page.get_by_role("searchbox", name="Search the rows").fill("cell 1999 7")
+    await expect(cell(page, 0, 39)).to_have_text("cell 1999 39")
+    await expect(page.get_by_text("1 found")).to_be_visible()
+    await page.get_by_role("searchbox", name="Search the rows").fill("nowhere")
+    await expect(page.get_by_role("heading", name="No row has this text")).to_be_visible()
+
+    await page.get_by_role("button", name="Export").click()
+    async with page.expect_download() as coming:
+        await page.get_by_role("menuitem", name="JSON lines").click()
+    path = await (await coming.value).path()
+    assert [json.loads(line) for line in path.read_text("utf-8").splitlines()] == rows
+
+
+async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Browser, site: Served) -> None:
+    context = await browser.new_context(base_url=site.url, viewport={"width": 390, "height": 844}, has_touch=True)
+    page = await context.new_page()
+    await page.goto("/testsets")
+    await page.get_by_role("button", name="New", exact=True).first.click()
+    await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("By hand")
+    await page.get_by_role("dialog").get_by_role("button", name="Create").click()
+    await page.get_by_role("button", name="Add column").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("question")
+    await page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
+    await page.get_by_role("button", name="Add row").click()
+    await cell(page, 0, 0).click()
+    await editor(page, "question, new row").get_by_role("textbox", name="Text").fill("Why?")
+    await editor(page, "question, new row").get_by_role("button", name="Apply").click()
+    await bar(page).get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("1 column · revision 2")).to_be_visible()
+    assert await overflow(page) <= 0
+
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Rename").click()
+    await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("Made by hand")
+    await page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    await expect(page.get_by_role("heading", name="Made by hand")).to_be_visible()
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Archive").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Archive").click()
+    await expect(page).to_have_url(re.compile("/testsets$"))
+    await page.get_by_role("searchbox").fill("made by")
+    await expect(page.get_by_role("heading", name="No test set has this in its name")).to_be_visible()
+    await page.get_by_role("button", name="Show archived ones").click()
+    await expect(page.get_by_role("list", name="Test sets")).to_contain_text("archived")
+    await context.close()
+
+
+async def test_what_happened_is_kept_as_a_case(page: Page) -> None:
+    await page.goto("/play?workflow=eliza")
+    await send(page, "I need a holiday")
+    await answered(chat_cell(page, 1), re.compile("holiday", re.IGNORECASE))
+    await messages(chat_cell(page, 1)).last.hover()
+    await messages(chat_cell(page, 1)).last.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Add to test set").click()
+    dialog = page.get_by_role("dialog", name="Add to a test set")
+    await dialog.get_by_role("combobox", name="Test set").select_option("A new one")
+    await dialog.get_by_label("Name of the new test set").fill("From talks")
+    await shots(page, "testset-adding")
+    await dialog.get_by_role("button", name="Add", exact=True).click()
+    done = page.get_by_role("dialog", name="Added to the test set")
+    await expect(done).to_contain_text("user I need a holiday")
+    await shots(page, "testset-added")
+    await done.get_by_role("button", name="Open the set").click()
+    await expect(cell(page, 0, 0)).to_contain_text("I need a holiday")
+    testset = page.url.rpartition("/")[2]
+
+    # A trace, as a script; and taken back.
+    await page.goto("/traces")
+    await page.get_by_role("grid").locator("[data-place]").filter(has_text="holiday").first.click()
+    await page.get_by_role("button", name="Add to test set").click()
+    await dialog.get_by_role("combobox", name="Test set").select_option(testset)
+    await dialog.get_by_role("button", name="A script").click()
+    await dialog.get_by_role("button", name="Add", exact=True).click()
+    await expect(done).to_contain_text("script")
+    assert [sorted(row["data"]) for row in await rows_of(page, testset)][1:] == [["script"]]
+    await done.get_by_role("button", name="Take it back").click()
+    await expect(page.get_by_text("The row is taken back.")).to_be_visible()
+    assert len(await rows_of(page, testset)) == 1

@@ -1,0 +1,59 @@
+/** How an evaluation goes on, as its stream of events tells: progress and state, until it has ended. Knows no React. */
+import { failure } from '@/api/api';
+import type { paths } from '@/api/schema';
+import { streamFetch } from '@/api/streams';
+import { rooted } from '@/lib/root';
+
+export type Told = paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
+export type Progress = Extract<Told, { type: 'progress' }>;
+
+/** Cells are read as a table, not one by one: after this number none is told. */
+const NO_CELLS = 2 ** 31;
+const AGAIN = 1000;
+
+/** Tells what comes until the evaluation has ended, or `signal` says that nobody listens. A lost connection is tried again. */
+export async function follow(id: string, tell: (told: Told) => void, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const answer = await streamFetch(rooted(`/api/evaluations/${encodeURIComponent(id)}/events?after=${NO_CELLS}`), { signal });
+      if (!answer.ok) throw await failure(answer);
+      if (await heard(answer, tell)) return;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500) return;
+    }
+    await new Promise((done) => setTimeout(done, AGAIN));
+  }
+}
+
+const ENDED: ReadonlySet<string> = new Set(['succeeded', 'partly', 'failed', 'cancelled']);
+
+/** Was its end told? */
+async function heard(answer: Response, tell: (told: Told) => void): Promise<boolean> {
+  if (!answer.body) return answer.status === 204;
+  const frames = new Frames();
+  const reader = answer.body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let ended = false;
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    for (const data of frames.feed(piece.value)) {
+      const told = JSON.parse(data) as Told;
+      tell(told);
+      if (told.type === 'state' && ENDED.has(told.state)) ended = true;
+    }
+  }
+  return ended;
+}
+
+/** The data of server-sent events, out of pieces that may end anywhere. */
+export class Frames {
+  #rest = '';
+
+  feed(piece: string): string[] {
+    const frames = (this.#rest + piece).split('\n\n');
+    this.#rest = frames.pop() ?? '';
+    return frames.flatMap((frame) => {
+      const data = frame.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart());
+      return data.length > 0 ? [data.join('\n')] : [];
+    });
+  }
+}

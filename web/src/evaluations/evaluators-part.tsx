@@ -1,0 +1,144 @@
+/** What is a good answer: evaluators, each with its parameters, and a try of it on an answer that one writes. */
+import { useQuery } from '@tanstack/react-query';
+import { Plus, X } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { found } from '@/app/finding';
+import { SchemaForm } from '@/forms/schema-form';
+import type { Fault } from '@/forms/values';
+import { focused } from '@/lib/focus';
+import { Section } from '@/trace/section';
+import { Badge, Problem } from '@/ui/bits';
+import { Button, IconButton } from '@/ui/button';
+import { TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+import { evaluatorOf, freeName, under, type EvaluatorDraft } from './draft';
+import { COMMON, commonNames, eased, ownNames } from './easing';
+import { Faults, FormPart } from './part';
+import { evaluators, type Evaluator } from './queries';
+import { TryBox } from './try-box';
+
+interface Props {
+  drafts: readonly EvaluatorDraft[];
+  onChange: (drafts: readonly EvaluatorDraft[]) => void;
+  faults: readonly Fault[];
+}
+
+export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
+  const { data, error } = useQuery(evaluators());
+  const known = data?.data ?? [];
+  const [adding, setAdding] = useState(drafts.length === 0);
+  const add = ({ key }: Evaluator) => {
+    const taken = drafts.map(({ name, key: used }) => name || used);
+    const name = freeName(key, taken);
+    onChange([...drafts, { ...evaluatorOf(key), name: name === key ? '' : name }]);
+    setAdding(false);
+  };
+  return (
+    <FormPart title="Evaluators" hint="What is a good answer. Each scores every answer.">
+      {error && <Problem error={error} />}
+      <div className="flex flex-col gap-2">
+        {drafts.map((draft, place) => (
+          <EvaluatorForm
+            key={draft.id}
+            draft={draft}
+            evaluator={known.find(({ key }) => key === draft.key)}
+            faults={under(faults, `/evaluators/${place}`)}
+            onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
+            onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
+          />
+        ))}
+      </div>
+      {adding ? (
+        <Picker known={known} onPick={add} {...(drafts.length > 0 ? { onClose: () => setAdding(false) } : {})} />
+      ) : (
+        <Button size="small" className="mt-2" onClick={() => setAdding(true)}><Plus aria-hidden className="size-3.5" />Add an evaluator</Button>
+      )}
+      <Faults faults={faults.filter(({ path }) => path === '/evaluators')} />
+    </FormPart>
+  );
+}
+
+const NEEDS: Readonly<Record<string, string>> = { expected: 'needs expected', chat: 'for chats', tools: 'tool calls', events: 'events', usage: 'needs usage' };
+
+function Picker({ known, onPick, onClose }: { known: readonly Evaluator[]; onPick: (one: Evaluator) => void; onClose?: () => void }): ReactNode {
+  const [text, setText] = useState('');
+  const shown = text.trim()
+    ? found(text, known.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one }))).map(({ one }) => one)
+    : known.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
+  return (
+    <div className="mt-2 rounded-xl border">
+      <div className="flex items-center gap-1 border-b p-1.5">
+        <TextField
+          {...(onClose ? { ref: focused } : {})}
+          type="search"
+          aria-label="Find an evaluator"
+          placeholder="Find an evaluator"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter' && shown[0]) { event.preventDefault(); onPick(shown[0]); }
+          }}
+        />
+        {onClose && <IconButton label="Close the list" size="small" onClick={onClose}><X /></IconButton>}
+      </div>
+      <ul aria-label="Evaluators to add" className="max-h-56 overflow-y-auto p-1">
+        {shown.map((one) => (
+          <li key={one.key}>
+            <button type="button" onClick={() => onPick(one)} className="flex w-full items-baseline gap-2 rounded-lg px-2 py-1 text-left hover:bg-sunken">
+              <span className="w-44 shrink-0 font-medium wrap-anywhere max-sm:w-32">{one.title}</span>
+              <span className="min-w-0 grow truncate text-[13px] text-muted" title={one.description}>{one.description}</span>
+              <span className="flex shrink-0 gap-1 max-sm:hidden">
+                {one.origin === 'author' && <Badge tone="accent">Your own</Badge>}
+                {one.needs.map((need) => <Badge key={need}>{NEEDS[need] ?? need}</Badge>)}
+              </span>
+            </button>
+          </li>
+        ))}
+        {shown.length === 0 && <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>}
+      </ul>
+    </div>
+  );
+}
+
+interface FormProps {
+  draft: EvaluatorDraft;
+  evaluator: Evaluator | undefined;
+  onChange: (draft: EvaluatorDraft) => void;
+  onRemove: () => void;
+  faults: readonly Fault[];
+}
+
+function EvaluatorForm({ draft, evaluator, onChange, onRemove, faults }: FormProps): ReactNode {
+  const schema = eased(evaluator?.schema ?? {});
+  const errors = under(faults, '/parameters');
+  const title = evaluator?.title ?? draft.key;
+  const set = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
+  const shared = { schema, value: draft.parameters, errors, onChange: set };
+  const own = ownNames(schema);
+  const common = commonNames(schema);
+  const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
+  return (
+    <div role="group" aria-label={`Evaluator ${draft.name || title}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+      <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
+        <div className="min-w-0 grow basis-60">
+          <p className="font-medium">{title}</p>
+          {evaluator && <p className="text-[13px] text-muted">{evaluator.description}</p>}
+        </div>
+        <div className="w-48">
+          <Labelled label="Name"><TextField dir="auto" maxLength={200} placeholder={draft.key} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} /></Labelled>
+        </div>
+      </div>
+      <IconButton label={`Remove ${draft.name || title}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
+      {own.length > 0 && <div className="mt-2"><SchemaForm {...shared} without={['name', ...COMMON]} /></div>}
+      <div className="mt-2">
+        {common.length > 0 && (
+          <Section title={changed ? `More settings, ${changed} changed` : 'More settings'} open={changed > 0}>
+            <div className="pt-1 pl-5"><SchemaForm {...shared} without={['name', ...own]} /></div>
+          </Section>
+        )}
+        <Section title="Try it"><TryBox evaluator={draft.key} parameters={draft.parameters} needsExpected={evaluator?.needs.includes('expected') ?? false} /></Section>
+      </div>
+      <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters/'))} />
+    </div>
+  );
+}

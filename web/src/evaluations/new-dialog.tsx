@@ -1,0 +1,149 @@
+/** A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field. */
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { ApiError, api } from '@/api/api';
+import { client } from '@/api/queries';
+import { useTitle } from '@/app/title';
+import { same, type Fault } from '@/forms/values';
+import { Section } from '@/trace/section';
+import { counted } from '@/traces/words';
+import { askYes } from '@/ui/asking';
+import { Problem, Spinner } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { Dialog } from '@/ui/dialog';
+import { TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+import { EMPTY, draftLike, missing, requestOf, under, unplaced, type Draft } from './draft';
+import { EvaluatorsPart } from './evaluators-part';
+import { MappingPart } from './mapping-part';
+import { Faults } from './part';
+import { evaluation, revisionOf } from './queries';
+import { TestsetPart } from './testset-part';
+import { VariantsPart } from './variants-part';
+
+interface Props {
+  testset: string | null;
+  /** The evaluation that it begins as. */
+  like: string | null;
+  onClose: () => void;
+}
+
+export default function NewDialog({ testset, like, onClose }: Props): ReactNode {
+  const { data, error } = useQuery({ ...evaluation(like ?? ''), enabled: like !== null });
+  if (like === null) return <Form first={{ ...EMPTY, testset }} onClose={onClose} />;
+  if (data) return <Form first={draftLike(data)} onClose={onClose} />;
+  return <Dialog open wide onClose={onClose} title="New evaluation">{error ? <Problem error={error} /> : <Spinner />}</Dialog>;
+}
+
+function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactNode {
+  useTitle('New evaluation');
+  const [, navigate] = useLocation();
+  const [kept] = useState(first);
+  const [draft, setDraft] = useState(first);
+  const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
+  const revision = useQuery({ ...revisionOf(draft.testset ?? '', draft.revision), enabled: draft.testset !== null });
+  const columns = revision.data?.kinds ?? [];
+  const begin = useMutation({
+    mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
+    onSuccess: ({ id }) => {
+      void client.invalidateQueries({ queryKey: ['evaluations'] });
+      navigate(`/evaluations/${id}`);
+    },
+  });
+  // A click beside it is made soon, and much may have been chosen.
+  const leave = async () => {
+    const isTouched = !same(requestOf(draft), requestOf(kept));
+    if (!isTouched || (await askYes({ title: 'Leave it?', text: 'What you chose for this evaluation is forgotten.', act: 'Leave', danger: true }))) onClose();
+  };
+  const faults = faultsIn(begin.error);
+  const lack = missing(draft);
+  const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
+  const cells = rows * draft.variants.length * draft.repeats;
+  return (
+    <Dialog open wide onClose={() => void leave()} title="New evaluation">
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!lack) begin.mutate();
+        }}
+      >
+        <div className="pb-4">
+          <Labelled label="Name" hint="of the evaluation">
+            <TextField dir="auto" maxLength={200} placeholder="What is new about it, such as: prompt v3" value={draft.name} onChange={(event) => change({ name: event.target.value })} />
+          </Labelled>
+        </div>
+        <TestsetPart draft={draft} onChange={change} faults={faults} />
+        <VariantsPart drafts={draft.variants} columns={columns} onChange={(variants) => change({ variants })} faults={faults} />
+        <EvaluatorsPart drafts={draft.evaluators} onChange={(evaluators) => change({ evaluators })} faults={faults} />
+        {columns.length > 0 && <MappingPart map={draft.map} columns={columns} variants={draft.variants} onChange={(map) => change({ map })} faults={faults} />}
+        <Options draft={draft} onChange={change} faults={faults} />
+        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+          <div className="min-w-0 grow basis-40 text-[13px] text-muted">
+            {lack ?? (cells > 0 && `${counted(rows, 'row')} × ${counted(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${counted(cells, 'cell')}`)}
+            <Faults faults={unplaced(faults)} />
+            {faults.length > 0 && unplaced(faults).length === 0 && <p role="status" className="text-xs text-bad">Something above needs another look.</p>}
+          </div>
+          <Button onClick={() => void leave()}>Cancel</Button>
+          <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Run'}</Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function faultsIn(error: Error | null): readonly Fault[] {
+  if (!error) return [];
+  return [{ path: error instanceof ApiError ? (error.path ?? '') : '', message: error.message }];
+}
+
+interface OptionsProps {
+  draft: Draft;
+  onChange: (draft: Partial<Draft>) => void;
+  faults: readonly Fault[];
+}
+
+function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
+  const wrong = [...under(faults, '/limits'), ...under(faults, '/repeats')];
+  return (
+    <Section key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
+      <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
+        <NumberField label="Repeats" hint="of each row" least={1} most={100} value={draft.repeats} onChange={(repeats) => onChange({ repeats })} />
+        <NumberField label="At once" hint="calls" least={1} most={1000} value={draft.concurrency} onChange={(concurrency) => onChange({ concurrency })} />
+        <NumberField label="Timeout" hint="seconds" least={1} most={86_400} value={draft.timeout} onChange={(timeout) => onChange({ timeout })} />
+        <NumberField label="Retries" hint="of a call" least={0} most={20} value={draft.retries} onChange={(retries) => onChange({ retries })} />
+      </div>
+      <div className="pl-5"><Faults faults={wrong} /></div>
+    </Section>
+  );
+}
+
+interface NumberProps {
+  label: string;
+  hint: string;
+  least: number;
+  most: number;
+  value: number;
+  onChange: (value: number) => void;
+}
+
+/** While somebody types it may be empty; then the last number holds. */
+function NumberField({ label, hint, least, most, value, onChange }: NumberProps): ReactNode {
+  const [text, setText] = useState(String(value));
+  return (
+    <Labelled label={label} hint={hint}>
+      <TextField
+        type="number"
+        min={least}
+        max={most}
+        value={text}
+        onChange={({ target }) => {
+          setText(target.value);
+          if (target.value !== '' && Number.isFinite(Number(target.value))) onChange(Math.max(least, Math.min(most, Number(target.value))));
+        }}
+        onBlur={() => setText(String(value))}
+      />
+    </Labelled>
+  );
+}

@@ -1,0 +1,130 @@
+/** What answers: workflows with their parameters, several of them to be compared, or a column that has the answers already. */
+import { useQuery } from '@tanstack/react-query';
+import { Plus, X } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { variants as savedVariants, workflow, workflows } from '@/api/queries';
+import { SchemaForm } from '@/forms/schema-form';
+import type { Fault } from '@/forms/values';
+import { Section } from '@/trace/section';
+import { Button, IconButton } from '@/ui/button';
+import { Select, TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+import { freeName, nameOf, under, variantOf, type VariantDraft } from './draft';
+import { Faults, FormPart } from './part';
+import type { NamedColumn } from './queries';
+
+interface Props {
+  drafts: readonly VariantDraft[];
+  columns: readonly NamedColumn[];
+  onChange: (drafts: readonly VariantDraft[]) => void;
+  faults: readonly Fault[];
+}
+
+export function VariantsPart({ drafts, columns, onChange, faults }: Props): ReactNode {
+  const known = useQuery(workflows()).data?.data ?? [];
+  const first = known.find((one) => one.default) ?? known[0];
+  const add = (what: Partial<VariantDraft>) => {
+    const made = variantOf(what);
+    const taken = drafts.map(nameOf);
+    onChange([...drafts, taken.includes(nameOf(made)) ? { ...made, name: freeName(nameOf(made), taken) } : made]);
+  };
+  const last = drafts.findLast(({ kind }) => kind === 'workflow');
+  return (
+    <FormPart title="Variants" hint="What answers. With several, their answers are compared row by row.">
+      <div className="flex flex-col gap-2">
+        {drafts.map((draft, place) => (
+          <VariantView
+            key={draft.id}
+            draft={draft}
+            place={place}
+            columns={columns}
+            faults={under(faults, `/variants/${place}`)}
+            onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
+            onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
+          />
+        ))}
+      </div>
+      <div className="mt-2 flex flex-wrap gap-1.5">
+        <Button size="small" disabled={!first} onClick={() => add(last ? { workflow: last.workflow, variant: last.variant, parameters: last.parameters } : { workflow: first?.name ?? '' })}>
+          <Plus aria-hidden className="size-3.5" />{drafts.length === 0 ? 'Add a workflow' : 'Add another variant'}
+        </Button>
+        <Button size="small" look="quiet" disabled={columns.length === 0} onClick={() => add({ kind: 'column', column: columns.find(({ name }) => /old|answer|output|recorded/.test(name))?.name ?? columns[0]?.name ?? '' })}>
+          <Plus aria-hidden className="size-3.5" />Answers from a column
+        </Button>
+      </div>
+      <Faults faults={faults.filter(({ path }) => path === '/variants')} />
+    </FormPart>
+  );
+}
+
+interface ViewProps {
+  draft: VariantDraft;
+  place: number;
+  columns: readonly NamedColumn[];
+  onChange: (draft: VariantDraft) => void;
+  onRemove: () => void;
+  faults: readonly Fault[];
+}
+
+function VariantView({ draft, place, columns, onChange, onRemove, faults }: ViewProps): ReactNode {
+  const isColumn = draft.kind === 'column';
+  return (
+    <div role="group" aria-label={`Variant ${place + 1}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+      <div className="grid gap-3 pr-8 sm:grid-cols-3">
+        {isColumn ? (
+          <Labelled label="Column">
+            <Select value={draft.column} onChange={(event) => onChange({ ...draft, column: event.target.value })}>
+              {columns.map(({ name, kind }) => <option key={name} value={name}>{name} ({kind})</option>)}
+            </Select>
+          </Labelled>
+        ) : (
+          <WorkflowChoice draft={draft} onChange={onChange} />
+        )}
+        <Labelled label="Name" hint="in this evaluation">
+          <TextField dir="auto" maxLength={200} placeholder={nameOf({ ...draft, name: '' })} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} />
+        </Labelled>
+      </div>
+      <IconButton label={`Remove variant ${place + 1}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
+      {!isColumn && <Parameters draft={draft} onChange={onChange} faults={under(faults, '/parameters')} />}
+      <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
+    </div>
+  );
+}
+
+function WorkflowChoice({ draft, onChange }: Pick<ViewProps, 'draft' | 'onChange'>): ReactNode {
+  const known = useQuery(workflows()).data?.data ?? [];
+  const saved = useQuery({ ...savedVariants(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
+  return (
+    <>
+      <Labelled label="Workflow">
+        <Select value={draft.workflow} onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}>
+          {!known.some(({ name }) => name === draft.workflow) && <option value={draft.workflow}>{draft.workflow || 'Choose…'}</option>}
+          {known.map(({ name }) => <option key={name}>{name}</option>)}
+        </Select>
+      </Labelled>
+      <Labelled label="Saved variant">
+        <Select value={draft.variant} onChange={(event) => onChange({ ...draft, variant: event.target.value })}>
+          {!saved.some(({ name }) => name === 'default') && <option>default</option>}
+          {saved.map(({ id, name }) => <option key={id}>{name}</option>)}
+        </Select>
+      </Labelled>
+    </>
+  );
+}
+
+function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onChange' | 'faults'>): ReactNode {
+  const { data } = useQuery({ ...workflow(draft.workflow), enabled: draft.workflow !== '' });
+  const schema = data?.schemas.parameters as { properties?: object } | undefined;
+  const count = Object.keys(schema?.properties ?? {}).length;
+  if (!schema || count === 0) return null;
+  const edits = Object.keys(draft.parameters).length;
+  return (
+    <div className="mt-2">
+      <Section key={String(faults.length > 0)} title={edits ? `Parameters, ${edits} changed` : 'Parameters'} open={edits > 0 || faults.length > 0}>
+        <div className="pt-1 pl-5">
+          <SchemaForm schema={schema} value={draft.parameters} placeholder={data?.parameters ?? {}} errors={faults} onChange={(parameters) => onChange({ ...draft, parameters })} />
+        </div>
+      </Section>
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+/** Figures and states of evaluations as short words. Pure. */
+import type { Schemas } from '@/api/api';
+
+export type State = Schemas['EvaluationRow']['state'];
+export type Interval = readonly [number, number];
+type Tone = 'plain' | 'accent' | 'good' | 'bad' | 'warn';
+
+export const STATES: Readonly<Record<State, { word: string; tone: Tone }>> = {
+  queued: { word: 'Queued', tone: 'plain' },
+  running: { word: 'Running', tone: 'accent' },
+  succeeded: { word: 'Succeeded', tone: 'good' },
+  partly: { word: 'Partly', tone: 'warn' },
+  failed: { word: 'Failed', tone: 'bad' },
+  cancelled: { word: 'Cancelled', tone: 'plain' },
+};
+
+export const isOpen = (state: State): boolean => state === 'queued' || state === 'running';
+
+/** 82.8 %, and whole ones without a point: 100 % */
+export function percent(share: number): string {
+  const tenths = Math.round(share * 1000) / 10;
+  return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)} %`;
+}
+
+/** −3.9 points, +2 points */
+export function points(difference: number): string {
+  const tenths = Math.round(Math.abs(difference) * 1000) / 10;
+  return `${tenths === 0 ? '±' : difference < 0 ? '−' : '+'}${tenths} points`;
+}
+
+/** 0.83; a score is mostly from 0 to 1, but an author's may be anything. */
+export function score(value: number): string {
+  if (Number.isInteger(value)) return value.toLocaleString('en');
+  return Math.abs(value) < 1000 ? String(Number(value.toFixed(3))) : value.toLocaleString('en', { maximumFractionDigits: 0 });
+}
+
+/** A change of a score, with its sign. */
+export const change = (difference: number): string => (difference < 0 ? `−${score(-difference)}` : `+${score(difference)}`);
+
+/** What one evaluator's figures are about: how many passed, or, where it says nothing of that, the mean score. */
+export interface Figure {
+  kind: 'pass rate' | 'mean';
+  value: number;
+  interval: Interval | null;
+}
+
+type Figures = Pick<Schemas['SliceSummary'], 'pass_rate' | 'pass_ci' | 'mean' | 'mean_ci'>;
+
+export function figureOf({ pass_rate: passed, pass_ci: passes, mean, mean_ci: means }: Figures): Figure | null {
+  if (passed !== null) return { kind: 'pass rate', value: passed, interval: passes };
+  return mean === null ? null : { kind: 'mean', value: mean, interval: means };
+}
+
+export const figureWords = ({ kind, value }: Figure): string => (kind === 'pass rate' ? percent(value) : score(value));
+
+/** "between 75.3 % and 88.4 %" */
+export function intervalWords({ kind, interval }: Figure): string {
+  if (!interval) return '';
+  const told = kind === 'pass rate' ? percent : score;
+  return `between ${told(interval[0])} and ${told(interval[1])}`;
+}
+
+/** 12 s, 5 min, 2 h: how long it may still take, no more exactly than anybody knows. */
+export function left(seconds: number): string {
+  if (seconds < 1) return 'a moment';
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return `${Number((seconds / 3600).toFixed(1))} h`;
+}
+
+/** Cells a second, or a minute where that reads better. */
+export const pace = (rate: number): string => (rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`);
+
+/** The name that people gave it, else what it is of. */
+export const titleOf = ({ name, testset }: { name: string; testset: { name: string } }): string => name || `${testset.name}, unnamed`;

@@ -1,0 +1,82 @@
+/** What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room for. */
+import { useQuery } from '@tanstack/react-query';
+import { memo, type ReactNode } from 'react';
+import { api } from '@/api/api';
+import { classes } from '@/lib/classes';
+import { summary } from '@/messages/json-shape';
+import { exact, prose } from '@/messages/safe';
+import { counted } from '@/traces/words';
+import type { Column } from './edits';
+import { type Said, isMessages, isOneMessage, isScript, saidIn, scriptSaid } from './said';
+
+interface Props {
+  value: unknown;
+  kind: Column['kind'];
+  tall: boolean;
+}
+
+/** Characters of a text that a cell may show. */
+const MOST = 600;
+
+export const CellView = memo(function CellView({ value, kind, tall }: Props): ReactNode {
+  if (value === undefined) return null;
+  if (value === null) return <span className="font-mono text-xs text-faint">null</span>;
+  if (typeof value === 'string') return <Text text={value} tall={tall} />;
+  if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
+  if (typeof value === 'boolean') return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
+  if (isScript(value)) return <Talk said={scriptSaid(value)} word="turn" tall={tall} />;
+  if (kind === 'chat' || kind === 'message' || isMessages(value) || isOneMessage(value)) return <Conversation value={isOneMessage(value) ? [value] : value} tall={tall} />;
+  return <Json value={value} tall={tall} />;
+});
+
+const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
+  <span dir="auto" className={tall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
+    {text === '' ? <span className="text-xs text-faint">empty text</span> : prose(text.slice(0, tall ? MOST : 200))}
+  </span>
+);
+
+const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
+  <code className={classes('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>{exact(summary(value, tall ? 400 : 160))}</code>
+);
+
+/** Most forms are read here; the server knows the others. */
+function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+  const said = saidIn(value);
+  return said ? <Talk said={said} word="message" tall={tall} /> : <Asked value={value} tall={tall} />;
+}
+
+function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+  const text = JSON.stringify(value);
+  const { data } = useQuery({
+    queryKey: ['extracted', text],
+    queryFn: ({ signal }) => api('post', '/api/extract', { body: { value }, signal }),
+    staleTime: 'static',
+    gcTime: 60_000,
+    retry: false,
+  });
+  const preview = data?.preview;
+  if (preview?.renderer !== 'chat') return <Json value={value} tall={tall} />;
+  return <Talk said={preview.messages} more={preview.more} word="message" tall={tall} />;
+}
+
+function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: number; word: string; tall: boolean }): ReactNode {
+  const last = said.at(-1);
+  const number = <span className="text-xs text-faint">{counted(said.length + more, word)}</span>;
+  if (!tall) return <span dir="auto" className="block truncate">{number} {last && <><Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}</>}</span>;
+  const shown = said.slice(-2);
+  return (
+    <span className="flex flex-col gap-1">
+      {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{counted(said.length + more - shown.length, `earlier ${word}`)}</span>}
+      {shown.map((one, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
+        <span key={place} className={classes('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
+          <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere"><Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}</span>
+        </span>
+      ))}
+    </span>
+  );
+}
+
+const Role = ({ role }: { role: string }): ReactNode => <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>;
+
+const wordsOf = ({ text, calls, attachments }: Said): string => text || calls.join(', ') || (attachments ? counted(attachments, 'attachment') : '');

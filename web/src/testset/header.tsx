@@ -1,0 +1,105 @@
+/** The head of a test set's page: what it is called, how it is seen, and what can be done with all of it. */
+import { ArrowLeft, Archive, ArchiveRestore, ChevronDown, Download, Ellipsis, FileUp, FlaskConical, Pencil, Text } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { api } from '@/api/api';
+import type { TestSet } from '@/api/types';
+import { exact, prose } from '@/messages/safe';
+import { exportPath, staleTestset } from '@/testsets/queries';
+import type { Format } from '@/testsets/file-head';
+import { counted } from '@/traces/words';
+import { askText, askYes } from '@/ui/asking';
+import { Badge } from '@/ui/bits';
+import { Button, IconButton } from '@/ui/button';
+import { Menu, MenuItem, MenuLine } from '@/ui/menu';
+import { Segments } from '@/ui/segments';
+import { tell, tellError } from '@/ui/toast';
+
+export type View = 'rows' | 'history';
+const FORMATS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
+
+interface Props {
+  set: TestSet;
+  view: View;
+  onView: (view: View) => void;
+  onImport: () => void;
+  /** The revision that is looked at. */
+  shown: number;
+}
+
+export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactNode {
+  return (
+    <header className="shrink-0 border-b bg-surface px-4 py-2.5">
+      <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5">
+        <Link href="/testsets" aria-label="All test sets" className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink">
+          <ArrowLeft aria-hidden className="size-4" />
+        </Link>
+        <h1 className="min-w-0 text-base font-semibold wrap-anywhere"><bdi className="line-clamp-2">{exact(set.name)}</bdi></h1>
+        {set.archived && <Badge>archived</Badge>}
+        <span className="text-xs text-faint tabular-nums">{counted(set.columns.length, 'column')} · revision {set.head}</span>
+        <span className="grow" />
+        <Segments label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
+        {!set.archived && <Button size="small" className="!h-8" onClick={onImport}><FileUp aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Import</span></Button>}
+        <Export set={set} number={shown} />
+        {!set.archived && <Evaluate set={set} />}
+        <More set={set} />
+      </div>
+      {set.description && <p dir="auto" className="mt-1 line-clamp-2 max-w-3xl text-[13px] text-muted wrap-anywhere">{prose(set.description)}</p>}
+    </header>
+  );
+}
+
+function Evaluate({ set }: { set: TestSet }): ReactNode {
+  const [, navigate] = useLocation();
+  return <Button size="small" look="main" className="!h-8" disabled={set.rows === 0} onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}><FlaskConical aria-hidden className="size-3.5" /><span className="max-sm:sr-only">Evaluate</span></Button>;
+}
+
+function Export({ set, number }: { set: TestSet; number: number }): ReactNode {
+  return (
+    <Menu trigger={<Button size="small" className="!h-8"><Download aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Export</span><ChevronDown aria-hidden className="size-3 text-faint" /></Button>}>
+      {(Object.keys(FORMATS) as Format[]).map((format) => <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>{FORMATS[format]}</MenuItem>)}
+    </Menu>
+  );
+}
+
+/** The server names the file, and says that it is one to keep. */
+function download(path: string): void {
+  const link = document.createElement('a');
+  link.href = path;
+  link.download = '';
+  link.click();
+}
+
+function More({ set }: { set: TestSet }): ReactNode {
+  const [, navigate] = useLocation();
+  const change = async (body: { name?: string; description?: string; archived?: boolean }): Promise<void> => {
+    await api('patch', '/api/testsets/{testset}', { path: { testset: set.id }, body });
+    await staleTestset(set.id);
+  };
+  const rename = async () => {
+    const name = await askText({ title: 'Rename the test set', label: 'Name', value: set.name, act: 'Rename' });
+    if (name && name !== set.name) await change({ name });
+  };
+  const describe = async () => {
+    const description = await askText({ title: 'What the test set is about', label: 'Description', value: set.description, act: 'Keep' });
+    if (description !== null && description !== set.description) await change({ description });
+  };
+  const archive = async () => {
+    if (!(await askYes({ title: `Archive ${set.name.slice(0, 80)}?`, text: 'It leaves the list; its revisions stay, and it can be brought back.', act: 'Archive', danger: true }))) return;
+    await change({ archived: true });
+    tell('The test set is archived.', { action: { label: 'Undo', run: () => void change({ archived: false }).catch(tellError) } });
+    navigate('/testsets');
+  };
+  return (
+    <Menu trigger={<IconButton label="More"><Ellipsis /></IconButton>}>
+      <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>Rename</MenuItem>
+      <MenuItem icon={<Text />} onSelect={() => void describe().catch(tellError)}>Describe</MenuItem>
+      <MenuLine />
+      {set.archived ? (
+        <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(tellError)}>Bring back</MenuItem>
+      ) : (
+        <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(tellError)}>Archive</MenuItem>
+      )}
+    </Menu>
+  );
+}

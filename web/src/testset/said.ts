@@ -1,0 +1,100 @@
+/** Messages as they stand in a cell, in any of the usual forms: recognised, told in little, and where their text is. Pure. */
+import { isObject } from '@/forms/schema';
+
+export interface Said {
+  role: string;
+  text: string;
+  /** Tool calls, each in one line. */
+  calls: string[];
+  attachments: number;
+}
+
+export type Message = Readonly<Record<string, unknown>>;
+
+const isMessage = (value: unknown): value is Message =>
+  isObject(value) && typeof value.role === 'string' && ('content' in value || 'parts' in value || 'tool_calls' in value);
+
+/** A list of messages? The server's column kind is the exact answer; this one is for single cells. */
+export const isMessages = (value: unknown): value is Message[] => Array.isArray(value) && value.length > 0 && value.every(isMessage);
+
+export const isOneMessage = isMessage;
+
+/** By its shape, as the server knows it: turns, each with one of user, assistant and simulate. */
+export const isScript = (value: unknown): value is Message & { turns: Message[] } =>
+  isObject(value) &&
+  Array.isArray(value.turns) &&
+  value.turns.length > 0 &&
+  value.turns.every((turn) => isObject(turn) && ['user', 'assistant', 'simulate'].filter((name) => name in turn).length === 1);
+
+/** The messages of a conversation in little; null where the server has to be asked. */
+export function saidIn(value: unknown): Said[] | null {
+  if (!isMessages(value)) return null;
+  const said = value.map(saidBy);
+  return said.includes(null) ? null : said.filter((one) => one !== null);
+}
+
+function saidBy(message: Message): Said | null {
+  const pieces = piecesOf(message.content ?? message.parts);
+  if (!pieces) return null;
+  const calls = Array.isArray(message.tool_calls) ? message.tool_calls.map(callOf) : [];
+  return { role: String(message.role), text: pieces.text, calls: [...pieces.calls, ...calls], attachments: pieces.attachments };
+}
+
+function piecesOf(content: unknown): Omit<Said, 'role'> | null {
+  if (content === undefined || content === null) return { text: '', calls: [], attachments: 0 };
+  if (typeof content === 'string') return { text: content, calls: [], attachments: 0 };
+  if (!Array.isArray(content)) return null;
+  const texts: string[] = [];
+  const calls: string[] = [];
+  let attachments = 0;
+  for (const part of content) {
+    if (typeof part === 'string') texts.push(part);
+    else if (!isObject(part)) return null;
+    else if (typeof part.text === 'string') texts.push(part.text);
+    else if (part.type === 'tool_use' || part.type === 'tool-call') calls.push(callOf(part));
+    else if (/image|file|audio|document/.test(String(part.type))) attachments += 1;
+    else return null;
+  }
+  return { text: texts.join('\n'), calls, attachments };
+}
+
+function callOf(call: unknown): string {
+  const fields = isObject(call) ? (isObject(call.function) ? call.function : call) : {};
+  const given = fields.arguments ?? fields.input ?? '';
+  return `${String(fields.name ?? 'tool')}(${(typeof given === 'string' ? given : JSON.stringify(given)).slice(0, 200)})`;
+}
+
+/** A script as what is said in it. */
+export function scriptSaid(script: { turns: readonly Message[] }): Said[] {
+  return script.turns.map((turn) => {
+    const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
+    const given = turn[role];
+    const text = typeof given === 'string' ? given : isObject(given) && typeof given.goal === 'string' ? given.goal : textAt(given);
+    return { role, text, calls: [], attachments: 0 };
+  });
+}
+
+function textAt(given: unknown): string {
+  const content = isObject(given) ? (given.content ?? given.parts) : given;
+  return piecesOf(content)?.text ?? '';
+}
+
+/** The one text of a message that can be written as such: a string, nothing, or a single part of text. Null: it has another form. */
+export function textOf(message: Message): string | null {
+  const { content } = message;
+  if (typeof content === 'string') return content;
+  if (content === null || (content === undefined && !('parts' in message))) return '';
+  const parts = content === undefined ? message.parts : content;
+  const [only, ...others] = Array.isArray(parts) ? (parts as unknown[]) : [];
+  return isObject(only) && typeof only.text === 'string' && others.length === 0 ? only.text : null;
+}
+
+/** The message with another text, and all else (tool calls above all) exactly as it was. */
+export function withText(message: Message, text: string): Message {
+  const { content, parts } = message;
+  // No text beside calls is null: it stays so until somebody writes.
+  if ((content === null || content === undefined) && text === '' && !('parts' in message)) return message;
+  if (Array.isArray(content)) return { ...message, content: [{ ...(content[0] as object), text }] };
+  if (content === undefined && Array.isArray(parts)) return { ...message, parts: [{ ...(parts[0] as object), text }] };
+  return { ...message, content: text };
+}
