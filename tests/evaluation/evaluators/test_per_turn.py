@@ -22,12 +22,12 @@ CALLS = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
     ("turns", "aggregate", "expected"),
     [
         ([SEARCHED, SEARCHED], "mean", (True, 1, "")),
-        ([SEARCHED, SAID], "mean", (False, 0.5, "not passed in turn 1")),
-        ([SEARCHED, SAID], "min", (False, 0, "not passed in turn 1")),
+        ([SEARCHED, SAID], "mean", (False, 0.5, "not passed in turn 2")),
+        ([SEARCHED, SAID], "min", (False, 0, "not passed in turn 2")),
         ([SAID, SEARCHED], "last", (True, 1, "")),
-        ([SEARCHED, SAID], "last", (False, 0, "not passed in turn 1")),
-        ([SEARCHED, LEFT], "mean", (False, 0.5, "not passed in turn 1")),
-        ([SEARCHED, LEFT], "last", (False, 0, "not passed in turn 1")),
+        ([SEARCHED, SAID], "last", (False, 0, "not passed in turn 2")),
+        ([SEARCHED, LEFT], "mean", (False, 0.5, "not passed in turn 2")),
+        ([SEARCHED, LEFT], "last", (False, 0, "not passed in turn 2")),
         ([SEARCHED], "mean", (True, 1, "")),
     ],
 )

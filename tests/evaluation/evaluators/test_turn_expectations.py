@@ -25,16 +25,16 @@ HALF = {"text": "Hi", "tools": "any"}
     ("turns", "aggregate", "expected"),
     [
         ([said("Hi", {"text": "Hi"})], "mean", (True, 1, "")),
-        ([said("Hi", HALF)], "mean", (False, 0.5, "turn 0, tools: no tool was called")),
-        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "mean", (False, 0.75, "turn 1, tools: no tool was called")),
-        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "min", (False, 0.5, "turn 1, tools: no tool was called")),
+        ([said("Hi", HALF)], "mean", (False, 0.5, "turn 1, tools: no tool was called")),
+        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "mean", (False, 0.75, "turn 2, tools: no tool was called")),
+        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "min", (False, 0.5, "turn 2, tools: no tool was called")),
         ([said("Hi", {"text": "Hi"}), said("Ho")], "mean", (True, 1, "")),
         (
             [said("Hi", {"text": "Hi"}), left(HALF)],
             "mean",
-            (False, 0.5, "turn 1, text: not_reached; turn 1, tools: not_reached"),
+            (False, 0.5, "turn 2, text: not_reached; turn 2, tools: not_reached"),
         ),
-        ([said("Hi", {"text": "Hi"}), left()], "mean", (False, 0.5, "turn 1, reached: not_reached")),
+        ([said("Hi", {"text": "Hi"}), left()], "mean", (False, 0.5, "turn 2, reached: not_reached")),
     ],
 )
 async def test_the_checks_of_all_turns_count(turns: list[Turn], aggregate: str, expected: Any) -> None:
@@ -69,9 +69,9 @@ async def test_without_expectations_it_skips() -> None:
 @pytest.mark.parametrize(
     ("expect", "reason"),
     [
-        ({"judge": "It is polite."}, "not_available: turn 0, judge: the judge 'default' cannot be asked here"),
-        ({"txet": "Hi"}, "invalid_expect: turn 0, expect: "),
-        ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 0, text: '^(a|a)*$' takes more than 0.1 s"),
+        ({"judge": "It is polite."}, "not_available: turn 1, judge: the judge 'default' cannot be asked here"),
+        ({"txet": "Hi"}, "invalid_expect: turn 1, expect: "),
+        ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 1, text: '^(a|a)*$' takes more than 0.1 s"),
     ],
 )
 async def test_what_cannot_be_found_out_is_an_error_and_no_pass(expect: Any, reason: str) -> None:

@@ -55,7 +55,7 @@ async def per_turn(
     return Score(
         passed=all(known) if known else None,
         score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
-        reason=f"not passed in turn {', '.join(str(place) for place in failed)}" if failed else "",
+        reason=f"not passed in turn {', '.join(str(place + 1) for place in failed)}" if failed else "",
         details={"turns": details},
     )
 

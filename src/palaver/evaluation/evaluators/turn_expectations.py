@@ -24,14 +24,14 @@ async def turn_expectations(
     found = [await checks(turn.expect, turn, reach) for turn in case.turns]
     if not any(found):
         raise Skip("no_expectations", "the case has no turn with an expectation")
-    for place, turn in enumerate(found):
+    for place, turn in enumerate(found, 1):
         for check in turn:
             if check.error is not None:
                 raise Unscored(
                     check.error, f"turn {place}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
                 )
     shares = [sum(check.passed for check in turn) / len(turn) for turn in found if turn]
-    failed = [(place, check) for place, turn in enumerate(found) for check in turn if not check.passed]
+    failed = [(place, check) for place, turn in enumerate(found, 1) for check in turn if not check.passed]
     return Score(
         passed=not failed,
         score=min(shares) if aggregate == "min" else sum(shares) / len(shares),
