@@ -98,6 +98,8 @@ async def test_only_what_the_filter_means_and_no_evaluation_is_scored(database: 
         live("run", 5, **shop, attributes={"palaver.protocol": "invoke"}, parent_id="f" * 16, run_id="run_1"),
         live("afar", 6, **shop, project="elsewhere"),
     )
+    await online.step()
+    clock.later(600)
     await run_all(online, clock)
 
     names = ["before", "meant", "other", "cell", "judge", "run", "afar"]
@@ -139,6 +141,37 @@ async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Data
     assert begun[:3] == [11.0, 13.0, 15.0]
     assert max(sum(first <= at < first + 60 for at in begun) for first in begun) == 30
     assert len(begun) == len(set(begun)) == 50
+
+
+async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Database) -> None:
+    clock = Clock()
+    await ruled(database, per_minute=1)
+    await come(database, *(live(f"t{place:03}", place) for place in range(70)))
+    online = scorer(database, clock)
+    await online.step()
+    clock.later(11)
+    taken = await database.write(online_cases.take, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+    counts = await database.read(online_scores.cases, "default", "on_1")
+
+    assert [one.trace for one in taken] == [trace_id("t010")]
+    assert (counts.waiting, counts.running, counts.done, counts.dropped) == (59, 1, 0, 10)
+
+
+async def test_a_run_that_somebody_called_waits_for_whoever_did(database: Database) -> None:
+    clock = Clock()
+    online = scorer(database, clock)
+    await ruled(database)
+    called = {"parent_id": "f" * 16, "run_id": "run_1"}
+    await come(database, live("inner", trace="whole", **called), live("alone", 1, **called))
+    await run_all(online, clock)
+    before = await scored(database, "whole", "alone")
+    await come(database, live("outer", 2, trace="whole"))
+    await run_all(online, clock)
+    after = await scored(database, "whole", "alone")
+    clock.later(600)
+    await run_all(online, clock)
+
+    assert (before, after, await scored(database, "whole", "alone")) == ([], ["whole"], ["whole", "alone"])
 
 
 async def test_a_session_is_scored_after_ten_idle_minutes_and_again_if_it_goes_on(database: Database) -> None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "variant": "List, compare, export and import variants: named sets of parameters.",
     "thread": "List, read, save and take back conversations.",
     "testset": "Bring test sets in and out, look at them, compare their revisions.",
+    "review": "List reviews, and save what people said in one.",
     "trace": "Follow traces, read one, save them and take them back.",
     "migrate": "Bring the database to the form that this version knows.",
     "backup": "Write the database to one file, also while a server is at work.",

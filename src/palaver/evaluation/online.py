@@ -71,7 +71,10 @@ def is_in(subject: str, sample: float) -> bool:
 
 
 def is_meant(rule: Rule, one: Arrived) -> bool:
-    """Is it one whose root has ended, and that is sampled? A run of ours is a root, whoever called it."""
+    """Is it one whose root has ended, and that is sampled?
+
+    A run of ours is as good as a root: whoever called it may never tell. It waits longer, as they may tell yet.
+    """
     row = one.row
     subject = row.session if rule.session else row.trace_id
     has_root = row.parent_id is None or row.run_id is not None
@@ -194,7 +197,7 @@ class OnlineScorer:
         settled = self._settled(last) if self._database.kind == "postgresql" else None
         for one in found:
             rule = one.rule
-            while last > rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
+            while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
                 cases.scan,
                 one.project,
                 rule.id,

@@ -25,7 +25,7 @@ _WHOLE: Final = frozenset({"text", "conversation", "goal"})
 """Slots that are text, which has no paths below it."""
 
 
-class Template(msgspec.Struct, frozen=True):
+class Slotted(msgspec.Struct, frozen=True):
     """A question with its slots: texts and paths, in turn."""
 
     pieces: tuple[str | paths.Steps, ...]
@@ -40,14 +40,14 @@ class Template(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=64)
-def template(prompt: str, pointer: str, slots: tuple[str, ...] = SLOTS) -> Template:
+def template(prompt: str, pointer: str, slots: tuple[str, ...] = SLOTS) -> Slotted:
     """The template that a text is; InvalidValue for a slot that a case cannot fill."""
     pieces: list[str | paths.Steps] = []
     at = 0
     for slot in _SLOT.finditer(prompt):
         pieces += [prompt[at : slot.start()], _steps(slot[1], pointer, slots)]
         at = slot.end()
-    return Template((*pieces, prompt[at:]))
+    return Slotted((*pieces, prompt[at:]))
 
 
 def _steps(path: str, pointer: str, slots: tuple[str, ...]) -> paths.Steps:

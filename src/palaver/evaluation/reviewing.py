@@ -26,7 +26,7 @@ _Text = Annotated[str, Meta(max_length=200, pattern=NAMED)]
 _Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class WantedResults(msgspec.Struct, frozen=True, kw_only=True):
+class WantedResults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which results of a run: as its list of results is asked for them."""
 
     evaluator: _Text | None = None
@@ -36,7 +36,7 @@ class WantedResults(msgspec.Struct, frozen=True, kw_only=True):
     search: _Text | None = None
 
 
-class WantedItems(msgspec.Struct, frozen=True, kw_only=True):
+class WantedItems(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is to be reviewed: results of a run, or traces by their ids or by what is asked of them."""
 
     run: _Text | None = None

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, tuple_, update
 
 from palaver.errors import NotFound
-from palaver.storage import online_rules, span_arrivals
+from palaver.storage import online_rules, span_arrivals, span_pages
 from palaver.storage.online_tables import IS_LEFT, online_scores
 from palaver.storage.online_tables import online_cases as table
 from palaver.storage.online_tables import online_rules as rules
@@ -24,8 +24,12 @@ QUIET = timedelta(seconds=10)
 """For so long nothing of a trace must have come."""
 IDLE = timedelta(minutes=10)
 """And nothing of a session."""
-AT_ONCE = 500
+MINUTES = 60
+"""Of what waits, so many minutes' worth at most: where there is more than a rule may score, the oldest are dropped."""
+AT_ONCE = 100
 """Traces that are looked at together."""
+DROPPED = -1
+"""The attempts of what was."""
 LOST = 3
 """So many processes may die over one case: then nobody tries it any more."""
 
@@ -100,12 +104,14 @@ def scan(
     if found is None:
         return False
     last = span_arrivals.last(db) if settled is None else settled
-    arrived = span_arrivals.arrived(db, project, found.place, query, heads=True, limit=AT_ONCE)
+    first = found.place if settled is not None else min(found.place, last)  # SQLite gives places of what went anew.
+    arrived = span_arrivals.arrived(db, project, first, query, heads=True, limit=AT_ONCE)
     for one in arrived:
         if is_meant(one):
-            _note(db, project, rule, one, is_session=found.session, due=now + (idle if found.session else quiet))
+            waits = quiet if one.row.parent_id is None and not found.session else idle
+            _note(db, project, rule, one, is_session=found.session, due=now + waits)
     is_full = len(arrived) == AT_ONCE
-    seen = arrived[-1].place if arrived else found.place
+    seen = arrived[-1].place if arrived else first
     place = seen if is_full else max(seen, last)
     if place != found.place:
         db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(place=place))
@@ -119,10 +125,10 @@ def _note(db: Connection, project: str, rule: str, one: Arrived, *, is_session: 
     here = _here(project, rule, subject)
     state = db.scalar(select(table.c.state).where(*here))
     newest = _newest(db, project, subject, is_session=is_session)  # What came with it does not make it wait again.
-    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due}
+    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due, "attempts": 0}
     if state is None:
         named = {"project": project, "rule": rule, "subject": subject}
-        db.execute(insert(table).values(**named, **values, state="waiting", attempts=0))
+        db.execute(insert(table).values(**named, **values, state="waiting"))
     elif state == "running":
         if is_session:  # Whoever has it finds that there is more.
             db.execute(update(table).where(*here).values(trace=one.row.trace_id, place=values["place"]))
@@ -180,9 +186,9 @@ def _take(
     if most <= 0:
         return []
     columns = (table.c.subject, table.c.trace, table.c.place, table.c.attempts)
-    waiting = select(*columns).where(
-        IS_LEFT, table.c.state == "waiting", table.c.project == project, table.c.rule == rule, table.c.due <= now
-    )
+    due = (IS_LEFT, table.c.state == "waiting", table.c.project == project, table.c.rule == rule, table.c.due <= now)
+    _drop(db, project, rule, due, MINUTES * found.per_minute)
+    waiting = select(*columns).where(*due)
     taken: list[Taken] = []
     for row in db.execute(waiting.order_by(table.c.due, table.c.subject).limit(most)).all():
         here = _here(project, rule, row.subject)
@@ -190,14 +196,28 @@ def _take(
         if newest is None:  # It is gone.
             db.execute(update(table).where(*here).values(state="done"))
         elif newest > row.place:
-            due = now + (idle if found.session else quiet)
-            db.execute(update(table).where(*here).values(place=newest, due=due))
+            waits = quiet if not found.session and _has_root(db, project, row.trace) else idle
+            db.execute(update(table).where(*here).values(place=newest, due=now + waits))
         else:
             db.execute(update(table).where(*here).values(state="running", process=process))
             taken.append(_taken(row, project, rule, first + between * len(taken)))
     if taken:
         db.execute(update(rules).where(*mine).values(paced_until=first + between * len(taken)))
     return taken
+
+
+def _drop(db: Connection, project: str, rule: str, due: tuple[Any, ...], most: int) -> None:
+    """Drop the oldest of more than so many."""
+    more = db.execute(select(func.count()).select_from(table).where(*due)).scalar_one() - most
+    if more > 0:
+        oldest = select(table.c.subject).where(*due).order_by(table.c.due, table.c.subject).limit(min(more, 1_000))
+        mine = (table.c.project == project, table.c.rule == rule, table.c.subject.in_(db.scalars(oldest).all()))
+        db.execute(update(table).where(*mine).values(state="done", attempts=DROPPED))
+
+
+def _has_root(db: Connection, project: str, trace: str) -> bool:
+    head = span_pages.head_of(db, project, trace)
+    return head is not None and head.parent_id is None
 
 
 def _newest(db: Connection, project: str, subject: str, *, is_session: bool) -> int | None:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, func, select, type_coerce
+from sqlalchemy import BigInteger, Connection, case, func, select, type_coerce
 
+from palaver.storage.online_cases import DROPPED
 from palaver.storage.online_tables import online_cases
 from palaver.storage.online_tables import online_scores as table
 
@@ -56,6 +57,8 @@ class Cases(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     running: int = 0
     done: int = 0
+    dropped: int = 0
+    """The oldest of those that waited: there was more than the rule may score."""
 
 
 _FIELDS = [table.c[name] for name in LiveScore.__struct_fields__]
@@ -104,5 +107,6 @@ def _stat(row: Sequence[Any], step: int, names: Iterable[str]) -> Stat:
 def cases(db: Connection, project: str, rule: str) -> Cases:
     """How many it has chosen."""
     mine = (online_cases.c.project == project, online_cases.c.rule == rule)
-    counted = select(online_cases.c.state, func.count()).where(*mine).group_by(online_cases.c.state)
+    state = case((online_cases.c.attempts == DROPPED, "dropped"), else_=online_cases.c.state).label("as")
+    counted = select(state, func.count()).where(*mine).group_by(state)
     return Cases(**{row[0]: row[1] for row in db.execute(counted)})

@@ -58,7 +58,7 @@ online_cases = Table(
     Column("state", String(8), nullable=False),  # waiting, running or done
     Column("due", Moment, nullable=False),
     Column("process", String(64)),
-    Column("attempts", Integer, nullable=False),  # Processes that died over it.
+    Column("attempts", Integer, nullable=False),  # Processes that died over it; -1: it was dropped.
     PrimaryKeyConstraint("project", "rule", "subject"),
     Index("ix_online_cases_of_trace", "project", "trace"),
     Index(

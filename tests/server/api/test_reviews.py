@@ -1,5 +1,6 @@
 """/api/reviews: people are asked about results and traces, each about what nobody else holds; on every database."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -111,6 +112,15 @@ async def test_nobody_is_given_what_another_holds_nor_the_same_twice(people: Peo
     assert (full.status_code, full.json()["error"]["code"]) == (409, "not_open")
     progress = (await people["ann"].get(at)).json()["progress"]
     assert (progress["done"], progress["answers"], progress["wanted"]) == (2, 5, 6)
+
+
+async def test_of_many_who_ask_at_once_no_two_are_given_the_same(people: People) -> None:
+    await said_live(people.database, *(f"t{place}" for place in range(8)))
+    at, local = await people.review(items={"traces": {}}, reviewers=1), people["local"]
+    asked = [local.get(f"{at}/next", params={"reviewer": f"r{place}"}) for place in range(8)]
+    given = [answer.json()["item"]["id"] for answer in await asyncio.gather(*asked)]
+
+    assert sorted(given) == [f"item_{place}" for place in range(8)]
 
 
 async def test_an_item_is_free_again_when_it_is_released_or_its_time_is_over(people: People) -> None:

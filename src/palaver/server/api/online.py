@@ -113,6 +113,8 @@ class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     """Traces, or sessions, that were chosen and are not scored yet."""
     done: int
+    dropped: int
+    """The oldest of those that waited: there is more than `per_minute` allows."""
     data: list[RuleStat]
 
 
@@ -128,11 +130,11 @@ def routes(
 
     @post(
         "/api/online",
-        operation_id="create_rule",
+        operation_id="create_online_rule",
         summary="Score live traffic from now on",
         operation_class=takes(NewRule),
     )
-    async def create_rule(request: Asked) -> Response[RuleView]:
+    async def create_online_rule(request: Asked) -> Response[RuleView]:
         caller = caller_of(request)
         raw, body = await read_body(request, settings, NewRule)
         if body.filter is not None:
@@ -160,22 +162,22 @@ def routes(
         wake()
         return told
 
-    @get("/api/online", operation_id="list_rules", summary="Newest first")
-    async def list_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
+    @get("/api/online", operation_id="list_online_rules", summary="Newest first")
+    async def list_online_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
         found = await database.read(rules.list_page, caller_of(request).project, Window(limit, after))
         return found.of(_view)
 
-    @get("/api/online/{rule:str}", operation_id="get_rule", summary="One rule")
-    async def get_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+    @get("/api/online/{rule:str}", operation_id="get_online_rule", summary="One rule")
+    async def get_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
         return answer(request, _view(await database.read(rules.get, caller_of(request).project, rule)))
 
     @patch(
         "/api/online/{rule:str}",
-        operation_id="change_rule",
+        operation_id="change_online_rule",
         summary="Another name, filter, sample and so on; off, or on again from now on",
         operation_class=takes(RulePatch),
     )
-    async def change_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+    async def change_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
         _, body = await read_body(request, settings, RulePatch)
         fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if fields.get("filter") is not None:
@@ -186,17 +188,17 @@ def routes(
         wake()
         return answer(request, _view(changed))
 
-    @delete("/api/online/{rule:str}", operation_id="delete_rule", summary="Let go of it, and of its scores")
-    async def delete_rule(request: Asked, rule: FromPath[str]) -> None:
+    @delete("/api/online/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
+    async def delete_online_rule(request: Asked, rule: FromPath[str]) -> None:
         await database.write(rules.delete_one, caller_of(request).project, rule)
         wake()
 
     @get(
         "/api/online/{rule:str}/stats",
-        operation_id="rule_stats",
+        operation_id="online_rule_stats",
         summary="How many traces it scored, and how many passed, by evaluator over time",
     )
-    async def rule_stats(
+    async def online_rule_stats(
         request: Asked, rule: FromPath[str], by: FromQuery[Step] = "hour", since: Since = None, until: Until = None
     ) -> RuleStats:
         times = {"since": moment(since, "?from"), "until": moment(until, "?to")}
@@ -206,7 +208,8 @@ def routes(
             found = online_scores.stats(db, project, rule, by=by, **times)
             counts = online_scores.cases(db, project, rule)
             data = [_stat(one) for one in found]
-            return RuleStats(waiting=counts.waiting + counts.running, done=counts.done, data=data)
+            waiting = counts.waiting + counts.running
+            return RuleStats(waiting=waiting, done=counts.done, dropped=counts.dropped, data=data)
 
         return await database.read(work, caller_of(request).project)
 
@@ -214,7 +217,14 @@ def routes(
         caller = caller_of(request)
         return _planned(wanted, known, reach.of(caller.project, caller.key))
 
-    return [create_rule, list_rules, get_rule, change_rule, delete_rule, rule_stats]
+    return [
+        create_online_rule,
+        list_online_rules,
+        get_online_rule,
+        change_online_rule,
+        delete_online_rule,
+        online_rule_stats,
+    ]
 
 
 def _planned(wanted: Sequence[WantedEvaluator], known: Evaluators, reach: Reach) -> list[dict[str, Any]]:

@@ -31,7 +31,15 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.evaluation_shown import plan_of
 from palaver.server.api.idempotency import once
-from palaver.server.api.review_views import AnnotationView, ByWhom, ItemRow, ItemView, NewAnnotation, Next, ProgressView
+from palaver.server.api.review_views import (
+    AnnotationView,
+    ByWhom,
+    ItemRow,
+    ItemView,
+    NewAnnotation,
+    Next,
+    ProgressView,
+)
 from palaver.server.settings import Settings
 from palaver.storage import evaluations, review_items, reviews
 from palaver.storage.database import Database
@@ -52,29 +60,39 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
 
     @get(
         "/api/reviews/{review:str}/next",
-        operation_id="next_item",
+        operation_id="next_review_item",
         summary="What you are asked next; nobody else is asked about it for ten minutes",
     )
-    async def next_item(request: Asked, review: FromPath[str], who: Who = None) -> Next:
+    async def next_review_item(request: Asked, review: FromPath[str], who: Who = None) -> Next:
         return await database.write(_next, caller_of(request).project, review, reviewer_of(request, who))
 
-    @get("/api/reviews/{review:str}/items", operation_id="list_items", summary="All items, and what was said of them")
-    async def list_items(
+    @get(
+        "/api/reviews/{review:str}/items",
+        operation_id="list_review_items",
+        summary="All items, and what was said of them",
+    )
+    async def list_review_items(
         request: Asked, review: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[ItemRow]:
         return await database.read(_listed, caller_of(request).project, review, Window(limit, after))
 
-    @get("/api/reviews/{review:str}/items/{item:str}", operation_id="get_item", summary="One, and what it is about")
-    async def get_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
+    @get(
+        "/api/reviews/{review:str}/items/{item:str}",
+        operation_id="get_review_item",
+        summary="One, and what it is about",
+    )
+    async def get_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
         return answer(request, await database.read(_item, caller_of(request).project, review, item))
 
     @post(
         "/api/reviews/{review:str}/items/{item:str}/answers",
-        operation_id="answer_item",
+        operation_id="answer_review_item",
         summary="Say something of an item; said again, the last counts",
         operation_class=takes(NewAnnotation),
     )
-    async def answer_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[AnnotationView]:
+    async def answer_review_item(
+        request: Asked, review: FromPath[str], item: FromPath[str]
+    ) -> Response[AnnotationView]:
         raw, body = await read_body(request, settings, NewAnnotation)
         project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
 
@@ -85,22 +103,22 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
 
     @post(
         "/api/reviews/{review:str}/items/{item:str}/skip",
-        operation_id="skip_item",
+        operation_id="skip_review_item",
         summary="Do not ask me about it again",
         status_code=200,
         operation_class=takes(ByWhom),
     )
-    async def skip_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
+    async def skip_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
         return await let_go(request, review, item, review_items.skip)
 
     @post(
         "/api/reviews/{review:str}/items/{item:str}/release",
-        operation_id="release_item",
+        operation_id="release_review_item",
         summary="Let others be asked about it",
         status_code=200,
         operation_class=takes(ByWhom),
     )
-    async def release_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
+    async def release_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
         return await let_go(request, review, item, review_items.release)
 
     async def let_go(request: Asked, review: str, item: str, how: Callable[..., None]) -> Response[ProgressView]:
@@ -114,7 +132,14 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
 
         return answer(request, await database.write(work))
 
-    return [next_item, list_items, get_item, answer_item, skip_item, release_item]
+    return [
+        next_review_item,
+        list_review_items,
+        get_review_item,
+        answer_review_item,
+        skip_review_item,
+        release_review_item,
+    ]
 
 
 def reviewer_of(request: Asked, named: str | None) -> str:

@@ -123,10 +123,10 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @get(
         "/api/reviews/{review:str}/agreement",
-        operation_id="get_agreement",
+        operation_id="get_review_agreement",
         summary="How much reviewers agree with each other, and with judges of the run",
     )
-    async def get_agreement(request: Asked, review: FromPath[str]) -> Response[Agreements]:
+    async def get_review_agreement(request: Asked, review: FromPath[str]) -> Response[Agreements]:
         return answer(request, await database.read(_agreement, caller_of(request).project, review))
 
     return [
@@ -135,7 +135,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         get_review,
         change_review,
         delete_review,
-        get_agreement,
+        get_review_agreement,
         *item_routes(database, settings),
     ]
 

@@ -1,0 +1,144 @@
+"""palaver review: which reviews there are, and what people said in one, as lines of JSON."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import msgspec
+
+from palaver.cli.databases import db_option, using
+from palaver.cli.testset_asking import as_text, counted, json_option
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import TargetNotFound
+from palaver.outbound import printable
+
+if TYPE_CHECKING:
+    from palaver.storage.review_items import Item, Said
+    from palaver.storage.reviews import Review
+
+_project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose reviews.")
+
+
+@click.group()
+def command() -> None:
+    """List reviews, and save what people said in one.
+
+    \b
+    Examples:
+      palaver review list
+      palaver review export rv_01k… -o answers.jsonl
+    """
+
+
+@command.command(name="list")
+@click.option("--run", help="Only those of this evaluation.")
+@_project
+@json_option
+@db_option
+def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
+    """List the reviews, newest first.
+
+    \b
+    Examples:
+      palaver review list
+      palaver review list --run ev_01k… --json
+    """
+    found = asyncio.run(_listed(db, project, run))
+    if as_json:
+        click.echo(as_text([_told(one) for one in found]))
+        return
+    for one in found:
+        items, answers = counted(one.total, "item"), counted(one.answers, "answer")
+        click.echo(f"{one.id}  {one.state:<6}  {items:>12}  {answers:>14}  {printable(one.name)}")
+    if not found:
+        click.echo("No reviews.")
+
+
+@command.command()
+@click.argument("review")
+@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@_project
+@db_option
+def export(review: str, output: str | None, project: str, db: str | None) -> None:
+    """Write what people said in REVIEW, one answer a line.
+
+    A correction stands after what it corrects, which then has "counts": false.
+
+    \b
+    Examples:
+      palaver review export rv_01k… > answers.jsonl
+    """
+    if output is None or output == "-":
+        asyncio.run(_export(db, project, review, sys.stdout.buffer))
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            lines = asyncio.run(_export(db, project, review, stream))
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+    click.echo(f"{output}: {counted(lines, 'answer')}.", err=True)
+
+
+async def _listed(db: str | None, project: str, run: str | None) -> "list[Review]":
+    from palaver.storage import reviews  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.pages import Window
+
+    found: list[Review] = []
+    async with using(db) as database:
+        after: str | None = None
+        while True:
+            filters = reviews.Filters(evaluation=run)
+            page = await database.read(reviews.list_page, project, filters, Window(200, after))
+            found += page.data
+            after = page.next
+            if after is None:
+                return found
+
+
+def _told(one: "Review") -> dict[str, Any]:
+    fields = msgspec.structs.asdict(one)
+    fields["run"] = fields.pop("evaluation")
+    return fields
+
+
+async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -> int:
+    from palaver.storage import review_items, reviews
+    from palaver.storage.pages import Window
+
+    lines = 0
+    async with using(db) as database:
+        found = await database.read(reviews.get, project, review)
+        after: str | None = None
+        while True:
+            page = await database.read(review_items.list_page, project, review, Window(200, after))
+            places = [item.place for item in page.data]
+            said = await database.read(review_items.said_of, project, review, places)
+            for item in page.data:
+                for line in _lines(found, item, said[item.place]):
+                    stream.write(line + b"\n")
+                    lines += 1
+            after = page.next
+            if after is None:
+                return lines
+
+
+def _lines(review: "Review", item: "Item", said: "list[Said]") -> Iterator[bytes]:
+    last = {one.reviewer: one.number for one in said}
+    for one in said:
+        told: dict[str, Any] = {
+            "review": review.id,
+            "item": f"item_{item.place}",
+            "run": review.evaluation,
+            "result": None if item.cell is None else f"cell_{item.cell}",
+            "trace_id": item.trace,
+            "reviewer": one.reviewer,
+            "answers": one.answers,
+            "comment": one.comment,
+            "counts": last[one.reviewer] == one.number,
+            "created_at": one.created_at,
+        }
+        yield msgspec.json.encode(told)

@@ -1,0 +1,83 @@
+"""palaver review: reviews in a list, and what people said as lines."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Connection
+
+from palaver.cli.review import command
+from palaver.errors import NotFound
+from palaver.storage import review_items, reviews
+from palaver.storage.database import open_database
+from palaver.storage.reviews import NewItem, Review
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+REVIEW = Review(
+    id="rv_1",
+    name="Round 1",
+    evaluation="ev_1",
+    reviewers=2,
+    blind=True,
+    total=2,
+    key=None,
+    created_at=NOON,
+    updated_at=NOON,
+    questions=[{"key": "correct"}],
+    source={"run": "ev_1"},
+)
+
+
+def run(path: Path, *arguments: str) -> Result:
+    result = CliRunner().invoke(command, [*arguments, "--db", str(path)], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database with a review in which Ann has corrected herself."""
+
+    def make(db: Connection) -> None:
+        reviews.create(db, "default", REVIEW, [NewItem(cell=0, seq=1), NewItem(cell=4, seq=2)])
+        for correct in (True, False):
+            found = reviews.hold(db, "default", "rv_1")
+            review_items.say(db, "default", found, 1, "Ann", {"correct": correct}, comment="So.", at=NOON)
+
+    async def made() -> None:
+        database = open_database(str(tmp_path / "palaver.db"))
+        await database.write(make)
+        await database.close()
+
+    asyncio.run(made())
+    return tmp_path / "palaver.db"
+
+
+def test_reviews_are_listed(path: Path) -> None:
+    assert run(path, "list").stdout == "rv_1  open         2 items       2 answers  Round 1\n"
+    assert run(path, "list", "--run", "ev_2").stdout == "No reviews.\n"
+    [told] = msgspec.json.decode(run(path, "list", "--json").stdout)
+    assert (told["id"], told["run"], told["answers"]) == ("rv_1", "ev_1", 2)
+
+
+def test_what_people_said_is_written_a_line_each(path: Path, tmp_path: Path) -> None:
+    lines = [msgspec.json.decode(line) for line in run(path, "export", "rv_1").stdout.splitlines()]
+    told = run(path, "export", "rv_1", "-o", str(tmp_path / "said.jsonl"))
+
+    same = {"review": "rv_1", "item": "item_1", "run": "ev_1", "result": "cell_4", "trace_id": None}
+    same |= {"reviewer": "Ann", "comment": "So.", "created_at": "2026-11-16T12:00:00Z"}
+    assert lines == [
+        {**same, "answers": {"correct": True}, "counts": False},
+        {**same, "answers": {"correct": False}, "counts": True},
+    ]
+    assert [msgspec.json.decode(line) for line in (tmp_path / "said.jsonl").read_bytes().splitlines()] == lines
+    assert told.stderr == f"{tmp_path / 'said.jsonl'}: 2 answers.\n"
+
+
+def test_a_review_that_is_not_there_is_told(path: Path) -> None:
+    with pytest.raises(NotFound, match="There is no review 'rv_9'"):
+        run(path, "export", "rv_9")
