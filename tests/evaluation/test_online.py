@@ -161,7 +161,7 @@ async def test_a_run_that_somebody_called_waits_for_whoever_did(database: Databa
     clock = Clock()
     online = scorer(database, clock)
     await ruled(database)
-    called = {"parent_id": "f" * 16, "run_id": "run_1"}
+    called: dict[str, Any] = {"parent_id": "f" * 16, "run_id": "run_1"}
     await come(database, live("inner", trace="whole", **called), live("alone", 1, **called))
     await run_all(online, clock)
     before = await scored(database, "whole", "alone")
@@ -318,8 +318,8 @@ async def test_scores_go_with_their_trace(database: Database) -> None:
 async def test_stats_count_what_each_evaluator_said_over_time(database: Database) -> None:
     clock = Clock()
     await ruled(database, evaluators=[HELLO, {"key": "token_budget", "name": "short", "parameters": {"max_total": 9}}])
-    usage = {"usage": Usage(input_tokens=3, output_tokens=2)}
-    await come(database, live("a", **usage), live("b", 1, messages_out=()))
+    usage = Usage(input_tokens=3, output_tokens=2)
+    await come(database, live("a", usage=usage), live("b", 1, messages_out=()))
     await run_all(scorer(database, clock), clock)
     found = await database.read(online_scores.stats, "default", "on_1", by="hour", since=NOON, until=None)
     none = await database.read(online_scores.stats, "default", "on_1", by="day", since=None, until=NOON)

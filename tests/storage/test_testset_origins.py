@@ -6,6 +6,7 @@ from sqlalchemy import insert
 
 from palaver.storage import testset_rows
 from palaver.storage.database import Database
+from palaver.storage.span_erasing import Label
 from palaver.storage.tables import runs
 from palaver.storage.testset_origins import cut_from
 from tests.storage.spanning import keep, row, trace_id
@@ -30,10 +31,8 @@ async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database:
     def told(last: str) -> dict[str, str]:
         return {"kind": "row", "id": f"row_{'0' * 25}{last}", "testset": "ts_1"}
 
-    found = {
-        (label, value): await database.read(cut_from, "default", label, value)
-        for label, value in [("user", "ann"), ("session", "s-1"), ("session", "conv_2"), ("user", "bob")]
-    }
+    asked: list[tuple[Label, str]] = [("user", "ann"), ("session", "s-1"), ("session", "conv_2"), ("user", "bob")]
+    found = {(label, value): await database.read(cut_from, "default", label, value) for label, value in asked}
     assert found == {
         ("user", "ann"): [told("1"), told("2")],
         ("session", "s-1"): [told("1")],

@@ -515,10 +515,10 @@ export interface paths {
             cookie?: never;
         };
         /** Newest first */
-        get: operations["list_rules"];
+        get: operations["list_online_rules"];
         put?: never;
         /** Score live traffic from now on */
-        post: operations["create_rule"];
+        post: operations["create_online_rule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -533,15 +533,15 @@ export interface paths {
             cookie?: never;
         };
         /** One rule */
-        get: operations["get_rule"];
+        get: operations["get_online_rule"];
         put?: never;
         post?: never;
         /** Let go of it, and of its scores */
-        delete: operations["delete_rule"];
+        delete: operations["delete_online_rule"];
         options?: never;
         head?: never;
         /** Another name, filter, sample and so on; off, or on again from now on */
-        patch: operations["change_rule"];
+        patch: operations["change_online_rule"];
         trace?: never;
     };
     "/api/online/{rule}/stats": {
@@ -552,7 +552,7 @@ export interface paths {
             cookie?: never;
         };
         /** How many traces it scored, and how many passed, by evaluator over time */
-        get: operations["rule_stats"];
+        get: operations["online_rule_stats"];
         put?: never;
         post?: never;
         delete?: never;
@@ -641,7 +641,7 @@ export interface paths {
             cookie?: never;
         };
         /** How much reviewers agree with each other, and with judges of the run */
-        get: operations["get_agreement"];
+        get: operations["get_review_agreement"];
         put?: never;
         post?: never;
         delete?: never;
@@ -658,7 +658,7 @@ export interface paths {
             cookie?: never;
         };
         /** All items, and what was said of them */
-        get: operations["list_items"];
+        get: operations["list_review_items"];
         put?: never;
         post?: never;
         delete?: never;
@@ -675,7 +675,7 @@ export interface paths {
             cookie?: never;
         };
         /** One, and what it is about */
-        get: operations["get_item"];
+        get: operations["get_review_item"];
         put?: never;
         post?: never;
         delete?: never;
@@ -694,7 +694,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Say something of an item; said again, the last counts */
-        post: operations["answer_item"];
+        post: operations["answer_review_item"];
         delete?: never;
         options?: never;
         head?: never;
@@ -711,7 +711,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Let others be asked about it */
-        post: operations["release_item"];
+        post: operations["release_review_item"];
         delete?: never;
         options?: never;
         head?: never;
@@ -728,7 +728,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Do not ask me about it again */
-        post: operations["skip_item"];
+        post: operations["skip_review_item"];
         delete?: never;
         options?: never;
         head?: never;
@@ -743,7 +743,7 @@ export interface paths {
             cookie?: never;
         };
         /** What you are asked next; nobody else is asked about it for ten minutes */
-        get: operations["next_item"];
+        get: operations["next_review_item"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3103,6 +3103,7 @@ export interface components {
         RuleStats: {
             waiting: number;
             done: number;
+            dropped: number;
             data: components["schemas"]["RuleStat"][];
         };
         /** RuleView */
@@ -5510,7 +5511,7 @@ export interface operations {
             };
         };
     };
-    list_rules: {
+    list_online_rules: {
         parameters: {
             query?: {
                 /** @description How many rows at most. */
@@ -5550,7 +5551,7 @@ export interface operations {
             };
         };
     };
-    create_rule: {
+    create_online_rule: {
         parameters: {
             query?: never;
             header?: never;
@@ -5593,7 +5594,7 @@ export interface operations {
             };
         };
     };
-    get_rule: {
+    get_online_rule: {
         parameters: {
             query?: never;
             header?: never;
@@ -5630,7 +5631,7 @@ export interface operations {
             };
         };
     };
-    delete_rule: {
+    delete_online_rule: {
         parameters: {
             query?: never;
             header?: never;
@@ -5665,7 +5666,7 @@ export interface operations {
             };
         };
     };
-    change_rule: {
+    change_online_rule: {
         parameters: {
             query?: never;
             header?: never;
@@ -5720,7 +5721,7 @@ export interface operations {
             };
         };
     };
-    rule_stats: {
+    online_rule_stats: {
         parameters: {
             query?: {
                 by?: "minute" | "hour" | "day";
@@ -6120,7 +6121,7 @@ export interface operations {
             };
         };
     };
-    get_agreement: {
+    get_review_agreement: {
         parameters: {
             query?: never;
             header?: never;
@@ -6157,7 +6158,7 @@ export interface operations {
             };
         };
     };
-    list_items: {
+    list_review_items: {
         parameters: {
             query?: {
                 /** @description How many rows at most. */
@@ -6199,7 +6200,7 @@ export interface operations {
             };
         };
     };
-    get_item: {
+    get_review_item: {
         parameters: {
             query?: never;
             header?: never;
@@ -6237,7 +6238,7 @@ export interface operations {
             };
         };
     };
-    answer_item: {
+    answer_review_item: {
         parameters: {
             query?: never;
             header?: never;
@@ -6285,7 +6286,7 @@ export interface operations {
             };
         };
     };
-    release_item: {
+    release_review_item: {
         parameters: {
             query?: never;
             header?: never;
@@ -6330,7 +6331,7 @@ export interface operations {
             };
         };
     };
-    skip_item: {
+    skip_review_item: {
         parameters: {
             query?: never;
             header?: never;
@@ -6375,7 +6376,7 @@ export interface operations {
             };
         };
     };
-    next_item: {
+    next_review_item: {
         parameters: {
             query?: {
                 /** @description Who, where there are no keys. */

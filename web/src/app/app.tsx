@@ -19,6 +19,7 @@ const EvaluationPage = lazy(() => import('@/evaluation/page'));
 const ComparePage = lazy(() => import('@/compare/page'));
 const ReviewsPage = lazy(() => import('@/reviews/page'));
 const ReviewPage = lazy(() => import('@/reviews/review-page'));
+const OnlinePage = lazy(() => import('@/online/page'));
 const SettingsPage = lazy(() => import('@/settings/page'));
 const LoginPage = lazy(() => import('@/settings/login'));
 
@@ -40,6 +41,7 @@ export function App(): ReactNode {
                 <Route path="/testsets" component={TestSetsPage} />
                 <Route path="/testsets/:id">{({ id }) => <TestSetPage key={id} id={id} />}</Route>
                 <Route path="/evaluations" component={EvaluationsPage} />
+                <Route path="/evaluations/online" component={OnlinePage} />
                 <Route path="/evaluations/compare" component={ComparePage} />
                 <Route path="/evaluations/:id">{({ id }) => <EvaluationPage key={id} id={id} />}</Route>
                 <Route path="/reviews" component={ReviewsPage} />

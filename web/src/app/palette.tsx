@@ -26,6 +26,7 @@ const PAGES = [
   { title: 'Test sets', href: '/testsets' },
   { title: 'Evaluations', href: '/evaluations' },
   { title: 'Reviews', href: '/reviews' },
+  { title: 'Online rules', href: '/evaluations/online' },
   { title: 'Settings', href: '/settings' },
 ];
 

@@ -1,6 +1,6 @@
 /** The way to every view: all of it, or as a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
-import { FlaskConical, History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Search, Settings, SquarePen, Table2, UsersRound, Workflow } from 'lucide-react';
+import { FlaskConical, History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Radio, Search, Settings, SquarePen, Table2, UsersRound, Workflow } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/api';
@@ -59,6 +59,7 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         <NavRow href="/testsets" icon={<Table2 aria-hidden />} title="Test sets" />
         <NavRow href="/evaluations" icon={<FlaskConical aria-hidden />} title="Evaluations" />
         <NavRow href="/reviews" icon={<UsersRound aria-hidden />} title="Reviews" />
+        <NavRow href="/evaluations/online" icon={<Radio aria-hidden />} title="Online rules" />
       </nav>
       <div className="min-h-0 grow overflow-y-auto border-t">
         {ready && <BoardList />}
@@ -97,6 +98,7 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
         <NavIcon href="/testsets" icon={<Table2 />} title="Test sets" />
         <NavIcon href="/evaluations" icon={<FlaskConical />} title="Evaluations" />
         <NavIcon href="/reviews" icon={<UsersRound />} title="Reviews" />
+        <NavIcon href="/evaluations/online" icon={<Radio />} title="Online rules" />
         <span className="grow" />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>
@@ -110,9 +112,13 @@ interface NavProps {
   title: string;
 }
 
+/** Views below another one that have an entry of their own. */
+const BELOW = ['/evaluations/online'];
+
 function useIsHere(href: string): boolean {
   const [path] = useLocation();
-  return path === href || path.startsWith(`${href}/`);
+  const isAt = (place: string) => path === place || path.startsWith(`${place}/`);
+  return isAt(href) && !BELOW.some((place) => place !== href && place.startsWith(`${href}/`) && isAt(place));
 }
 
 function NavRow({ href, icon: picture, title }: NavProps): ReactNode {

@@ -1,5 +1,5 @@
 /** What it is called, how it ended, and what can be done with it. */
-import { CopyPlus, Download, GitCompareArrows, MoreHorizontal, RotateCw, Square, Trash2 } from 'lucide-react';
+import { CopyPlus, Download, GitCompareArrows, MoreHorizontal, RotateCw, Square, Trash2, Users } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/api';
@@ -70,6 +70,7 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
           <MenuItem icon={<RotateCw />} disabled={isOpen(state) || errors === 0} onSelect={() => void rerun('errors')}>Rerun where an evaluator erred</MenuItem>
           <MenuItem icon={<RotateCw />} disabled={isOpen(state)} onSelect={() => void rerun('all')}>Rerun all</MenuItem>
           <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>New one like this…</MenuItem>
+          <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>Let people review it…</MenuItem>
           <MenuLine />
           <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>
         </Menu>

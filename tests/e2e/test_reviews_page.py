@@ -1,0 +1,216 @@
+"""Reviews in the page: asked for, answered by the keyboard, given back, and agreed upon; and rules for live traffic."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.e2e.evaluating import countries, evaluated, set_of
+from tests.e2e.playing import shots
+from tests.e2e.watching import Watch
+from tests.serving import Served, served
+
+FLOWS = Path(__file__).parent / "flows_evaluation.py"
+GUIDE = [
+    {"messages": [{"role": "user", "content": "How long does a refund take?"}], "expected": "14 days"},
+    {"messages": [{"role": "user", "content": "What about delivery?"}], "expected": "3 days"},
+    {"messages": [{"role": "user", "content": "Hello"}], "expected": "a greeting"},
+]
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """`palaver serve` with workflows that were evaluated."""
+    folder = tmp_path_factory.mktemp("reviews")
+    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+        yield server
+
+
+def asking(site: Served) -> httpx.AsyncClient:
+    """A program that speaks with the same server."""
+    return httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60)
+
+
+async def answer(site: Served, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
+    """Somebody else answers their next items."""
+    async with asking(site) as http:
+        for said in answers:
+            item = (await http.get(f"/api/reviews/{review}/next", params={"reviewer": reviewer})).json()["item"]["id"]
+            body = {"answers": said, "reviewer": reviewer}
+            (await http.post(f"/api/reviews/{review}/items/{item}/answers", json=body)).raise_for_status()
+
+
+async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Served) -> None:
+    rows = await set_of(site, "Towns", countries())
+    both = [
+        {"name": "long", "workflow": "atlas"},
+        {"name": "short", "workflow": "atlas", "parameters": {"style": "short"}},
+    ]
+    ev = await evaluated(site, name="Towns", testset={"id": rows}, variants=both, evaluators=[{"key": "contains"}])
+    # Another test may have some already.
+    await page.route("**/api/reviews?*", lambda route: route.fulfill(json={"data": [], "next": None}))
+    await page.goto("/")
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Reviews").click()
+    await expect(page.get_by_role("heading", name="No reviews yet")).to_be_visible()
+    await shots(page, "reviews-none")
+    await page.unroute("**/api/reviews?*")
+
+    await page.goto(f"/reviews?new=1&run={ev}")
+    dialog = page.get_by_role("dialog", name="New review")
+    await expect(dialog.get_by_role("combobox", name="Evaluation")).to_have_value(ev)
+    await dialog.get_by_role("combobox", name="Variant").select_option("short")
+    await dialog.get_by_role("combobox", name="Which of them").select_option("Did not pass contains")
+    await dialog.get_by_role("button", name="Add a question").click()
+    tone = dialog.get_by_role("group", name="Question 2")
+    await tone.get_by_role("textbox", name="Question").fill("How does it sound?")
+    await tone.get_by_role("combobox", name="Answer").select_option("A choice")
+    await expect(dialog).to_contain_text("Question 2: a choice has at least two answers.")
+    await tone.get_by_role("textbox", name="Choices").fill("kind\nneutral\nrude")
+    await dialog.get_by_role("button", name="Add a question").click()
+    grade = dialog.get_by_role("group", name="Question 3")
+    await grade.get_by_role("textbox", name="Question").fill("Which grade?")
+    await grade.get_by_role("combobox", name="Answer").select_option("A score")
+    await grade.get_by_role("checkbox", name="Wants an answer").uncheck()
+    await shots(page, "reviews-new")
+    await dialog.get_by_role("button", name="Begin").click()
+
+    await expect(page).to_have_url(re.compile(r"/reviews/rv_"))
+    await page.get_by_role("textbox", name="Your name").fill("Ada")
+    await page.get_by_role("button", name="Begin").click()
+    item = page.get_by_role("region", name="Item 1", exact=True)
+    await expect(item.get_by_role("region", name="Answered")).to_contain_text("I do not know.")
+    # It is blind: what was expected only on demand, the variant not at all.
+    await expect(item.get_by_role("region", name="Expected", exact=True)).to_have_count(0)
+    await item.get_by_role("button", name="What was expected").click()
+    await expect(item).to_contain_text("Lima")
+    form = page.get_by_role("form", name="Questions")
+    await form.get_by_role("button", name="Save and next").click()
+    await expect(form.get_by_role("status")).to_contain_text("Is the answer correct?, How does it sound?")
+    await form.get_by_role("radio", name="No").check()
+    await form.get_by_role("radio", name="neutral").check()
+    await form.get_by_role("textbox", name=re.compile("Comment")).fill("It might have guessed.")
+    await form.get_by_role("textbox", name=re.compile("Comment")).press("Control+Enter")
+    await expect(page.get_by_role("region", name="Item 2", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Skip").click()
+    await expect(page.get_by_role("region", name="Item 3", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Skip").click()
+    await expect(page.get_by_role("heading", name="Nothing is left for you")).to_be_visible()
+    await expect(page.get_by_text("You answered 1 and skipped 2.")).to_be_visible()
+    await shots(page, "review-nothing")
+    await page.get_by_role("button", name="See the answers").click()
+    line = page.get_by_role("list", name="Items").get_by_role("listitem").first
+    await expect(line).to_contain_text("neutral")
+    await expect(line).to_contain_text("It might have guessed.")
+
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Close").click()
+    await page.get_by_role("button", name="Queue").click()
+    await expect(page.get_by_role("heading", name="This review is closed")).to_be_visible()
+
+
+async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
+    page: Page, site: Served, watch: Watch
+) -> None:
+    rows = await set_of(site, "Shop", GUIDE)
+    ev = await evaluated(
+        site, name="Shop", testset={"id": rows}, variants=[{"workflow": "guide"}], evaluators=[{"key": "contains"}]
+    )
+    questions = [
+        {"key": "correct", "title": "Is it correct?"},
+        {"key": "tone", "type": "choice", "title": "How does it sound?", "choices": ["kind", "neutral", "rude"]},
+        {"key": "grade", "type": "score", "title": "Which grade would you give?", "range": [1, 5]},
+        {"key": "why", "type": "text", "title": "Why?", "required": False},
+    ]
+    request = {"name": "Second look", "items": {"run": ev}, "questions": questions, "reviewers": 2, "blind": False}
+    async with asking(site) as http:
+        review = (await http.post("/api/reviews", json=request)).json()["id"]
+    said = [{"correct": True, "tone": "kind", "grade": 5}, {"correct": False, "tone": "kind", "grade": 2}]
+    await answer(site, review, "Grace", *said)
+
+    await page.add_init_script("localStorage.setItem('palaver.reviewer', 'Ada')")
+    await page.goto(f"/reviews/{review}")
+    first = page.get_by_role("region", name="Item 1", exact=True)
+    await expect(first.get_by_role("region", name="Asked")).to_contain_text("How long does a refund take?")
+    await expect(first.get_by_role("region", name="Expected")).to_contain_text("14 days")
+    await expect(first.get_by_role("region", name="Tool search_docs")).to_be_visible()
+    await shots(page, "review-queue")
+    for key in ("1", "1", "4", "Enter"):
+        await page.keyboard.press(key)
+    await expect(page.get_by_role("region", name="Item 2", exact=True)).to_be_focused()
+    for key in ("2", "3"):
+        await page.keyboard.press(key)
+    await expect(page.get_by_role("radio", name="rude")).to_be_checked()
+    await page.keyboard.press("2")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("region", name="Item 3", exact=True)).to_be_visible()
+
+    # Who leaves gives it back: somebody else may have it at once.
+    async with page.expect_response(re.compile("/items/item_2/release$")):
+        await page.get_by_role("link", name="Reviews").first.click()
+    await answer(site, review, "Grace", {"correct": True, "tone": "kind", "grade": 4})
+    await page.reload()
+    line = page.get_by_role("list", name="Reviews").get_by_role("link", name=re.compile("Second look"))
+    await expect(line).to_contain_text("5 of 6 answers")
+    await expect(line.get_by_role("group", name="Agreement")).to_contain_text(re.compile(r"100 %\s*κ 1\s*correct"))
+    await shots(page, "reviews")
+    await line.click()
+    await expect(page.get_by_role("region", name="Item 3", exact=True)).to_be_visible()
+    await page.keyboard.press("s")
+    await expect(page.get_by_role("heading", name="Nothing is left for you")).to_be_visible()
+
+    await page.get_by_role("button", name="Answers", exact=True).click()
+    table = page.get_by_role("region", name="Agreement").get_by_role("table")
+    await expect(table.get_by_role("row", name=re.compile("^correct"))).to_contain_text(
+        re.compile("Ada and Grace.*2.*100 %.*1 almost perfect")
+    )
+    await expect(table.get_by_role("row", name=re.compile("^tone"))).to_contain_text("50 %")
+    items = page.get_by_role("list", name="Items").locator(":scope > li")
+    await expect(items.nth(1)).to_contain_text("Done")
+    await expect(items.nth(2)).to_contain_text("1 of 2 answers")
+    await shots(page, "review-answers")
+
+
+async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page, site: Served) -> None:
+    # A trace is scored ten seconds after it ended: what comes of it is told here.
+    figures = {"at": "2026-11-01T00:00:00Z", "skipped": 2, "errors": 0, "cost": None}
+    stats = {
+        "waiting": 3,
+        "done": 40,
+        "dropped": 0,
+        "data": [{**figures, "evaluator": "refusal", "n": 40, "passed": 38, "pass_rate": 0.95, "mean": 0.95}],
+    }
+    await page.route("**/stats?*", lambda route: route.fulfill(json=stats))
+    await page.goto("/evaluations/online")
+    await expect(page.get_by_role("heading", name="No rules yet")).to_be_visible()
+    await page.get_by_role("button", name="New rule").first.click()
+    dialog = page.get_by_role("dialog", name="New rule")
+    await dialog.get_by_role("textbox", name="Name").first.fill("Refusals in the shop")
+    await dialog.get_by_role("button", name="All of them. Add a filter").click()
+    editor = page.get_by_role("dialog", name="Filter")
+    await editor.get_by_role("combobox", name="Field").select_option("Service")
+    await editor.get_by_role("textbox", name="Value").or_(editor.get_by_role("combobox", name="Value")).fill("shop")
+    await editor.get_by_role("button", name="Apply").click()
+    await dialog.get_by_role("spinbutton", name=re.compile("Sample")).fill("25")
+    await dialog.get_by_role("searchbox", name="Find an evaluator").fill("refusal")
+    await dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first.click()
+    await expect(dialog.get_by_role("group", name=re.compile("^Evaluator"))).to_be_visible()
+    await shots(page, "online-new")
+    await dialog.get_by_role("button", name="Begin").click()
+
+    rule = page.get_by_role("list", name="Rules").get_by_role("listitem", name="Refusals in the shop")
+    await expect(rule).to_contain_text("Service is shop · 25 % of them · at most 60 a minute")
+    await expect(rule.get_by_role("row", name=re.compile("^refusal"))).to_contain_text(
+        re.compile("95 % passed.*40 scores · 2 skipped")
+    )
+    await expect(rule).to_contain_text("40 traces scored in all, 3 waiting")
+    await shots(page, "online")
+    await rule.get_by_role("switch").click()
+    await expect(rule.get_by_role("switch")).not_to_be_checked()
+    await expect(rule).to_contain_text("Off")
+    async with asking(site) as http:
+        kept = (await http.get("/api/online")).json()["data"]
+    assert [(one["enabled"], one["sample"], one["filter"]["value"]) for one in kept] == [(False, 0.25, "shop")]

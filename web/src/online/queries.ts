@@ -1,0 +1,27 @@
+/** What the page of online rules asks the server. Scores come all the time, so it looks again now and then. */
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { api, type Answer, type Schemas } from '@/api/api';
+
+export type Rule = Schemas['RuleView'];
+export type Stats = Schemas['RuleStats'];
+
+const AGAIN = 10_000;
+export const DAYS = 7;
+const DAY = 86_400_000;
+
+type Page = Answer<'/api/online', 'get'>;
+export const rulePages = () =>
+  infiniteQueryOptions({
+    queryKey: ['rules'],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/online', { query: { limit: 50, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: Page) => next ?? null,
+  });
+
+/** Of the last days, and what waits now. */
+export const ruleStats = (rule: string) =>
+  queryOptions({
+    queryKey: ['rules', 'stats', rule],
+    queryFn: ({ signal }) => api('get', '/api/online/{rule}/stats', { path: { rule }, query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() }, signal }),
+    refetchInterval: AGAIN,
+  });

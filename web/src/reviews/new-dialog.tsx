@@ -1,0 +1,115 @@
+/** A new review: which answers people look at, what they are asked, and how many of them. */
+import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { api } from '@/api/api';
+import { useTitle } from '@/app/title';
+import { FormPart } from '@/evaluations/part';
+import { evaluation, evaluationPages } from '@/evaluations/queries';
+import { titleOf } from '@/evaluations/words';
+import { counted } from '@/traces/words';
+import { Problem } from '@/ui/bits';
+import { Button } from '@/ui/button';
+import { Dialog } from '@/ui/dialog';
+import { Select, Switch, TextField } from '@/ui/fields';
+import { Labelled } from '@/ui/labelled';
+import { begun, missing, requestOf, type Draft } from './draft';
+import { staleReview } from './queries';
+import { QuestionsPart } from './questions-part';
+
+export default function NewDialog({ run, onClose }: { run: string | null; onClose: () => void }): ReactNode {
+  useTitle('New review');
+  const [, navigate] = useLocation();
+  const [draft, setDraft] = useState<Draft>(() => begun(run));
+  const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
+  const chosen = useQuery({ ...evaluation(draft.run ?? ''), enabled: draft.run !== null });
+  const begin = useMutation({
+    mutationFn: () => api('post', '/api/reviews', { body: requestOf(draft) }),
+    onSuccess: ({ id }) => {
+      staleReview(id);
+      navigate(`/reviews/${id}`);
+    },
+  });
+  const lack = missing(draft);
+  return (
+    <Dialog open wide onClose={onClose} title="New review" description="People are asked about answers, one at a time.">
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!lack) begin.mutate();
+        }}
+      >
+        <FormPart title="Answers" hint="What people look at. It is chosen once, when the review begins.">
+          <AnswersPart draft={draft} onChange={change} />
+          {chosen.error && <div className="mt-2"><Problem error={chosen.error} /></div>}
+        </FormPart>
+        <QuestionsPart questions={draft.questions} ofRun={chosen.data?.evaluators.some(({ key }) => key === 'human') ?? false} onChange={(questions) => change({ questions })} />
+        <FormPart title="People">
+          <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
+            <Labelled label="Reviewers" hint="of each answer">
+              <TextField type="number" min={1} max={50} className="!w-28" value={draft.reviewers} onChange={({ target }) => change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })} />
+            </Labelled>
+            <div className="flex items-start gap-3">
+              <Switch label="Blind" checked={draft.blind} onChange={(blind) => change({ blind })} />
+              <span><span className="font-medium">Blind</span><span className="block text-[13px] text-muted">Scores and variants are not shown, and what was expected only on demand.</span></span>
+            </div>
+          </div>
+        </FormPart>
+        <FormPart title="Name">
+          <TextField dir="auto" aria-label="Name of the review" maxLength={200} placeholder={chosen.data ? `Review of ${titleOf(chosen.data)}` : 'Of its own, if you like'} value={draft.name} onChange={(event) => change({ name: event.target.value })} />
+        </FormPart>
+        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+          <div className="min-w-0 grow basis-40 text-[13px] text-muted">
+            {begin.error ? <Problem error={begin.error} /> : (lack ?? `Each answer is looked at by ${counted(draft.reviewers, 'person').replace('persons', 'people')}.`)}
+          </div>
+          <div className="ml-auto flex gap-2">
+            <Button onClick={onClose}>Cancel</Button>
+            <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Begin'}</Button>
+          </div>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Partial<Draft>) => void }): ReactNode {
+  const { data } = useInfiniteQuery(evaluationPages('', null));
+  const known = data?.pages.flatMap((page) => page.data).filter(({ done }) => done > 0) ?? [];
+  const chosen = useQuery({ ...evaluation(draft.run ?? ''), enabled: draft.run !== null }).data;
+  const which = draft.evaluator ? `${draft.passed ? 'passed' : 'failed'} ${draft.evaluator}` : '';
+  return (
+    <div className="grid gap-3 sm:grid-cols-2">
+      <Labelled label="Evaluation">
+        <Select value={draft.run ?? ''} onChange={({ target }) => onChange({ run: target.value || null, variant: '', evaluator: '', ...(draft.questions ? {} : { questions: begun(null).questions }) })}>
+          <option value="">Choose…</option>
+          {draft.run && !known.some(({ id }) => id === draft.run) && <option value={draft.run}>{chosen ? titleOf(chosen) : draft.run}</option>}
+          {known.map((one) => <option key={one.id} value={one.id}>{titleOf(one)} ({counted(one.done, 'answer')})</option>)}
+        </Select>
+      </Labelled>
+      <Labelled label="Variant">
+        <Select value={draft.variant} disabled={!chosen} onChange={({ target }) => onChange({ variant: target.value })}>
+          <option value="">All</option>
+          {chosen?.variants.map(({ name }) => <option key={name}>{name}</option>)}
+        </Select>
+      </Labelled>
+      <Labelled label="Which of them">
+        <Select
+          value={which}
+          disabled={!chosen}
+          onChange={({ target }) => {
+            const [word = '', ...rest] = target.value.split(' ');
+            onChange({ evaluator: rest.join(' '), passed: word === 'passed' });
+          }}
+        >
+          <option value="">All answers</option>
+          {chosen?.evaluators.map(({ name }) => <option key={`failed ${name}`} value={`failed ${name}`}>Did not pass {name}</option>)}
+          {chosen?.evaluators.map(({ name }) => <option key={`passed ${name}`} value={`passed ${name}`}>Passed {name}</option>)}
+        </Select>
+      </Labelled>
+      <Labelled label="At most" hint="drawn at random">
+        <TextField type="number" min={1} max={10_000} placeholder="All" value={draft.sample} onChange={({ target }) => onChange({ sample: target.value })} />
+      </Labelled>
+    </div>
+  );
+}

@@ -1,0 +1,83 @@
+/** What the pages of reviews ask the server. Nobody tells the page of their changes, so it looks again now and then. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
+import { api, reached, type Answer, type Schemas } from '@/api/api';
+import { client } from '@/api/queries';
+
+export type ReviewRow = Schemas['ReviewRow'];
+export type Review = Schemas['ReviewView'];
+export type Progress = Schemas['ProgressView'];
+export type Question = Schemas['Question'];
+export type Item = Schemas['ItemView'];
+export type ItemRow = Schemas['ItemRow'];
+export type Content = Schemas['ContentView'];
+export type Agreement = Schemas['Agreement'];
+
+/** Milliseconds after which others may have answered something. */
+const AGAIN = 10_000;
+
+type Page = Answer<'/api/reviews', 'get'>;
+export const reviewPages = (search: string, state: string | null) =>
+  infiniteQueryOptions({
+    queryKey: ['reviews', search, state],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/reviews', { query: { search, state, limit: 50, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: Page) => next ?? null,
+    placeholderData: keepPreviousData,
+    refetchInterval: AGAIN,
+  });
+
+export const review = (id: string) =>
+  queryOptions({ queryKey: ['review', id], queryFn: ({ signal }) => api('get', '/api/reviews/{review}', { path: { review: id }, signal }), refetchInterval: AGAIN });
+
+/** For the list: how far one is and how much people agree, asked again when there are more answers. */
+export const glance = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
+  queryOptions({
+    queryKey: ['review-glance', id, answers],
+    queryFn: async ({ signal }) => {
+      const path = { review: id };
+      const [{ progress }, { data }] = await Promise.all([api('get', '/api/reviews/{review}', { path, signal }), api('get', '/api/reviews/{review}/agreement', { path, signal })]);
+      return { progress, agreement: data };
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+
+export const agreement = (id: string) =>
+  queryOptions({
+    queryKey: ['review', id, 'agreement'],
+    queryFn: ({ signal }) => api('get', '/api/reviews/{review}/agreement', { path: { review: id }, signal }),
+    refetchInterval: AGAIN,
+  });
+
+type Items = Answer<'/api/reviews/{review}/items', 'get'>;
+export const itemPages = (id: string) =>
+  infiniteQueryOptions({
+    queryKey: ['review', id, 'items'],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/reviews/{review}/items', { path: { review: id }, query: { limit: 100, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: Items) => next ?? null,
+  });
+
+/** What somebody is asked next. To ask takes it, so nothing asks by itself; who holds an item is given the same again. */
+export const next = (id: string, reviewer: string | null) =>
+  queryOptions({
+    queryKey: ['review-next', id, reviewer],
+    queryFn: () => api('get', '/api/reviews/{review}/next', { path: { review: id }, query: { reviewer } }),
+    staleTime: 'static',
+    gcTime: 0,
+    retry: false,
+    refetchOnReconnect: false,
+  });
+
+/** Others may have it now. Also while the tab goes away, when nobody waits for an answer. */
+export function release(id: string, item: string, reviewer: string | null): void {
+  const path = `/api/reviews/${encodeURIComponent(id)}/items/${encodeURIComponent(item)}/release`;
+  void reached(path, { method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ reviewer }) }).catch(() => undefined);
+}
+
+/** Something was said in it, or it is another one now. */
+export function staleReview(id: string): void {
+  void client.invalidateQueries({ queryKey: ['review', id] });
+  void client.invalidateQueries({ queryKey: ['reviews'] });
+}
