@@ -100,6 +100,19 @@ def test_parameters_of_evaluators_and_names_of_ones_own_are_taken() -> None:
     assert passes(found) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
 
 
+def test_evaluators_of_agenta_s_are_taken_over_and_what_is_left_out_is_told(folder: Path) -> None:
+    there = [
+        {"name": "same", "evaluator_key": "auto_exact_match", "settings_values": {"correct_answer_key": "expected"}},
+        {"name": "own", "evaluator_key": "auto_custom_code_run", "settings_values": {"code": "import os"}},
+    ]
+    (folder / "agenta.json").write_bytes(msgspec.json.encode(there))
+
+    found = evaluated("--agenta", "agenta.json", "--json")
+
+    assert [one["name"] for one in msgspec.json.decode(found.stdout)["variants"][0]["evaluators"]] == ["same"]
+    assert "own: Code is never taken over" in found.stderr
+
+
 def test_variants_have_their_parameters_in_files_or_in_place_and_are_compared(folder: Path) -> None:
     (folder / "short.json").write_text('{"style": "short"}', encoding="utf-8")
     result = evaluated("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")

@@ -35,6 +35,7 @@ _file = click.Path(dir_okay=False, writable=True)
 @click.argument("target", required=False)
 @click.argument("testset", required=False)
 @click.option("-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="What scores the answers; any number.")
+@click.option("--agenta", type=click.Path(dir_okay=False), metavar="FILE", help="Evaluators of Agenta's, as JSON.")
 @click.option("--evaluators", is_flag=True, help="List what can score: keys, titles and what each needs.")
 @click.option("--variant", multiple=True, metavar="NAME:FILE", help="Parameters to run with; any number.")
 @click.option("--map", "columns", multiple=True, metavar="WHAT=COLUMN", help="Which column goes where.")
@@ -90,7 +91,7 @@ def command(target: str | None, testset: str | None, **given: Any) -> int:
 def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any]) -> int:
     if target is None or testset is None:
         raise click.UsageError("Name a TARGET and a TESTSET.")
-    if not given["evaluator"]:
+    if not given["evaluator"] and given["agenta"] is None:
         raise click.UsageError("Name at least one --evaluator; --evaluators lists them.")
     registry, workflow = _registry(target)
     wanted = _wanted(workflow, testset, given)
@@ -153,7 +154,10 @@ def _wanted(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "Wa
         name=given["name"],
         testset=WantedTestset(id="", rows=rows),
         variants=tuple(options.read_variant(one, name) for one in given["variant"]) or (WantedVariant(workflow=name),),
-        evaluators=tuple(options.read_evaluator(one) for one in given["evaluator"]),
+        evaluators=(
+            *(options.read_evaluator(one) for one in given["evaluator"]),
+            *(options.read_agenta(given["agenta"]) if given["agenta"] is not None else ()),
+        ),
         map=options.read_map(given["columns"]),
         repeats=given["repeats"],
         limits=Limits(

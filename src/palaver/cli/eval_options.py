@@ -10,6 +10,7 @@ from palaver.core import jsons
 from palaver.core.structs import fitted
 from palaver.errors import InvalidValue, PalaverError
 from palaver.evaluation.plans import WantedEvaluator, WantedMap, WantedVariant
+from palaver.outbound import printable
 
 _LARGEST = 1024 * 1024
 """Bytes of a file of parameters."""
@@ -25,6 +26,18 @@ def read_evaluator(text: str) -> WantedEvaluator:
         raise click.BadParameter(f'{text[:80]!r} is no evaluator: write KEY, KEY:{{"parameter": …}} or NAME=KEY:{{…}}.')
     given = _object("{" + parameters, f"--evaluator {key}") if colon else {}
     return WantedEvaluator(key=key, name=name or None, parameters=given)
+
+
+def read_agenta(path: str) -> list[WantedEvaluator]:
+    """Evaluators of Agenta's in a file. What cannot be taken over is told, and the rest is."""
+    from palaver.evaluation.agenta import imported
+
+    document = jsons.opened(_contents(Path(path)))
+    found = imported(document)
+    for one in found:
+        for note in one.notes:
+            click.echo(f"{printable(one.name)}: {printable(note, 500)}", err=True)
+    return [one.evaluator for one in found if one.evaluator is not None]
 
 
 def read_variant(text: str, workflow: str) -> WantedVariant:

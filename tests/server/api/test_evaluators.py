@@ -138,3 +138,19 @@ async def test_a_name_that_is_not_known_is_not_there(http: httpx.AsyncClient, ke
     assert refused.status_code == 404
     assert refused.json() == {"error": {"code": "not_found", "message": f"There is no evaluator {key!r}."}}
     assert (await http.get(f"/api/evaluators/{key}")).status_code == 404
+
+
+async def test_evaluators_of_agenta_s_become_ours_and_what_cannot_is_told(http: httpx.AsyncClient) -> None:
+    there = [
+        {"name": "Starts with A", "evaluator_key": "auto_regex_test", "settings_values": {"regex_pattern": "^A"}},
+        {"name": "Own", "evaluator_key": "auto_custom_code_run", "settings_values": {"code": "import os"}},
+        {"name": "New", "evaluator_key": "auto_of_tomorrow"},
+    ]
+
+    answer = await http.post("/api/evaluators/import", json=there)
+
+    regex, code, unknown = answer.json()["data"]
+    assert regex["evaluator"] == {"key": "regex", "name": "Starts with A", "parameters": {"pattern": "^A"}}
+    assert (code["evaluator"], code["text"]) == (None, "import os")
+    assert unknown["notes"] == ["There is no counterpart of 'auto_of_tomorrow' here."]
+    assert (await http.post("/api/evaluators/import", json={})).status_code == 400

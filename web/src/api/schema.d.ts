@@ -367,6 +367,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/evaluators/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Agenta's evaluators, as an evaluation here takes them; nothing is kept */
+        post: operations["import_evaluators"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/evaluators/{key}": {
         parameters: {
             query?: never;
@@ -2368,6 +2385,10 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
+        /** ImportedEvaluators */
+        ImportedEvaluators: {
+            data: components["schemas"]["ImportedView"][];
+        };
         /** ImportedThreads */
         ImportedThreads: {
             created: number;
@@ -2376,6 +2397,14 @@ export interface components {
             faults: {
                 [key: string]: unknown;
             }[];
+        };
+        /** ImportedView */
+        ImportedView: {
+            name: string;
+            source: string;
+            evaluator: components["schemas"]["WantedEvaluator"] | null;
+            notes: string[];
+            text: string | null;
         };
         /** ItemRow */
         ItemRow: {
@@ -3690,6 +3719,14 @@ export interface components {
             /** @description RFC 3339, UTC, with microseconds. */
             updated_at: string;
         };
+        /** WantedEvaluator */
+        WantedEvaluator: {
+            key: string;
+            name?: string | null;
+            parameters?: {
+                [key: string]: unknown;
+            };
+        };
         /** WantedRows */
         WantedRows: {
             filter?: string | {
@@ -4994,6 +5031,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Evaluators"];
+                };
+            };
+        };
+    };
+    import_evaluators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, unknown>;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedEvaluators"];
                 };
             };
         };

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from palaver.core.descriptions import IsChatSource
 from palaver.core.messages import Message
 from palaver.evaluation.evaluator import Need
-from palaver.evaluation.plans import FailedAs, Limits, PlannedEvaluator, PlannedVariant, WantedRows
+from palaver.evaluation.plans import FailedAs, Limits, PlannedEvaluator, PlannedVariant, WantedEvaluator, WantedRows
 from palaver.evaluation.trying import TriedCase
 from palaver.server.api.conventions import Time
 
@@ -293,3 +293,23 @@ class Tried(ScoreView, frozen=True, kw_only=True):
 
     more: list[ScoreView] = []
     """The others, of one that gives several scores."""
+
+
+class ImportedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one evaluator of Agenta's."""
+
+    name: str
+    source: str
+    """Its key there."""
+    evaluator: WantedEvaluator | None
+    """As an evaluation takes it; null: nothing here does the same."""
+    notes: list[str]
+    """What was left out, and why."""
+    text: str | None
+    """Code that came with it, which is never run."""
+
+
+class ImportedEvaluators(msgspec.Struct, frozen=True):
+    """All of a document."""
+
+    data: list[ImportedView]

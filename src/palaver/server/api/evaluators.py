@@ -11,14 +11,24 @@ from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from palaver.core import jsons
 from palaver.errors import NotFound, ShuttingDown
+from palaver.evaluation import agenta
 from palaver.evaluation.evaluator import Evaluator, Need
 from palaver.evaluation.known import Evaluators as Known
 from palaver.evaluation.reach import Reach
 from palaver.evaluation.scores import GivenUp, Scored
 from palaver.evaluation.trying import tried
-from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes
-from palaver.server.api.evaluation_views import Evaluators, EvaluatorView, ScoreView, Tried, TryRequest
+from palaver.server.api.conventions import Asked, answer, caller_of, raw_body, read_body, takes
+from palaver.server.api.evaluation_views import (
+    Evaluators,
+    EvaluatorView,
+    ImportedEvaluators,
+    ImportedView,
+    ScoreView,
+    Tried,
+    TryRequest,
+)
 from palaver.server.settings import Settings
 
 
@@ -59,6 +69,18 @@ def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHand
             raise ShuttingDown("The server is stopping: try again in a moment.") from None
         return answer(request, Tried(**_fields(first), more=[ScoreView(**_fields(one)) for one in more]))
 
+    @post(
+        "/api/evaluators/import",
+        operation_id="import_evaluators",
+        summary="Agenta's evaluators, as an evaluation here takes them; nothing is kept",
+        status_code=200,
+        operation_class=takes(dict[str, Any]),
+    )
+    async def import_evaluators(request: Asked) -> Response[ImportedEvaluators]:
+        document = jsons.received(await raw_body(request, settings), settings.json_bounds)
+        found = await asyncio.to_thread(agenta.imported, document)
+        return answer(request, ImportedEvaluators([_imported(one) for one in found]))
+
     # In threads: they are loaded when they are first asked for.
 
     def listed() -> Evaluators:
@@ -71,7 +93,7 @@ def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHand
             raise NotFound(f"There is no evaluator {key[:80]!r}.")
         return evaluator
 
-    return [list_evaluators, get_evaluator, try_evaluator]
+    return [list_evaluators, get_evaluator, try_evaluator, import_evaluators]
 
 
 def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
@@ -83,6 +105,10 @@ def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
         origin="author" if evaluator.key in own else "built_in",
     )
+
+
+def _imported(one: agenta.Imported) -> ImportedView:
+    return ImportedView(name=one.name, source=one.source, evaluator=one.evaluator, notes=list(one.notes), text=one.text)
 
 
 def _fields(scored: Scored) -> dict[str, Any]:
