@@ -31,7 +31,10 @@ def folders() -> tuple[list[str], list[str], list[str]]:
 
 
 def pytest(paths: list[str], *options: str) -> list[str]:
-    return [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest", *options, *paths]
+    return ["-m", "pytest", *options, *paths]
+
+
+COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode"]
 
 
 def main() -> int:
@@ -47,10 +50,10 @@ def main() -> int:
             return begun, told
 
         others = [
-            beside(pytest(browsing, *options)),
-            beside(["nice", f"--adjustment={POLITE}", *pytest(counting, *options)]),
+            beside([sys.executable, *pytest(browsing, *options)]),  # What it drives runs in other processes.
+            beside(["nice", f"--adjustment={POLITE}", *COVERED, *pytest(counting, *options)]),
         ]
-        codes = [subprocess.run(pytest(waiting, *options), check=False).returncode]
+        codes = [subprocess.run([*COVERED, *pytest(waiting, *options)], check=False).returncode]
         for begun, told in others:
             codes.append(begun.wait())
             told.seek(0)
