@@ -18,6 +18,7 @@ BROWSING = ["e2e"]
 WAITING = "benchmarks cli conformance engine faults packaging security".split()
 """The folders whose tests start processes, or look at the clock; all that is in neither are the pure ones."""
 
+COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode"]
 POLITE = 10
 """By how much the pure ones step back."""
 
@@ -32,9 +33,6 @@ def folders() -> tuple[list[str], list[str], list[str]]:
 
 def pytest(paths: list[str], *options: str) -> list[str]:
     return ["-m", "pytest", *options, *paths]
-
-
-COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode"]
 
 
 def main() -> int:
