@@ -1,8 +1,8 @@
 """Run all tests, with coverage, as four sessions of pytest side by side: `python -m tests.together [options of it]`.
 
 Tests that start servers and browsers mostly wait; those of pure functions only count. One after the other, they leave
-one of two cores idle half of the time. So browsers and servers each have a session; what only counts has two, at a lower
-priority, so that nothing that looks at the clock has to wait for it. All orders are random, as everywhere.
+one of two cores idle half of the time. So browsers and servers each have a session; what only counts has two, at a
+lower priority, so that nothing that looks at the clock has to wait for it. All orders are random, as everywhere.
 """
 
 import subprocess
