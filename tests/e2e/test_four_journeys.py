@@ -74,7 +74,9 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
     await dialog.get_by_role("button", name="Import", exact=True).click()
     await dialog.get_by_role("button", name="Open the set").click()
     await expect(page).to_have_url(re.compile("/testsets/ts_"))
-    await expect(page.get_by_role("region", name="Test set").get_by_text("How long does a refund take?")).to_be_visible()
+    await expect(
+        page.get_by_role("region", name="Test set").get_by_text("How long does a refund take?")
+    ).to_be_visible()
     await shots(page, "journey-completion-set")
 
     await page.get_by_role("button", name="Evaluate").click()
