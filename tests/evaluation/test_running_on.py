@@ -61,7 +61,7 @@ async def recorded(database: Database, count: int) -> set[str]:
 
 
 async def test_two_processes_share_one_evaluation(database: Database) -> None:
-    mine, theirs = Counted(waits_after=0, seconds=0.01), Counted(waits_after=0, seconds=0.01)
+    mine, theirs = Counted(waits_after=0, seconds=0.05), Counted(waits_after=0, seconds=0.05)
     async with serving(database, mine.chat) as server, serving(database, theirs.chat) as other:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=8), rows(60))
         server.runner.wake()
@@ -87,7 +87,7 @@ async def test_a_cancelled_evaluation_stops_its_calls_and_keeps_what_it_has(data
         seconds = time.monotonic() - began
 
     assert (done.state, done.done, done.failed, done.reason) == ("cancelled", 6, 0, None)
-    assert seconds < 1.5
+    assert seconds < 10  # The figure is in benchmarks/; this only sees that nobody waits for the calls.
     assert (counted.stopped, counted.asked.total()) == (4, 10)
     assert await recorded(database, 6) == before
 
@@ -109,7 +109,7 @@ async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Dat
         other.runner.wake()
         done = await ended(database)
 
-    assert seconds < 2
+    assert seconds < 10
     assert (left.state, left.done, left.ended_at) == ("running", 7, None)
     assert (done.state, done.done, done.failed) == ("succeeded", 20, 0)
     assert set(second.asked) == {f"Say {number}" for number in range(20)} - before
@@ -132,7 +132,7 @@ async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
 
 
 async def test_a_process_that_was_taken_for_dead_and_comes_back_records_nothing(database: Database) -> None:
-    slow, quick = Counted(waits_after=0, seconds=0.3), Counted()
+    slow, quick = Counted(waits_after=0, seconds=1.5), Counted()
     full = Settings(trace_content="off", threads=4)  # It has no room for what it loses.
     async with serving(database, slow.chat, settings=full) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=2), rows(2))
