@@ -19,7 +19,7 @@ from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
 from tests.postgres import Postgres
 from tests.serving import Served, served
 
-WORDS = {"short": 200, "long": 500}
+WORDS = {"short": 100, "long": 500}
 """How many words, a hundredth of a second each: some runs end while the database is away, others when it is back."""
 
 
