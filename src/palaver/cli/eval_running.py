@@ -82,12 +82,14 @@ async def _interruptible(alone: Alone) -> AsyncGenerator[None]:
             raise KeyboardInterrupt
         cancelling.add(loop.create_task(alone.cancel()))
 
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Not everywhere, and not in every thread.
+    not_here = suppress(NotImplementedError, RuntimeError, ValueError)  # Not on Windows, and not in every thread.
+    with not_here:
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        with not_here:
+            loop.remove_signal_handler(signal.SIGINT)
         await asyncio.gather(*cancelling)
 
 
