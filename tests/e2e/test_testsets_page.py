@@ -253,7 +253,7 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     await leaving.get_by_role("button", name="Cancel").click()
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
     await leaving.get_by_role("button", name="Leave").click()
-    await expect(page.get_by_role("heading", name="Traces")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Traces", exact=True)).to_be_visible()
     await page.go_back()
     await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
     await page.keyboard.press("Control+s")
