@@ -16,6 +16,7 @@ from palaver.core.events import RunStarted
 from palaver.core.origins import Origin
 from palaver.core.records import NewRun
 from palaver.engine.engine import Engine
+from palaver.engine.looking import Looking
 from palaver.engine.run import Run
 from palaver.errors import Overloaded, PalaverError, ShuttingDown
 from palaver.storage import backlog, recording
@@ -55,9 +56,7 @@ class Backlog:
         self._look = look
         self._going: set[asyncio.Task[None]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
-        self._more = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._ending = False
+        self._looking = Looking(self._look_once, of="What waits in the background", log=log, again=look)
 
     async def put(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
         """Keep a run that is to begin later: it is durable when this returns."""
@@ -77,40 +76,24 @@ class Backlog:
 
     def begin(self) -> None:
         """Look for what waits, from now on."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work_on())
+        self._looking.begin()
 
     def wake(self) -> None:
         """Something waits."""
-        self._more.set()
+        self._looking.wake()
 
     async def end(self) -> None:
         """Begin no more, and leave to others what was taken and has not begun; what is going is the engine's to end."""
-        if self._task is not None:
-            self._ending = True  # Not cancelled: what it is taking at this moment would be nobody's.
-            self.wake()
-            for waiter in list(self._waiters):
-                waiter.cancel()  # A run may go on for longer than whoever wants us to end will wait.
-            await asyncio.gather(self._task, *self._going, return_exceptions=True)
-            self._task = None
-
-    async def _work_on(self) -> None:
-        while not self._ending:
-            self._more.clear()
-            free = 0 if self._engine.draining else self._most - len(self._going)
-            try:
-                if free > 0:
-                    await self._take(free)
-            except PalaverError as error:
-                log.debug("What waits in the background could not be looked for: %s", error.message)
-            except Exception:
-                log.exception("Looking for what waits in the background failed")
-            try:
-                async with asyncio.timeout(self._look):
-                    await self._more.wait()
-            except TimeoutError:
-                pass
+        await self._looking.end()
+        for waiter in list(self._waiters):
+            waiter.cancel()  # A run may go on for longer than whoever wants us to end will wait.
         await asyncio.gather(*self._going, return_exceptions=True)
+
+    async def _look_once(self) -> float:
+        free = 0 if self._engine.draining else self._most - len(self._going)
+        if free > 0:
+            await self._take(free)
+        return self._look
 
     async def _take(self, free: int) -> None:
         for waiting in await self._database.write(backlog.take, self._process, self._names(), free, self._now()):
@@ -140,7 +123,7 @@ class Backlog:
             await asyncio.wait([waiter])
 
     def _start(self, waiting: Waiting) -> Run:
-        if self._ending:
+        if self._looking.ending:
             raise ShuttingDown("This process begins no more runs.")
         row = waiting.whole.row
         origin = Origin(
