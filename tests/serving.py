@@ -45,9 +45,35 @@ def served(folder: Path, source: str = WORKFLOWS, *arguments: str, **settings: s
     """Serve the workflows of a Python file in that folder, with `PALAVER_…` settings by keyword."""
     target = folder / "served_app.py"
     target.write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "palaver.cli", "serve", str(target), "--port", "0", *arguments]
-    environment = {**os.environ, **{f"PALAVER_{name.upper()}": value for name, value in settings.items()}}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+    command = ["serve", str(target), "--port", "0", *arguments]
+    with _started(command, folder, {f"PALAVER_{name.upper()}": value for name, value in settings.items()}) as server:
+        yield server
+
+
+@contextmanager
+def demonstrated(folder: Path, *arguments: str) -> Iterator[Served]:
+    """`palaver demo` with a database of its own in that folder, once it is filled."""
+    command = ["demo", "--no-browser", "--port", "0", *arguments]
+    with _started(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
+        for _ in range(1_200):
+            if any(line.startswith(("Everything is there", "All is as you left it")) for line in server.lines):
+                break
+            assert not any("not filled" in line for line in server.lines), server.lines
+            threading.Event().wait(0.05)
+        else:
+            raise AssertionError(f"the demo was not filled in a minute: {server.lines}")
+        yield server
+
+
+@contextmanager
+def _started(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[Served]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "palaver.cli", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=folder,
+    )
     server = Served("", process)
     ready = threading.Event()
 

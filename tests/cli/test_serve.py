@@ -74,7 +74,8 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
         assert process.stderr is not None
         try:
             lines = [process.stderr.readline().split() for _ in range(6)]

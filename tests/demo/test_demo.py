@@ -45,9 +45,10 @@ async def test_eliza_says_it_word_by_word() -> None:
     assert words == ["Hello. ", "What ", "brings ", "you ", "here ", "today?"]
 
 
-async def ask(question: str) -> Any:
+async def ask(question: str, **parameters: str) -> Any:
+    asked = {"messages": [{"role": "user", "content": question}], "parameters": parameters}
     async with client(demo.calculator) as http:
-        answer = await http.post("/invoke", json={"messages": [{"role": "user", "content": question}]})
+        answer = await http.post("/invoke", json=asked)
     return answer.json()
 
 
@@ -60,6 +61,13 @@ async def test_the_calculator_works_it_out(question: str, result: str) -> None:
 
     assert messages[-1] == {"role": "assistant", "content": f"The answer is {result}."}
     assert messages[-2] == {"role": "tool", "tool_call_id": messages[-2]["tool_call_id"], "content": result}
+
+
+@pytest.mark.parametrize(
+    ("question", "result"), [("2 + 3 * 4", "20"), ("2 * 3 + 4", "10"), ("2 + (3 * 4)", "14"), ("8 - 6 / 2", "1")]
+)
+async def test_the_hasty_calculator_takes_it_as_it_is_written(question: str, result: str) -> None:
+    assert (await ask(question, order="as written"))[-1]["content"] == f"The answer is {result}."
 
 
 async def test_a_division_by_zero_is_a_failed_tool_call_and_an_answer_all_the_same() -> None:

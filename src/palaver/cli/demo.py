@@ -1,7 +1,11 @@
 """palaver demo: everything, offline."""
 
+import asyncio
+import logging
 import os
+import time
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,17 +25,25 @@ from palaver.workflows.workflow import Workflow
 @click.command()
 @click.option("--port", type=int, help="Port to listen on (8642, or the next free one).")
 @click.option("--no-browser", is_flag=True, help="Do not open the page.")
-def command(no_browser: bool, **flags: Any) -> None:
+@click.option("--fresh", is_flag=True, help="Begin anew: forget what was done in earlier demos.")
+def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     """Run everything, offline, with sample workflows, and open the page.
 
+    The first time it has conversations, traces, a test set and two evaluations to look at. What you do stays in a
+    database of the demo's own.
+
     \b
-    Example:
-      palaver demo --port 9000 --no-browser
+    Examples:
+      palaver demo
+      palaver demo --fresh --port 9000 --no-browser
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    if not settings.db:
-        settings = msgspec.structs.replace(settings, db=_database())
-    serve(_samples(), settings, sources=sources, or_next=True, started=None if no_browser else _open)
+    opening = _nothing if no_browser else _open
+    if settings.db:  # Somebody's own: nothing is put there that nobody asked for.
+        serve(_samples(), settings, sources=sources, or_next=True, started=opening)
+        return
+    settings = msgspec.structs.replace(settings, db=_database(fresh=fresh))
+    serve(_samples(), settings, sources=sources, or_next=True, started=_filling(opening))
 
 
 def _samples() -> list[Workflow]:
@@ -42,10 +54,63 @@ def _samples() -> list[Workflow]:
     return found
 
 
-def _database() -> str:
+def _database(*, fresh: bool) -> str:
     """A file of the demo's own; nothing is kept by a second demo beside the first."""
     path = default_path().with_name("demo.db")
-    return MEMORY if is_held(lock_path(path)) else str(path)
+    if is_held(lock_path(path)):
+        return MEMORY
+    if fresh:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return str(path)
+
+
+def _filling(opening: Callable[[str], None]) -> Callable[[str], None]:
+    """Once it serves: fill it, then open the page."""
+    going: set[asyncio.Task[None]] = set()  # The loop itself would let go of it.
+
+    def started(url: str) -> None:
+        task = asyncio.get_running_loop().create_task(_fill(url, opening))
+        going.add(task)
+        task.add_done_callback(going.discard)
+
+    return started
+
+
+async def _fill(url: str, opening: Callable[[str], None]) -> None:
+    import httpx  # Late: --help must not wait for it.
+
+    from palaver.demo.filling import fill
+
+    begun, told = time.monotonic(), False
+
+    def tell(line: str) -> None:
+        nonlocal told
+        told = True
+        click.echo(f"  filling the demo: {line}", err=True)
+
+    log = logging.getLogger("palaver.access")
+    log.addFilter(_not_ours)
+    try:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+            await fill(http, tell)
+        took = time.monotonic() - begun
+        found = f"Everything is there, after {took:.1f} s" if told else "All is as you left it; --fresh begins anew"
+        click.echo(f"{found}: open {url}", err=True)
+    except httpx.HTTPError as error:
+        click.echo(f"The demo is not filled, or not to its end: {error}. It works all the same.", err=True)
+    finally:
+        log.removeFilter(_not_ours)
+    opening(url)
+
+
+def _not_ours(_record: logging.LogRecord) -> bool:
+    """What fills the demo is no news to whoever started it."""
+    return False
+
+
+def _nothing(url: str) -> None:
+    pass
 
 
 def _open(url: str) -> None:

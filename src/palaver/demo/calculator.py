@@ -4,34 +4,34 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Annotated, Literal
 
-from palaver import Message, ToolCall, ToolResult, chat
+from palaver import Message, Parameter, ToolCall, ToolResult, chat
 
 Step = tuple[str, Decimal | int, Decimal | int]  # A sign and two arguments; an int is the result of that earlier step.
 TOOLS = {
-    "+": ("add", Decimal.__add__, 1),
-    "-": ("subtract", Decimal.__sub__, 1),
-    "*": ("multiply", Decimal.__mul__, 2),
-    "/": ("divide", Decimal.__truediv__, 2),
+    "+": ("add", Decimal.__add__),
+    "-": ("subtract", Decimal.__sub__),
+    "*": ("multiply", Decimal.__mul__),
+    "/": ("divide", Decimal.__truediv__),
 }
+Order = Annotated[Literal["products first", "as written"], Parameter(description="What is worked out first")]
 
 
 @chat
-def calculator(messages: list[Message]) -> Iterator[object]:
+def calculator(messages: list[Message], order: Order = "products first") -> Iterator[object]:
     """Works out sums like (2 + 3) * 4, one tool call at a time."""
     asked = next((message.text for message in reversed(messages) if message.role == "user"), "")
     tokens = re.findall(r"\d+(?:\.\d+)?|[-+*/()]", asked.replace("×", "*").replace("÷", "/"))
     try:
-        steps = plan(tokens)
+        steps = plan(tokens, first="*/" if order == "products first" else "")
     except (IndexError, ValueError):
-        steps = []
-    if not steps:
         yield "Give me something to work out, such as (2 + 3) * 4."
         return
     yield f"{' '.join(tokens)} takes {len(steps)} step{'s' if len(steps) > 1 else ''}."
     results: list[Decimal] = []
     for number, (sign, left, right) in enumerate(steps):
-        name, operation, _ = TOOLS[sign]
+        name, operation = TOOLS[sign]
         a, b = (results[side] if isinstance(side, int) else side for side in (left, right))
         call = f"call_{len(messages)}_{number}"
         yield ToolCall(call_id=call, name=name, arguments=json.dumps({"a": shown(a), "b": shown(b)}))
@@ -45,8 +45,8 @@ def calculator(messages: list[Message]) -> Iterator[object]:
     yield f"The answer is {shown(results[-1])}."
 
 
-def plan(tokens: list[str]) -> list[Step]:
-    """The steps: brackets first, products before sums. Raises for what is no arithmetic."""
+def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
+    """The steps: brackets first, then these signs before the others. Raises for what is no arithmetic."""
     steps: list[Step] = []
     values: list[Decimal | int] = []
     signs: list[str] = []
@@ -62,14 +62,14 @@ def plan(tokens: list[str]) -> list[Step]:
                 reduce()
             signs.pop()
         elif token in TOOLS or token == "(":
-            while token != "(" and signs and signs[-1] != "(" and TOOLS[signs[-1]][2] >= TOOLS[token][2]:
+            while token != "(" and signs and signs[-1] != "(" and (signs[-1] in first) >= (token in first):
                 reduce()
             signs.append(token)
         else:
             values.append(Decimal(token))
     while signs:
         reduce()
-    if len(values) != 1 or any(sign == "(" for sign, _, _ in steps) or max(map(len, tokens)) > 15:
+    if len(values) != 1 or not steps or any(sign == "(" for sign, _, _ in steps) or max(map(len, tokens)) > 15:
         raise ValueError("not arithmetic, or longer than a pocket calculator takes")
     return steps
 

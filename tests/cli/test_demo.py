@@ -1,0 +1,91 @@
+"""palaver demo: what there is to look at in a new one, and that what is done in it stays."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import Served, demonstrated
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def demo(home: Path) -> Iterator[Served]:
+    with demonstrated(home) as server:
+        yield server
+
+
+def listed(demo: Served, path: str) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{demo.url}{path}", trust_env=False, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("/api/threads?limit=50", 11),
+        ("/api/boards", 2),
+        ("/api/testsets", 1),
+        ("/api/evaluations", 2),
+        ("/api/reviews", 1),
+        ("/api/online", 1),
+        ("/api/feedback", 5),
+        ("/api/workflows/calculator/variants", 2),
+    ],
+)
+def test_every_page_has_something_to_look_at(demo: Served, path: str, count: int) -> None:
+    assert len(listed(demo, path)) == count
+
+
+def test_every_conversation_was_answered(demo: Served) -> None:
+    threads = listed(demo, "/api/threads?limit=50")
+
+    assert {thread["workflow"] for thread in threads} == {"eliza", "calculator"}
+    assert [thread["title"] for thread in threads if not thread["out"]["text"]] == []
+
+
+def test_a_trace_of_another_program_is_among_them_as_a_conversation(demo: Served) -> None:
+    (trace,) = [trace for trace in listed(demo, "/api/traces?limit=200") if trace["service"] == "travel-desk"]
+
+    assert trace["in"]["text"] == "Is there a train to Bergen tonight?"
+    assert trace["out"]["text"].startswith("Yes: the night train leaves at 23:25")
+
+
+def test_its_two_evaluations_answer_whether_it_is_worse(demo: Served) -> None:
+    hasty, base = [one["id"] for one in listed(demo, "/api/evaluations")]
+    compared = httpx.get(
+        f"{demo.url}/api/evaluations/compare",
+        params={"base": base, "candidate": hasty},
+        trust_env=False,
+        timeout=60,
+    ).json()
+
+    said = {one["name"]: (one["verdict"], one["regressions"]) for one in compared["evaluators"]}
+    assert said["contains"] == ("worse", 8)
+    assert said["tool_sequence"][0] == "worse"
+    assert said["latency_budget"] == ("same", 0)
+
+
+def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> None:
+    def titles(server: Served) -> list[str]:
+        return [thread["title"] for thread in listed(server, "/api/threads?limit=50")]
+
+    with demonstrated(tmp_path) as first:
+        made = httpx.post(f"{first.url}/api/threads", json={"workflow": "eliza", "title": "Mine"}, trust_env=False)
+        assert made.status_code == 201
+        assert first.stop() == 0
+
+    with demonstrated(tmp_path) as second:
+        assert titles(second).count("Mine") == 1
+        assert len(titles(second)) == 12
+        assert second.stop() == 0
+
+    with demonstrated(tmp_path, "--fresh") as third:
+        assert len(titles(third)) == 11
