@@ -93,6 +93,12 @@ def test_other_files_are_read_by_their_ending(folder: Path, name: str) -> None:
     assert passes(figures("-e", "exact_match", testset=name)) == {("tutor", "exact_match"): 0.5}
 
 
+def test_a_column_of_questions_is_what_the_user_says(folder: Path) -> None:
+    (folder / "asked.csv").write_text("id,question,expected\n1,hi,HI\n2,ho,x\n", encoding="utf-8")
+
+    assert passes(figures("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
+
+
 @pytest.mark.usefixtures("folder")
 def test_parameters_of_evaluators_and_names_of_ones_own_are_taken() -> None:
     found = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
@@ -263,7 +269,7 @@ def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
     [
         (["app.py", "questions.csv", "-e", "gone"], "No evaluator 'gone'."),
         (["app.py", "questions.csv", "-e", 'regex:{"pattern": "("}'], "error: "),
-        (["app.py", "gone.csv", "-e", "exact_match"], "gone.csv"),
+        (["app.py", "gone.csv", "-e", "exact_match"], "error: gone.csv cannot be read: No such file or directory."),
         (["app.py", "gone", "-e", "exact_match"], "There is no file and no stored test set 'gone'."),
         (["gone.py", "questions.csv", "-e", "exact_match"], "There is no file gone.py."),
         (["app.py", "questions.csv", "-e", "exact_match", "--compare", "ev_0"], "There is no evaluation 'ev_0'."),

@@ -99,6 +99,66 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Se
     await shots(page, "evaluations-list")
 
 
+async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "shop.csv"
+    file.write_text(
+        "question,expected\nHow long does a refund take?,14 days\nWhen is my delivery?,3 days\n", encoding="utf-8"
+    )
+    await page.goto("/testsets")
+    await page.get_by_label("File to import").set_input_files(file)
+    importing = page.get_by_role("dialog", name="New test set from a file")
+    await importing.get_by_role("button", name="Import", exact=True).click()
+    await importing.get_by_role("button", name="Open the set").click()
+    await page.get_by_role("button", name="Evaluate").click()
+    dialog = page.get_by_role("dialog", name="New evaluation")
+    await dialog.get_by_role("button", name="Add a workflow").click()
+    await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
+    await found(dialog, "contains")
+
+    columns = dialog.get_by_role("region", name="Columns")
+    await expect(columns).to_contain_text("the user says \u2190 question \u00b7 expected \u2190 expected")
+    await columns.get_by_role("button", name="Columns").click()
+    messages = columns.get_by_role("combobox", name="Messages")
+    await expect(messages.locator("option:checked")).to_have_text("question (found)")
+    await shots(page, "evaluations-new-questions")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+
+    await expect(page).to_have_url(re.compile("/evaluations/ev_"))
+    await ended(page)
+    await expect(rows(page)).to_have_count(2)
+    await rows(page).first.click()
+    await expect(drawer(page).get_by_role("region", name="Asked")).to_contain_text("How long does a refund take?")
+    await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("Refunds take 14 days.")
+
+
+async def test_what_is_refused_leads_to_its_field(page: Page, site: Served, watch: Watch) -> None:
+    set_id = await set_of(
+        site, "Two texts", [{"problem": "When is my delivery?", "topic": "shop", "expected": "3 days"}]
+    )
+    await page.goto(f"/evaluations?new=1&testset={set_id}")
+    dialog = page.get_by_role("dialog", name="New evaluation")
+    await dialog.get_by_role("button", name="Add a workflow").click()
+    await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
+    await found(dialog, "contains")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+
+    messages = dialog.get_by_role("combobox", name="Messages")
+    await expect(messages).to_be_focused()
+    await expect(messages).to_be_in_viewport(ratio=1)
+    await expect(dialog.get_by_role("alert")).to_contain_text("wants messages, and no column is theirs")
+    await expect(dialog.get_by_role("status")).to_have_text("This needs another look: Columns, Messages")
+    watch.forgive("422")
+    await shots(page, "evaluations-new-refused")
+    await dialog.get_by_role("textbox", name=re.compile("of the evaluation")).focus()
+    await dialog.get_by_role("button", name="Columns, Messages").click()
+    await expect(messages).to_be_focused()
+    await messages.select_option(label="problem (text)")
+    await expect(dialog.get_by_role("region", name="Columns")).to_contain_text("the user says \u2190 problem")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+    await expect(page).to_have_url(re.compile("/evaluations/ev_"))
+    await ended(page)
+
+
 async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: Served) -> None:
     set_id = await set_of(site, "Regions", countries())
     request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}

@@ -1,8 +1,11 @@
 """Which column goes where, said or found out."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -29,6 +32,22 @@ OPEN = described({"properties": {"messages": MESSAGES}, "required": ["messages"]
 PLAIN = described(
     {"properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False}, is_chat=False
 )
+
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases.json").read_text("utf-8"))
+"""What the page shows before (web/src/evaluations/mapping.test.ts) is what is then run: both are held to these."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
+def test_what_the_page_shows_of_columns_is_what_is_run(case: dict[str, Any]) -> None:
+    properties = {"messages": MESSAGES, **case.get("properties", {})}
+    tutor = described({"properties": properties, "required": ["messages"], "additionalProperties": True})
+    said = msgspec.convert(case.get("said", {}), WantedMap)
+    if case["found"] is None:
+        with pytest.raises(MissingInput) as refused:
+            mapped(said, case["columns"], tutor)
+        assert refused.value.pointer == "/map/messages"
+    else:
+        assert mapped(said, case["columns"], tutor, answers=case.get("answers", ())) == ColumnMap(**case["found"])
 
 
 def test_a_chat_gets_the_column_of_its_messages_and_the_inputs_that_it_names() -> None:

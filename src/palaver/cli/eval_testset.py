@@ -9,8 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
-
 from palaver.core.ids import sortable
 from palaver.errors import TargetNotFound
 
@@ -82,7 +80,7 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
     try:
         stream = file.open("rb")
     except OSError as error:
-        raise click.ClickException(f"{file} cannot be read: {error.strerror}.") from None
+        raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
     with stream:
         while chunk := stream.read(_CHUNK):
             yield chunk

@@ -12,6 +12,7 @@ from palaver.core import jsons
 from palaver.core.descriptions import Description
 from palaver.errors import InvalidValue, MissingInput, UnknownInput
 from palaver.evaluation.plans import ColumnMap, WantedMap
+from palaver.evaluation.spoken import spoken
 
 EXPECTED = ("expected", "expected_output", "correct_answer", "ground_truth", "reference")
 """What the column of expected answers may be called; the first that is there counts."""
@@ -27,10 +28,12 @@ Kinds = Mapping[str, str]
 def mapped(wanted: WantedMap, kinds: Kinds, workflow: Description, *, answers: Collection[str] = ()) -> ColumnMap:
     """Where the columns go for a workflow; `answers` hold answers already, and are inputs only where it names them."""
     script = _script(wanted.script, kinds, workflow)
-    messages = _messages(wanted.messages, kinds, workflow, script=script)
-    history = _history(wanted.history, kinds, workflow, messages)
     expected = _expected(wanted.expected, kinds)
     named = _properties(workflow)
+    # What a column was said to be, or the workflow calls an input of its own, is not what the user says as well.
+    placed = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *named}
+    messages = _messages(wanted.messages, kinds, workflow, script=script, placed=placed)
+    history = _history(wanted.history, kinds, workflow, messages)
     taken = {messages, history, script, expected, *(name for name in answers if name not in named)}
     inputs = _inputs(wanted.inputs, kinds, workflow, [name for name in kinds if name not in taken])
     _check_required(workflow, inputs)
@@ -66,18 +69,32 @@ def _script(wanted: str | UnsetType | None, kinds: Kinds, workflow: Description)
     return given
 
 
-def _messages(wanted: str | UnsetType | None, kinds: Kinds, workflow: Description, *, script: str | None) -> str | None:
+def _messages(
+    wanted: str | UnsetType | None,
+    kinds: Kinds,
+    workflow: Description,
+    *,
+    script: str | None,
+    placed: Collection[str | None],
+) -> str | None:
     given = _known(wanted, kinds, "/map/messages")
     if given is UNSET:
         given = _found_messages(kinds, workflow)
         if given is None and script is None and workflow.is_chat:
-            raise MissingInput(
-                f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
-                pointer="/map/messages",
-            )
+            given = _spoken(kinds, workflow, placed)
     if given is not None and kinds[given] not in _SPOKEN:
         raise InvalidValue(f"The column {given!r} is {kinds[given]}, no conversation.", pointer="/map/messages")
     return given
+
+
+def _spoken(kinds: Kinds, workflow: Description, placed: Collection[str | None]) -> str:
+    found = spoken(kinds, taken=placed, answers=EXPECTED)
+    if found is None:
+        raise MissingInput(
+            f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
+            pointer="/map/messages",
+        )
+    return found
 
 
 def _found_messages(kinds: Kinds, workflow: Description) -> str | None:

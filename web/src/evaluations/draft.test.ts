@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
-import { EMPTY, draftLike, evaluatorOf, freeName, missing, requestOf, under, unplaced, variantOf } from './draft';
+import { EMPTY, draftLike, evaluatorOf, fieldOf, freeName, missing, requestOf, under, unplaced, variantOf } from './draft';
 import { commonNames, eased, ownNames } from './easing';
 import { inputNames, mapped } from './mapping';
 import type { Evaluation, NamedColumn } from './queries';
@@ -70,6 +70,18 @@ test('a fault is shown at its field, and one without a field above all', () => {
   const faults = [{ path: '/evaluators/1/parameters/pattern', message: 'no' }, { path: '', message: 'what?' }, { path: '/evaluators/10', message: 'ten' }];
   expect(under(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
   expect(unplaced(faults)).toEqual([{ path: '', message: 'what?' }]);
+});
+
+test('a fault is told by what the form calls its field', () => {
+  const evaluators = [evaluatorOf('contains'), { ...evaluatorOf('regex'), name: 'starts' }];
+  const called = (path: string) => fieldOf(path, evaluators);
+  expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(called)).toEqual([
+    'Columns, Messages', 'Columns, Said before', 'Columns, a/b', 'Test set, Rows', 'Test set, Set',
+  ]);
+  expect(['/variants/1', '/variants/0/workflow', '/variants/0/parameters/style', '/evaluators/0/key', '/evaluators/1/parameters/pattern'].map(called)).toEqual([
+    'Variant 2', 'Variant 1, Workflow', 'Variant 1, style', 'Evaluator contains, Key', 'Evaluator starts, pattern',
+  ]);
+  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(called)).toEqual(['Repeats and limits, At once', 'Repeats and limits, Timeout', 'Repeats and limits, Repeats']);
 });
 
 test('names do not come twice', () => {

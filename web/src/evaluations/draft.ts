@@ -142,6 +142,21 @@ export function requestOf(draft: Draft): Request {
 export const under = (faults: readonly Fault[], at: string): readonly Fault[] =>
   faults.flatMap(({ path, message }) => (path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : []));
 
+const TITLES: Readonly<Record<string, string>> = { testset: 'Test set', map: 'Columns', limits: 'Repeats and limits', repeats: 'Repeats and limits' };
+const FIELDS: Readonly<Record<string, string>> = { id: 'Set', variant: 'Saved variant', history: 'Said before', concurrency: 'At once' };
+
+/** What the form calls the field of a pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
+export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): string {
+  const [part = '', ...below] = path.split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const place = Number(below[0]);
+  const { name = '', key = '' } = evaluators[place] ?? {};
+  const title = part === 'variants' ? `Variant ${place + 1}` : part === 'evaluators' ? `Evaluator ${name.trim() || key || place + 1}` : TITLES[part];
+  const [first = '', own] = part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
+  // Parameters and inputs have names of their own; the form's fields begin with a capital.
+  const field = first === 'parameters' || first === 'inputs' ? own : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
+  return [title, field].filter(Boolean).join(', ');
+}
+
 /** Those that no part of the form shows. */
 export const unplaced = (faults: readonly Fault[]): readonly Fault[] =>
   faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

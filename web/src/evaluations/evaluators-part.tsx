@@ -42,6 +42,7 @@ export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
             key={draft.id}
             draft={draft}
             evaluator={known.find(({ key }) => key === draft.key)}
+            at={`/evaluators/${place}`}
             faults={under(faults, `/evaluators/${place}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
@@ -103,12 +104,14 @@ function Picker({ known, onPick, onClose }: { known: readonly Evaluator[]; onPic
 interface FormProps {
   draft: EvaluatorDraft;
   evaluator: Evaluator | undefined;
+  /** The pointer that it is about. */
+  at: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
   faults: readonly Fault[];
 }
 
-function EvaluatorForm({ draft, evaluator, onChange, onRemove, faults }: FormProps): ReactNode {
+function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: FormProps): ReactNode {
   const schema = eased(evaluator?.schema ?? {});
   const errors = under(faults, '/parameters');
   const title = evaluator?.title ?? draft.key;
@@ -116,23 +119,24 @@ function EvaluatorForm({ draft, evaluator, onChange, onRemove, faults }: FormPro
   const shared = { schema, value: draft.parameters, errors, onChange: set };
   const own = ownNames(schema);
   const common = commonNames(schema);
+  const isWrong = common.some((name) => under(errors, `/${name}`).length > 0);
   const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
   return (
-    <div role="group" aria-label={`Evaluator ${draft.name || title}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+    <div role="group" aria-label={`Evaluator ${draft.name || title}`} data-at={at} className="relative min-w-0 rounded-xl border px-3 py-2.5">
       <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
         <div className="min-w-0 grow basis-60">
           <p className="font-medium">{title}</p>
           {evaluator && <p className="text-[13px] text-muted">{evaluator.description}</p>}
         </div>
         <div className="w-48">
-          <Labelled label="Name"><TextField dir="auto" maxLength={200} placeholder={draft.key} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} /></Labelled>
+          <Labelled label="Name"><TextField dir="auto" maxLength={200} aria-invalid={under(faults, '/name').length > 0} placeholder={draft.key} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} /></Labelled>
         </div>
       </div>
       <IconButton label={`Remove ${draft.name || title}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
       {own.length > 0 && <div className="mt-2"><SchemaForm {...shared} without={['name', ...COMMON]} /></div>}
       <div className="mt-2">
         {common.length > 0 && (
-          <Section title={changed ? `More settings, ${changed} changed` : 'More settings'} open={changed > 0}>
+          <Section key={String(isWrong)} title={changed ? `More settings, ${changed} changed` : 'More settings'} open={changed > 0 || isWrong}>
             <div className="pt-1 pl-5"><SchemaForm {...shared} without={['name', ...own]} /></div>
           </Section>
         )}

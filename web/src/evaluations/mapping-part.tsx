@@ -8,7 +8,7 @@ import { Button } from '@/ui/button';
 import { Select } from '@/ui/fields';
 import { Labelled } from '@/ui/labelled';
 import { under, type MapDraft, type VariantDraft } from './draft';
-import { canBeSaid, inputNames, mapped } from './mapping';
+import { canBeSaid, either, inputNames, mapped } from './mapping';
 import { Faults } from './part';
 import type { NamedColumn } from './queries';
 
@@ -24,15 +24,17 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   const names = [...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : [])))];
   const described = useQueries({ queries: names.map((name) => workflow(name)), combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])) });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
-  const usual = mapped(columns, described[0] ?? null, answers);
+  const usual = mapped(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
+  const said = either(map.messages, usual.messages);
+  const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
   const inputs = [...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})])];
   const holds = map.inputs ?? usual.inputs;
   const shown = [
-    isChat && described.length > 0 && `messages ← ${map.messages === undefined ? (usual.messages ?? 'nothing') : (map.messages ?? 'nothing')}`,
-    (map.history ?? usual.history) && `said before ← ${map.history ?? usual.history}`,
-    (map.script ?? usual.script) && `script ← ${map.script ?? usual.script}`,
-    `expected ← ${map.expected === undefined ? (usual.expected ?? 'nothing') : (map.expected ?? 'nothing')}`,
+    isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
+    either(map.history, usual.history) !== null && `said before ← ${either(map.history, usual.history)}`,
+    either(map.script, usual.script) !== null && `script ← ${either(map.script, usual.script)}`,
+    `expected ← ${either(map.expected, usual.expected) ?? 'nothing'}`,
     Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
   ].filter(Boolean);
   const wrong = under(faults, '/map');
@@ -42,7 +44,7 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
     onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
   };
   return (
-    <div className="min-w-0">
+    <div className="min-w-0" data-at="/map">
       <Section
         key={String(wrong.length > 0)}
         title="Columns"
@@ -50,14 +52,14 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
         aside={<span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">{shown.join(' · ')}</span>}
       >
         <div className="grid gap-3 py-1 pl-5 sm:grid-cols-3">
-          {isChat && <Choice label="Messages" value={map.messages} usual={usual.messages} columns={columns.filter(canBeSaid)} onChange={(messages) => onChange(put(map, 'messages', messages))} faults={under(wrong, '/messages')} />}
+          {isChat && <Choice label="Messages" at="/map/messages" {...(isText ? { hint: 'what the user says' } : {})} value={map.messages} usual={usual.messages} columns={columns.filter(canBeSaid)} onChange={(messages) => onChange(put(map, 'messages', messages))} faults={faults} />}
           {isChat && (usual.history !== null || map.history !== undefined || columns.filter(({ kind }) => kind === 'chat').length > 1) && (
-            <Choice label="Said before" value={map.history} usual={usual.history} columns={columns.filter(canBeSaid)} onChange={(history) => onChange(put(map, 'history', history))} faults={under(wrong, '/history')} />
+            <Choice label="Said before" at="/map/history" value={map.history} usual={usual.history} columns={columns.filter(canBeSaid)} onChange={(history) => onChange(put(map, 'history', history))} faults={faults} />
           )}
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
-            <Choice label="Script" value={map.script} usual={usual.script} columns={columns} onChange={(script) => onChange(put(map, 'script', script))} faults={under(wrong, '/script')} />
+            <Choice label="Script" at="/map/script" value={map.script} usual={usual.script} columns={columns} onChange={(script) => onChange(put(map, 'script', script))} faults={faults} />
           )}
-          <Choice label="Expected" value={map.expected} usual={usual.expected} columns={columns} onChange={(expected) => onChange(put(map, 'expected', expected))} faults={under(wrong, '/expected')} />
+          <Choice label="Expected" at="/map/expected" value={map.expected} usual={usual.expected} columns={columns} onChange={(expected) => onChange(put(map, 'expected', expected))} faults={faults} />
         </div>
         {inputs.length > 0 && (
           <div className="py-1 pl-5">
@@ -67,14 +69,14 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
             </div>
             <div className="grid gap-3 sm:grid-cols-3">
               {inputs.map((name) => (
-                <div key={name} className="min-w-0">
+                <div key={name} className="min-w-0" data-at={inputAt(name)}>
                   <Labelled label={name}>
-                    <Select value={holds[name] ?? ''} onChange={(event) => setInput(name, event.target.value)}>
+                    <Select value={holds[name] ?? ''} aria-invalid={under(faults, inputAt(name)).length > 0} onChange={(event) => setInput(name, event.target.value)}>
                       <option value="">Nothing</option>
                       {columns.map((column) => <option key={column.name} value={column.name}>{column.name}</option>)}
                     </Select>
                   </Labelled>
-                  <Faults faults={under(wrong, `/inputs/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`)} />
+                  <Faults faults={under(faults, inputAt(name))} />
                 </div>
               ))}
             </div>
@@ -85,6 +87,8 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   );
 }
 
+const inputAt = (name: string): string => `/map/inputs/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+
 function put<N extends keyof MapDraft>(map: MapDraft, name: N, value: MapDraft[N] | undefined): MapDraft {
   const { [name]: _, ...rest } = map;
   return value === undefined ? rest : { ...rest, [name]: value };
@@ -92,31 +96,35 @@ function put<N extends keyof MapDraft>(map: MapDraft, name: N, value: MapDraft[N
 
 interface ChoiceProps {
   label: string;
+  hint?: string;
   value: string | null | undefined;
   usual: string | null;
+  /** The pointer that it is about. */
+  at: string;
   columns: readonly NamedColumn[];
   onChange: (value: string | null | undefined) => void;
   faults: readonly Fault[];
 }
 
 /** A column's name may be anything, also empty: so the choices have numbers. */
-function Choice({ label, value, usual, columns, onChange, faults }: ChoiceProps): ReactNode {
+function Choice({ label, hint, at, value, usual, columns, onChange, faults }: ChoiceProps): ReactNode {
   const place = columns.findIndex(({ name }) => name === value);
+  const wrong = under(faults, at);
   const chosen = value === undefined ? 'auto' : value === null ? 'none' : String(place);
   return (
-    <div className="min-w-0">
-      <Labelled label={label}>
+    <div className="min-w-0" data-at={at}>
+      <Labelled label={label} {...(hint ? { hint } : {})}>
         <Select
           value={chosen}
-          aria-invalid={faults.length > 0}
+          aria-invalid={wrong.length > 0}
           onChange={({ target }) => onChange(target.value === 'auto' ? undefined : target.value === 'none' ? null : (columns[Number(target.value)]?.name ?? null))}
         >
           <option value="auto">{usual === null ? 'Nothing found' : `${usual} (found)`}</option>
           <option value="none">Nothing</option>
-          {columns.map(({ name, kind }, at) => <option key={name} value={String(at)}>{name} ({kind})</option>)}
+          {columns.map(({ name, kind }, number) => <option key={name} value={String(number)}>{name} ({kind})</option>)}
         </Select>
       </Labelled>
-      <Faults faults={faults} />
+      <Faults faults={wrong} />
     </div>
   );
 }

@@ -1,11 +1,18 @@
 /** Where the columns of a test set go when nobody says: as the server finds it out, to be shown before. Pure. */
 import type { Workflow } from '@/api/types';
 import { isObject } from '@/forms/schema';
+import type { MapDraft } from './draft';
 import type { NamedColumn } from './queries';
 
 const EXPECTED = ['expected', 'expected_output', 'correct_answer', 'ground_truth', 'reference'];
 /** Kinds of columns that can be what is said to a chat. */
 const SPOKEN: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
+
+/** What a column of texts is usually called that is what the user says; as in evaluation/spoken.py. */
+const WORDS = ['question', 'input', 'prompt', 'query', 'message', 'user_message', 'user_input', 'text', 'q', 'user'];
+const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED, 'answer', 'output', 'response', 'completion']);
+/** Where a column holds what was said in full, nobody guesses at another. */
+const TOLD: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
 export interface Mapping {
   messages: string | null;
@@ -27,24 +34,42 @@ export function inputNames({ is_chat: isChat, schemas }: Described): string[] {
 
 export const canBeSaid = ({ kind }: NamedColumn): boolean => SPOKEN.has(kind);
 
-/** What goes where for a workflow; `answers` are columns that hold answers already. */
-export function mapped(columns: readonly NamedColumn[], workflow: Described | null, answers: readonly string[] = []): Mapping {
+/** What is found for a workflow, beside what was said; `answers` are columns that hold answers already. */
+export function mapped(columns: readonly NamedColumn[], workflow: Described | null, answers: readonly string[] = [], said: MapDraft = {}): Mapping {
   const names = columns.map(({ name }) => name);
   const expected = EXPECTED.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
   const scripts = columns.filter(({ kind }) => kind === 'script').map(({ name }) => name);
   const script = isChat ? (scripts.includes('script') ? 'script' : only(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
-  const marked = Object.keys(properties).filter((name) => isMarked(properties[name]));
-  const byName = [...marked, 'messages'].find((name) => names.includes(name)) ?? null;
-  // As in the payload of a service: the one column of conversations may be what came before.
-  const content = columns.some((one) => one.name === 'content' && canBeSaid(one)) && !Object.hasOwn(properties, 'content') ? 'content' : null;
-  const messages = isChat ? (byName ?? content ?? only(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name))) : null;
-  const history = messages === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history') ? 'history' : null;
+  const holds = { expected: either(said.expected, expected), script: either(said.script, script) };
+  const placed = new Set([holds.expected, said.history, ...Object.values(said.inputs ?? {}), ...answers, ...Object.keys(properties)]);
+  const messages = isChat ? (foundMessages(columns, properties) ?? (holds.script === null ? spoken(columns, placed) : null)) : null;
+  const isPayload = either(said.messages, messages) === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history');
+  const history = isPayload ? 'history' : null;
   const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
-  const taken = new Set([expected, script, messages, history, ...answers.filter((name) => !Object.hasOwn(properties, name))]);
+  const taken = new Set([holds.expected, holds.script, either(said.messages, messages), either(said.history, history), ...answers.filter((name) => !Object.hasOwn(properties, name))]);
   const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
   return { messages, history, script, expected, inputs: Object.fromEntries(free.map((name) => [name, name])) };
+}
+
+/** What was said holds, also that it is nothing. */
+export const either = (said: string | null | undefined, found: string | null): string | null => (said === undefined ? found : said);
+
+function foundMessages(columns: readonly NamedColumn[], properties: Readonly<Record<string, unknown>>): string | null {
+  const marked = Object.keys(properties).filter((name) => isMarked(properties[name]));
+  const byName = [...marked, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
+  // As in the payload of a service: the one column of conversations may be what came before.
+  const content = columns.some((one) => one.name === 'content' && canBeSaid(one)) && !Object.hasOwn(properties, 'content') ? 'content' : null;
+  return byName ?? content ?? only(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
+}
+
+/** The column with a usual name, else the only one of texts that is neither taken nor called as answers are. */
+function spoken(columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string | null {
+  if (columns.some(({ kind }) => TOLD.has(kind))) return null;
+  const texts = columns.filter(({ name, kind }) => kind === 'text' && !taken.has(name)).map(({ name }) => name);
+  const called = WORDS.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
+  return called[0] ?? only(texts.filter((name) => !ANSWERS.has(name.toLowerCase())));
 }
 
 const only = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);

@@ -1,6 +1,6 @@
 /** A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field. */
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { useState, type ReactNode } from 'react';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api } from '@/api/api';
 import { client } from '@/api/queries';
@@ -14,8 +14,9 @@ import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
 import { TextField } from '@/ui/fields';
 import { Labelled } from '@/ui/labelled';
-import { EMPTY, draftLike, missing, requestOf, under, unplaced, type Draft } from './draft';
+import { EMPTY, draftLike, fieldOf, missing, requestOf, under, unplaced, type Draft } from './draft';
 import { EvaluatorsPart } from './evaluators-part';
+import { leadTo } from './leading';
 import { MappingPart } from './mapping-part';
 import { Faults } from './part';
 import { evaluation, revisionOf } from './queries';
@@ -57,12 +58,19 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
     if (!isTouched || (await askYes({ title: 'Leave it?', text: 'What you chose for this evaluation is forgotten.', act: 'Leave', danger: true }))) onClose();
   };
   const faults = faultsIn(begin.error);
+  const form = useRef<HTMLFormElement>(null);
+  const path = faults[0]?.path ?? '';
+  useEffect(() => {
+    const [fault] = faultsIn(begin.error);
+    if (form.current && fault) leadTo(form.current, fault.path);
+  }, [begin.error]);
   const lack = missing(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
   return (
     <Dialog open wide onClose={() => void leave()} title="New evaluation">
       <form
+        ref={form}
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
@@ -83,7 +91,11 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {lack ?? (cells > 0 && `${counted(rows, 'row')} × ${counted(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${counted(cells, 'cell')}`)}
             <Faults faults={unplaced(faults)} />
-            {faults.length > 0 && unplaced(faults).length === 0 && <p role="status" className="text-xs text-bad">Something above needs another look.</p>}
+            {path && unplaced(faults).length === 0 && (
+              <p role="status" className="text-xs text-bad">
+                This needs another look: <button type="button" className="font-medium wrap-anywhere underline" onClick={() => form.current && leadTo(form.current, path)}>{fieldOf(path, draft.evaluators)}</button>
+              </p>
+            )}
           </div>
           <Button onClick={() => void leave()}>Cancel</Button>
           <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Run'}</Button>
@@ -106,13 +118,14 @@ interface OptionsProps {
 
 function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
   const wrong = [...under(faults, '/limits'), ...under(faults, '/repeats')];
+  const isWrong = (at: string) => under(faults, at).length > 0;
   return (
     <Section key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
-        <NumberField label="Repeats" hint="of each row" least={1} most={100} value={draft.repeats} onChange={(repeats) => onChange({ repeats })} />
-        <NumberField label="At once" hint="calls" least={1} most={1000} value={draft.concurrency} onChange={(concurrency) => onChange({ concurrency })} />
-        <NumberField label="Timeout" hint="seconds" least={1} most={86_400} value={draft.timeout} onChange={(timeout) => onChange({ timeout })} />
-        <NumberField label="Retries" hint="of a call" least={0} most={20} value={draft.retries} onChange={(retries) => onChange({ retries })} />
+        <NumberField label="Repeats" at="/repeats" wrong={isWrong('/repeats')} hint="of each row" least={1} most={100} value={draft.repeats} onChange={(repeats) => onChange({ repeats })} />
+        <NumberField label="At once" at="/limits/concurrency" wrong={isWrong('/limits/concurrency')} hint="calls" least={1} most={1000} value={draft.concurrency} onChange={(concurrency) => onChange({ concurrency })} />
+        <NumberField label="Timeout" at="/limits/timeout" wrong={isWrong('/limits/timeout')} hint="seconds" least={1} most={86_400} value={draft.timeout} onChange={(timeout) => onChange({ timeout })} />
+        <NumberField label="Retries" at="/limits/retries" wrong={isWrong('/limits/retries')} hint="of a call" least={0} most={20} value={draft.retries} onChange={(retries) => onChange({ retries })} />
       </div>
       <div className="pl-5"><Faults faults={wrong} /></div>
     </Section>
@@ -122,6 +135,9 @@ function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
 interface NumberProps {
   label: string;
   hint: string;
+  /** The pointer that it is about. */
+  at: string;
+  wrong: boolean;
   least: number;
   most: number;
   value: number;
@@ -129,21 +145,24 @@ interface NumberProps {
 }
 
 /** While somebody types it may be empty; then the last number holds. */
-function NumberField({ label, hint, least, most, value, onChange }: NumberProps): ReactNode {
+function NumberField({ label, hint, at, wrong, least, most, value, onChange }: NumberProps): ReactNode {
   const [text, setText] = useState(String(value));
   return (
-    <Labelled label={label} hint={hint}>
-      <TextField
-        type="number"
-        min={least}
-        max={most}
-        value={text}
-        onChange={({ target }) => {
-          setText(target.value);
-          if (target.value !== '' && Number.isFinite(Number(target.value))) onChange(Math.max(least, Math.min(most, Number(target.value))));
-        }}
-        onBlur={() => setText(String(value))}
-      />
-    </Labelled>
+    <div data-at={at}>
+      <Labelled label={label} hint={hint}>
+        <TextField
+          type="number"
+          aria-invalid={wrong}
+          min={least}
+          max={most}
+          value={text}
+          onChange={({ target }) => {
+            setText(target.value);
+            if (target.value !== '' && Number.isFinite(Number(target.value))) onChange(Math.max(least, Math.min(most, Number(target.value))));
+          }}
+          onBlur={() => setText(String(value))}
+        />
+      </Labelled>
+    </div>
   );
 }

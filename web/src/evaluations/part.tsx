@@ -2,8 +2,8 @@
 import type { ReactNode } from 'react';
 import type { Fault } from '@/forms/values';
 
-export const FormPart = ({ title, hint, children }: { title: string; hint?: string; children: ReactNode }): ReactNode => (
-  <section aria-label={title} className="min-w-0 border-t py-4">
+export const FormPart = ({ title, hint, at, children }: { title: string; hint?: string; /** The pointer that it is about. */ at?: string; children: ReactNode }): ReactNode => (
+  <section aria-label={title} data-at={at} className="min-w-0 border-t py-4">
     <h3 className="font-semibold">{title}</h3>
     {hint && <p className="mb-2 text-[13px] text-muted">{hint}</p>}
     {children}

@@ -68,20 +68,21 @@ interface ViewProps {
 
 function VariantView({ draft, place, columns, onChange, onRemove, faults }: ViewProps): ReactNode {
   const isColumn = draft.kind === 'column';
+  const isWrong = (at: string) => under(faults, at).length > 0;
   return (
-    <div role="group" aria-label={`Variant ${place + 1}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+    <div role="group" aria-label={`Variant ${place + 1}`} data-at={`/variants/${place}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
       <div className="grid gap-3 pr-8 sm:grid-cols-3">
         {isColumn ? (
           <Labelled label="Column">
-            <Select value={draft.column} onChange={(event) => onChange({ ...draft, column: event.target.value })}>
+            <Select value={draft.column} aria-invalid={isWrong('/column')} onChange={(event) => onChange({ ...draft, column: event.target.value })}>
               {columns.map(({ name, kind }) => <option key={name} value={name}>{name} ({kind})</option>)}
             </Select>
           </Labelled>
         ) : (
-          <WorkflowChoice draft={draft} onChange={onChange} />
+          <WorkflowChoice draft={draft} onChange={onChange} isWrong={isWrong} />
         )}
         <Labelled label="Name" hint="in this evaluation">
-          <TextField dir="auto" maxLength={200} placeholder={nameOf({ ...draft, name: '' })} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} />
+          <TextField dir="auto" maxLength={200} aria-invalid={isWrong('/name')} placeholder={nameOf({ ...draft, name: '' })} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} />
         </Labelled>
       </div>
       <IconButton label={`Remove variant ${place + 1}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
@@ -91,19 +92,19 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
   );
 }
 
-function WorkflowChoice({ draft, onChange }: Pick<ViewProps, 'draft' | 'onChange'>): ReactNode {
+function WorkflowChoice({ draft, onChange, isWrong }: Pick<ViewProps, 'draft' | 'onChange'> & { isWrong: (at: string) => boolean }): ReactNode {
   const known = useQuery(workflows()).data?.data ?? [];
   const saved = useQuery({ ...savedVariants(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
       <Labelled label="Workflow">
-        <Select value={draft.workflow} onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}>
+        <Select value={draft.workflow} aria-invalid={isWrong('/workflow')} onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}>
           {!known.some(({ name }) => name === draft.workflow) && <option value={draft.workflow}>{draft.workflow || 'Choose…'}</option>}
           {known.map(({ name }) => <option key={name}>{name}</option>)}
         </Select>
       </Labelled>
       <Labelled label="Saved variant">
-        <Select value={draft.variant} onChange={(event) => onChange({ ...draft, variant: event.target.value })}>
+        <Select value={draft.variant} aria-invalid={isWrong('/variant')} onChange={(event) => onChange({ ...draft, variant: event.target.value })}>
           {!saved.some(({ name }) => name === 'default') && <option>default</option>}
           {saved.map(({ id, name }) => <option key={id}>{name}</option>)}
         </Select>

@@ -1,0 +1,26 @@
+"""Which column of texts is what the user says, where a chat is asked and no column holds messages.
+
+The page shows the same before anything runs (web/src/evaluations/mapping.ts); tests/evaluation/mapping_cases.json holds
+both to it.
+"""
+
+from collections.abc import Collection, Mapping
+
+WORDS = ("question", "input", "prompt", "query", "message", "user_message", "user_input", "text", "q", "user")
+"""What such a column is usually called; the first that is there counts. `user` is last: it may be somebody's name."""
+_ANSWERS = frozenset({"answer", "output", "response", "completion"})
+"""What a column of answers is often called, beside the names of expected ones."""
+_TOLD = frozenset({"chat", "message", "script"})
+"""Where a column holds what was said in full, nobody guesses at another."""
+
+
+def spoken(kinds: Mapping[str, str], *, taken: Collection[str | None], answers: Collection[str]) -> str | None:
+    """The column with a usual name, else the only one of texts that is neither taken nor called as one of `answers`."""
+    if not _TOLD.isdisjoint(kinds.values()):
+        return None
+    texts = [name for name, kind in kinds.items() if kind == "text" and name not in taken]
+    for word in WORDS:
+        if found := [name for name in texts if name.lower() == word]:
+            return found[0]
+    rest = [name for name in texts if name.lower() not in _ANSWERS and name.lower() not in answers]
+    return rest[0] if len(rest) == 1 else None
