@@ -6,6 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from palaver.cli.erase import command
+from palaver.storage import testset_rows
 from palaver.storage.database import open_database
 from tests.storage.test_erasing import told
 
@@ -28,4 +29,31 @@ def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
         "Found: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback. Nothing was erased: say --yes.\n"
     )
     assert erased.output == "Erased: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback.\n"
-    assert after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0}\n'
+    assert (
+        after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0,"kept":[]}\n'
+    )
+
+
+def test_rows_that_were_cut_from_it_are_named_and_stay(tmp_path: Path) -> None:
+    path = str(tmp_path / "palaver.db")
+    cut = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
+
+    async def fill() -> None:
+        database = open_database(path)
+        await database.write(testset_rows.add_metas, "default", "ts_1", {b"\0" * 15 + b"\1": cut})
+        await database.close()
+
+    asyncio.run(fill())
+    run = CliRunner().invoke
+    erased = run(command, ["--session", "conv_1", "--db", path, "--yes"])
+    after = run(command, ["--session", "conv_1", "--db", path, "--json"])
+
+    assert erased.output == (
+        "Erased: 0 threads, 0 runs, 0 responses, 0 files, 0 spans, 0 feedback.\n"
+        "Kept, as copies in test sets; change or purge these yourself:\n"
+        "  ts_1  row_00000000000000000000000001\n"
+    )
+    assert after.output == (
+        '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0,'
+        '"kept":[{"kind":"row","id":"row_00000000000000000000000001","testset":"ts_1"}]}\n'
+    )

@@ -152,7 +152,7 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     async with page.expect_response(re.compile("/items/item_2/release$")):
         await page.get_by_role("link", name="Reviews").first.click()
     await answer(site, review, "Grace", {"correct": True, "tone": "kind", "grade": 4})
-    await page.reload()
+    # The page is told of it.
     line = page.get_by_role("list", name="Reviews").get_by_role("link", name=re.compile("Second look"))
     await expect(line).to_contain_text("5 of 6 answers")
     await expect(line.get_by_role("group", name="Agreement")).to_contain_text(re.compile(r"100 %\s*κ 1\s*correct"))

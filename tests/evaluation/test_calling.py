@@ -3,17 +3,25 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from palaver import Failure, chat, workflow
+from palaver.core import steps
 from palaver.core.calls import Call
 from palaver.core.events import RunFailed
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
+from palaver.core.steps import Told
+from palaver.core.usage import Usage
 from palaver.engine.engine import Engine
+from palaver.engine.tracing import Tracing
 from palaver.errors import Overloaded, UpstreamFailed
 from palaver.evaluation.calling import Called, Calling, Given, GivenUp
 from palaver.evaluation.retrying import is_passing, pause
+from palaver.traces.prices import Price
+from palaver.traces.record import Span
+from palaver.traces.redaction.house import House, HouseRules
 from palaver.workflows.workflow import Workflow
 
 
@@ -197,3 +205,70 @@ def test_statuses_of_what_goes_by(status: int) -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 500, 501])
 def test_statuses_of_what_stays(status: int) -> None:
     assert not is_passing(RunFailed(status=status))
+
+
+# What it costs
+
+
+ASKED = Call(workflow="advisor", messages=(Message.user("Hi"),))
+PRICES = {"gpt-9*": Price(input=2, output=10), "small": Price(input=1)}
+NINE = Told(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
+
+
+def asking(*told: tuple[steps.StepKind, Told], usage: Usage | None) -> Workflow:
+    """A chat that has told of these steps, and reports that usage."""
+
+    @chat
+    async def advisor(messages: Any) -> Any:
+        listener = steps.listener()
+        assert listener is not None
+        for kind, one in told:
+            step = listener.begin(("house",), kind, "model")
+            assert step is not None
+            step.end(lambda one=one: one)
+        yield "There."
+        if usage is not None:
+            yield usage
+
+    return advisor
+
+
+@pytest.mark.parametrize(
+    ("told", "usage", "cost"),
+    [
+        ([("llm", NINE)], Usage(1_000_000, 100_000), 3.0),
+        ([("llm", NINE), ("embedding", Told(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
+        ([("agent", NINE), ("llm", NINE)], Usage(1, 1), 3.0),
+        ([("llm", NINE)], Usage(1, 1, cost=0.25), 0.25),
+        ([("llm", Told(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", NINE)], Usage(1, 1), 3.5),
+        ([("llm", Told(model="other", usage=Usage(1, 1)))], Usage(1, 1), None),
+        ([("llm", Told(usage=Usage(1, 1))), ("llm", Told(model="small"))], Usage(1, 1), None),
+        ([], Usage(1, 1), None),
+    ],
+)
+async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
+    told: list[tuple[steps.StepKind, Told]], usage: Usage, cost: float | None
+) -> None:
+    spans: list[Span] = []
+    tracing = Tracing(spans.extend)
+    calling = Calling(Engine(tracing=tracing), timeout=5, retries=0, prices=PRICES)
+
+    found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
+    await tracing.close()
+
+    assert found.answered.usage == msgspec.structs.replace(usage, cost=cost)
+    kept = [House(HouseRules(prices=PRICES)).span(span) for span in spans]
+    costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
+    assert usage.cost is not None or (sum(costs) if costs else None) == cost
+
+
+@pytest.mark.parametrize("prices", [None, {}, PRICES])
+async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -> None:
+    engine = Engine(tracing=Tracing(lambda _: None))
+    usage = None if prices else Usage(1, 1)
+
+    found = await Calling(engine, timeout=5, retries=0, prices=prices).call(
+        asking(("llm", NINE), usage=usage), ASKED, Origin(protocol="evaluation")
+    )
+
+    assert found.answered.usage == usage

@@ -11,7 +11,7 @@ from palaver.core.parts import Data, Refusal
 from palaver.core.usage import Usage
 from palaver.evaluation.cases import Turn
 from palaver.evaluation.expecting import Check, checks
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from tests.evaluation.evaluators.asking import call, turn
 
 SAID = turn(Message.assistant("The http adaptor has get()."), user=Message.user("Which?"))

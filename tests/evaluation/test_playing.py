@@ -14,10 +14,15 @@ from palaver.core.parts import Text
 from palaver.core.usage import Usage
 from palaver.engine.engine import Engine
 from palaver.evaluation.calling import Calling
+from palaver.evaluation.cases import Flags
+from palaver.evaluation.casing import case_of
+from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.expecting import checks
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.playing import MOST_ROUNDS, Answer, Answered, Played, PlayUser, play
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.scores import Unscored
 from palaver.evaluation.simulated import BEGIN
+from palaver.evaluation.spending import spend
 from palaver.testsets.scripts import read_script
 from tests.evaluation.evaluators.asking import call
 
@@ -211,6 +216,56 @@ async def test_a_check_that_could_not_be_made_stops_nothing() -> None:
     )
 
     assert len(asked) == 2
+
+
+class Court(Offline):
+    """A judge that wants an A, and is paid for each verdict."""
+
+    def __init__(self, *faults: Unscored) -> None:
+        super().__init__()
+        self.asked = 0
+        self.faults = list(faults)
+
+    async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
+        self.asked += 1
+        if self.faults:
+            raise self.faults.pop()
+        spend(Usage(10, 2), 0.5)
+        return {"passed": ">A<" in prompt, "reason": f"verdict {self.asked}"}
+
+
+JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."}} for text in ("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "stop", "asked", "reason"),
+    [
+        (["A", "B"], "on-failure", 2, "turn 2, judge: verdict 2; turn 3, judge: not_reached"),
+        (["A", "A", "A"], "on-failure", 3, ""),
+        (["A", "B", "A"], "never", 3, "turn 2, judge: verdict 2"),
+    ],
+)
+async def test_a_judge_is_asked_once_of_a_turn_for_stopping_and_for_the_score(
+    answers: list[str], stop: str, asked: int, reason: str
+) -> None:
+    answer, _ = workflow(*answers)
+    court = Court()
+
+    found = await play(read_script({"turns": JUDGED, "stop": stop}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(case_of(turns=found.turns, flags=Flags()))
+
+    assert (court.asked, score.reason, score.passed) == (asked, reason, not reason)
+    assert (score.usage, score.cost) == (Usage(10 * asked, 2 * asked), 0.5 * asked)
+
+
+async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_for_the_score() -> None:
+    answer, _ = workflow("A", "A", "A")
+    court = Court(Unscored("judge_failed", "it is away"))
+
+    found = await play(read_script({"turns": JUDGED, "stop": "on-failure"}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(case_of(turns=found.turns, flags=Flags()))
+
+    assert (court.asked, score.passed) == (4, True)
 
 
 async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:

@@ -6,18 +6,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
 from palaver.errors import Overloaded
 from palaver.server import changes as changing
 from palaver.server.changes import Changes
-from palaver.storage import boards, threads, variants
+from palaver.storage import boards, online_cases, online_rules, review_items, reviews, threads, variants
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, open_database
 from palaver.storage.later import Later
 from palaver.storage.notices import ALL, EVERYWHERE, Change, Notice, touch
+from palaver.storage.online_cases import Taken
+from palaver.storage.online_rules import Rule
+from palaver.storage.online_tables import online_cases as cases_table
+from palaver.storage.reviews import NewItem, Review
 from palaver.storage.threads import NewThread
 from palaver.storage.variants import Wanted
 from tests.storage.spanning import keep, row
@@ -160,26 +164,29 @@ async def test_a_database_that_is_away_loses_notices_and_nothing_else() -> None:
 SPANS = Change("default", "spans", ALL)
 
 
-async def test_that_there_are_new_spans_is_told_seldom_and_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing, "SPANS_AGAIN", 0.1)
+@pytest.mark.parametrize("change", [SPANS, Change("default", "rule", "rule_1")])
+async def test_new_spans_and_what_rules_score_are_told_seldom_and_at_last(
+    change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changing, "SLOWLY_AGAIN", 0.1)
     changes, database = made("postgresql")
     told: list[float] = []
     loop = asyncio.get_running_loop()
     since = loop.time()
     with changes.told("default", lambda _: told.append(loop.time())):
         for _ in range(200):
-            changes.tell(SPANS)
+            changes.tell(change)
             await asyncio.sleep(0.001)
-        changes.tell(SPANS)
+        changes.tell(change)
         last = loop.time()
-        await until(lambda: not changes._recent and not changes._spans)
+        await until(lambda: not changes._recent and not changes._slow)
         await changes.end()
         lasted = loop.time() - since
 
     assert told[-1] >= last
     assert len(told) <= lasted / 0.1 + 2
     assert 2 <= len(database.told) <= lasted / 0.1 + 2
-    assert {name.partition("/")[2] for _, names in database.told for name in names} == {"default/spans/*/"}
+    assert {name.partition("/")[2] for _, names in database.told for name in names} == {"/".join((*change[:3], ""))}
 
 
 async def test_whoever_leaves_tells_others_of_the_last_spans() -> None:
@@ -267,6 +274,44 @@ async def test_threads_boards_and_variants_tell(database: Database, touched: lis
     newer = Wanted(workflow="w", name="v", parameters={"a": 1})
     assert await does(variants.commit, "var_1", newer, base=1, at=AT) == {variant}
     assert await does(variants.change, "var_1", at=AT, check=lambda _: None, archived=True) == {variant}
+
+
+async def test_reviews_and_what_is_said_in_them_tell(database: Database, touched: list[Change]) -> None:
+    review = Change("default", "review", "rv_1")
+    common: dict[str, Any] = {"name": "R", "evaluation": None, "key": None, "created_at": AT, "updated_at": AT}
+    kept = Review(id="rv_1", reviewers=2, blind=True, total=2, questions=[], source={}, **common)
+
+    async def does(work: Any, *args: Any, **more: Any) -> set[Change]:
+        await database.write(work, "default", *args, **more)
+        return await settled(database, touched)
+
+    assert await does(reviews.create, kept, [NewItem(trace="a" * 32), NewItem(trace="b" * 32)]) == {review}
+    assert await does(review_items.take, kept, "ann", AT) == set()
+    assert await does(review_items.say, kept, 0, "ann", {"correct": True}, at=AT) == {review}
+    assert await does(review_items.skip, kept, 1, "ann", AT) == {review}
+    assert await does(review_items.lose, "rv_1", 1) == {review}
+    assert await does(reviews.change, "rv_1", AT, state="closed") == {review}
+    assert await does(reviews.delete_one, "rv_1") == {review}
+
+
+async def test_rules_and_what_they_score_tell(database: Database, touched: list[Change]) -> None:
+    rule = Change("default", "rule", "rule_1")
+    common: dict[str, Any] = {"filter": None, "evaluators": [], "key": None, "created_at": AT, "updated_at": AT}
+    kept = Rule(id="rule_1", name="R", sample=1.0, per_minute=60, session=False, enabled=True, **common)
+    one: dict[str, Any] = {"project": "default", "rule": "rule_1", "subject": "t", "trace": "a" * 32, "place": 1}
+    taken = Taken(**one, attempts=0, start_at=AT)
+    held = {**one, "state": "running", "due": AT, "process": "p", "attempts": 0}
+
+    async def does(work: Any, *args: Any, **more: Any) -> set[Change]:
+        await database.write(work, *args, **more)
+        return await settled(database, touched)
+
+    assert await does(online_rules.create, "default", kept) == {rule}
+    assert await does(online_cases.end, "p", taken, [], AT, session=None) == set()
+    assert await does(lambda db: db.execute(insert(cases_table).values(held))) == set()
+    assert await does(online_cases.end, "p", taken, [], AT, session=None) == {rule}
+    assert await does(online_rules.change, "default", "rule_1", AT, enabled=False) == {rule}
+    assert await does(online_rules.delete_one, "default", "rule_1") == {rule}
 
 
 async def test_new_spans_tell_each_project_that_they_are_of(database: Database, touched: list[Change]) -> None:

@@ -20,7 +20,8 @@ from palaver.errors import SettingsError
 def command(user: str | None, session: str | None, project: str, yes: bool, as_json: bool, db: str | None) -> None:
     """Erase all runs, responses, conversations, files, spans and opinions that carry a label; without --yes, count.
 
-    A conversation goes as a whole if all its runs carry the label; else what those runs said is taken out of it.
+    A conversation goes as a whole if all its runs carry the label; else what those runs said is taken out of it. Rows
+    of test sets that were cut from any of it are copies: they stay, and are named.
 
     \b
     Examples:
@@ -29,24 +30,31 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
     """
     if (user is None) == (session is None):
         raise SettingsError("Name a user or a session, one of them: --user LABEL or --session LABEL.")
-    found = asyncio.run(_erase(db, project, user, session, yes))
+    found, kept = asyncio.run(_erase(db, project, user, session, yes))
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        click.echo(msgspec.json.encode({**found, "kept": kept}).decode())
         return
     counted = ", ".join(f"{count} {name}" for name, count in found.items() if name != "running")
     click.echo(f"Erased: {counted}." if yes else f"Found: {counted}. Nothing was erased: say --yes.")
     if found["running"]:
         click.echo(f"{found['running']} runs have not ended, and stay.", err=True)
+    if kept:
+        click.echo("Kept, as copies in test sets; change or purge these yourself:")
+    for one in kept:
+        click.echo(f"  {one['testset']}  {one['id']}")
 
 
-async def _erase(db: str | None, project: str, user: str | None, session: str | None, yes: bool) -> dict[str, int]:
+async def _erase(
+    db: str | None, project: str, user: str | None, session: str | None, yes: bool
+) -> tuple[dict[str, int], list[dict[str, str]]]:
     from palaver.engine.engine import utc_now
-    from palaver.storage import erasing
+    from palaver.storage import erasing, testset_origins
 
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None
     async with using(db) as database:
         found = await database.read(erasing.find, project, label, value)
+        kept = await database.read(testset_origins.cut_from, project, label, value)  # Before it is not known any more.
         while yes and await database.write(erasing.erase_some, project, label, value, utc_now()):
             pass
-    return msgspec.structs.asdict(found)
+    return msgspec.structs.asdict(found), kept

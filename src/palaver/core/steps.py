@@ -6,7 +6,8 @@ it is handed over as a function, which holds copies of what may still change.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
@@ -137,7 +138,9 @@ class Listener(Protocol):
         ...
 
 
+Heard = Callable[[Step], None]
 _LISTENER: ContextVar[Listener | None] = ContextVar("palaver-steps", default=None)
+_OVERHEARD: ContextVar[Heard | None] = ContextVar("palaver-steps-overheard", default=None)
 
 
 def listener() -> Listener | None:
@@ -148,6 +151,21 @@ def listener() -> Listener | None:
 def listened_by(hearing: Listener) -> Token[Listener | None]:
     """From here on, in this task and those that it starts, this one hears; what to end that with."""
     return _LISTENER.set(hearing)
+
+
+def overhearing() -> Heard | None:
+    """Who else wants to know, in this task, of each step that is over; None: nobody."""
+    return _OVERHEARD.get()
+
+
+@contextmanager
+def overheard_by(heard: Heard) -> Generator[None]:
+    """Runs that are started inside tell this one, too, of their steps as they end: from any thread, while traced."""
+    token = _OVERHEARD.set(heard)
+    try:
+        yield
+    finally:
+        _OVERHEARD.reset(token)
 
 
 def unheard(token: Token[Listener | None]) -> None:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from palaver.core.calls import Record
-from palaver.core.steps import Step, StepKind, Tell
+from palaver.core.steps import Heard, Step, StepKind, Tell, overhearing
 from palaver.engine.store import Kept
 from palaver.traces.facts import Home, ToldTool
 from palaver.traces.otel import Place, Work
@@ -28,7 +28,7 @@ MOST = 2_000
 class Hearing:
     """Hears of the steps of one run, from any thread."""
 
-    __slots__ = ("_closed", "_left", "_now", "_numbers", "_open", "_place", "_put", "_run", "memory", "tools")
+    __slots__ = ("_also", "_closed", "_left", "_now", "_numbers", "_open", "_place", "_put", "_run", "memory", "tools")
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class Hearing:
         *,
         place: Place | None = None,
         most: int,
+        also: Heard | None = None,
     ) -> None:
         self._run = run
         self._put = put  # Takes it from any thread, and at once.
         self._now = now
         self._place = place
+        self._also = also
         self._left = most
         self._numbers = count()
         self._open: dict[int, Step] = {}
@@ -94,6 +96,8 @@ class Hearing:
 
     def _keep(self, step: Step, finish: str | None) -> None:
         step.ended_at = self._now()
+        if self._also is not None:
+            self._also(step)
         if self._is_told(step):
             return
         if step.kind == "tool" or step.call_id is not None:
@@ -122,7 +126,7 @@ def hearing_of(
     """For one run that is beginning."""
     started = run.started
     home = Home(started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record)
-    return Hearing(home, put, now, place=place, most=MOST)
+    return Hearing(home, put, now, place=place, most=MOST, also=overhearing())
 
 
 def _spans(step: Step, run: Home, finish: str | None) -> "Sequence[Span]":

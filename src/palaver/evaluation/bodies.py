@@ -108,7 +108,7 @@ def _body(case: Case) -> dict[str, Any]:
 
 def _turn(turn: Turn) -> Mapping[str, Any]:
     fields = {**msgspec.structs.asdict(turn), "notes": sorted(turn.notes)}
-    return {name: value for name, value in fields.items() if value is not UNSET}
+    return {name: value for name, value in fields.items() if value is not UNSET and name != "verdict"}
 
 
 def _text(value: Any) -> str:

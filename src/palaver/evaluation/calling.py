@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from palaver.core import steps
 from palaver.core.calls import Call
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished
 from palaver.core.fold import fold
@@ -14,6 +15,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import PalaverError, RequestError, RunTimeout, ShuttingDown
 from palaver.evaluation.playing import Answered
+from palaver.evaluation.pricing import Prices, with_cost
 from palaver.evaluation.retrying import is_passing, pause
 from palaver.evaluation.scores import GivenUp
 from palaver.workflows.workflow import Workflow
@@ -49,12 +51,14 @@ class Calling:
         timeout: float,
         retries: int,
         pace: Callable[[], Awaitable[None]] | None = None,
+        prices: Prices | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._engine = engine
         self._timeout = timeout
         self._retries = retries
         self._pace = pace
+        self._prices = prices or {}
         self._sleep = sleep
 
     async def call(self, workflow: Workflow, call: Call, origin: Origin) -> Called:
@@ -62,15 +66,16 @@ class Calling:
         for tried in range(1, self._retries + 2):
             if self._pace is not None:
                 await self._pace()
+            told: list[steps.Step] = []
             try:
-                run = self._engine.start(workflow, call, origin=origin)
+                run = self._start(workflow, call, origin, told)
             except ShuttingDown:
                 raise GivenUp from None
             except PalaverError as error:
                 failed, called = _refused(error), Called(answered=_failed(_refused(error)), attempts=tried)
             else:
                 last = await self._ended(run)
-                called = _called(run, last, tried)
+                called = await self._priced(_called(run, last, tried), told)
                 if not isinstance(last, RunFailed):
                     return called
                 failed = last
@@ -78,6 +83,22 @@ class Calling:
                 return called
             await self._sleep(pause(failed, tried))
         raise AssertionError
+
+    def _start(self, workflow: Workflow, call: Call, origin: Origin, told: list[steps.Step]) -> Run:
+        if not self._prices:
+            return self._engine.start(workflow, call, origin=origin)
+        with steps.overheard_by(told.append):
+            return self._engine.start(workflow, call, origin=origin)
+
+    async def _priced(self, called: Called, told: list[steps.Step]) -> Called:
+        """The same with its cost, where the reply tells its tokens alone."""
+        usage = called.answered.usage
+        if not told or usage is None or usage.cost is not None:
+            return called
+        # In a thread: what frameworks tell is read only now.
+        known = await asyncio.to_thread(with_cost, usage, list(told), self._prices)
+        answered = msgspec.structs.replace(called.answered, usage=known)
+        return msgspec.structs.replace(called, answered=answered)
 
     async def _ended(self, run: Run) -> Event:
         """Wait for the end of a run; let it end if it takes too long, or if nobody wants it any more."""

@@ -44,6 +44,15 @@ class CaseCall(msgspec.Struct, frozen=True, kw_only=True):
     """Its place among all calls of the case."""
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What a judge said of a turn while its script was played, and what that took."""
+
+    passed: bool
+    reason: str = ""
+    usage: Usage | None = None
+    cost: float | None = None
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What one user message came to. A plain case has one."""
 
@@ -61,6 +70,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What a script expects of this turn (A5), as it stands there."""
     reached: bool = True
     """False for what was left when a script stopped: it counts as failed, `not_reached`."""
+    verdict: Verdict | None = None
+    """Of the judge that was asked whether the script goes on; it is not asked again. It is not kept."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

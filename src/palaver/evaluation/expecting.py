@@ -22,6 +22,7 @@ from palaver.evaluation.marks import Marks
 from palaver.evaluation.reach import Reach
 from palaver.evaluation.refusals import refusal
 from palaver.evaluation.scores import Unscored
+from palaver.evaluation.spending import spend
 from palaver.evaluation.texting import text_fault
 from palaver.testsets.script_expectations import check_expect
 
@@ -166,6 +167,9 @@ _FAULTS: Final[Mapping[str, Callable[[Any, Turn, Expect], str | None]]] = {
 
 
 async def _judged(criterion: str, turn: Turn, reach: Reach) -> Check:
+    if (known := turn.verdict) is not None:
+        spend(known.usage, known.cost)
+        return Check("judge", passed=known.passed, reason=known.reason)
     try:
         verdict = await reach.judge(JUDGE, _prompt(criterion, turn), schema=_VERDICT)
     except Unscored as error:

@@ -16,11 +16,12 @@ from palaver.core.calls import Finish, Reply
 from palaver.core.events import Event
 from palaver.core.messages import Message
 from palaver.core.usage import Usage
-from palaver.evaluation.cases import Turn
+from palaver.evaluation.cases import Turn, Verdict
 from palaver.evaluation.casing import calls_in, turn_of
 from palaver.evaluation.expecting import checks
 from palaver.evaluation.reach import Reach
 from palaver.evaluation.simulated import asked, is_done
+from palaver.evaluation.spending import counting
 from palaver.testsets.scripts import Script, ScriptTurn, Simulate, canned
 
 MOST_ROUNDS: Final = 8
@@ -163,12 +164,19 @@ class _Player:
         return [Message.tool(call.call_id, output) for call, output in zip(waiting, found, strict=True)]
 
     async def _judge_whether_over(self) -> None:
-        """A failed call ends the script; so does a failed turn, if the script says so."""
+        """A failed call ends the script; so does a failed turn, if the script says so. What a judge said is kept."""
+        turn = self.turns[-1]
         if self.failed is not None:
             self.is_over = True
-        elif self.script.stop == "on-failure" and self.turns[-1].expect:
-            found = await checks(self.turns[-1].expect, self.turns[-1], self.reach)
-            self.is_over = any(not check.passed and check.error is None for check in found)
+        elif self.script.stop == "on-failure" and turn.expect:
+            with counting() as spent:
+                found = await checks(turn.expect, turn, self.reach)
+            known = [check for check in found if check.error is None]
+            self.is_over = not all(check.passed for check in known)
+            for check in known:
+                if check.name == "judge":
+                    verdict = Verdict(check.passed, check.reason, spent.usage, spent.cost)
+                    self.turns[-1] = msgspec.structs.replace(turn, verdict=verdict)
 
     async def _simulated(self, simulate: Simulate, turn: ScriptTurn) -> None:
         """Another workflow plays the user, until it has what it wants. The last answer is the one expected."""

@@ -18,6 +18,7 @@ from palaver.evaluation.jobs import Job, Unbound
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.limiting import Pace
 from palaver.evaluation.plans import Plan, PlannedEvaluator
+from palaver.evaluation.pricing import Prices
 from palaver.evaluation.reach import Reach
 from palaver.evaluation.scores import GivenUp
 from palaver.storage import evaluation_results as results
@@ -49,6 +50,7 @@ class SliceRuns:
         reach: Reach,
         now: Callable[[], datetime],
         redact: Redact | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.engine = engine
         self.database = database
@@ -58,6 +60,7 @@ class SliceRuns:
         self._evaluators = evaluators
         self._reach = reach
         self._redact = redact
+        self._prices = prices
         self._jobs: dict[tuple[str, str], tuple[Job, int]] = {}
         self._reading = asyncio.Lock()
 
@@ -95,7 +98,9 @@ class SliceRuns:
             plan,
             found.rows,
             key=found.evaluation.key,
-            calling=Calling(self.engine, timeout=limits.timeout, retries=limits.retries, pace=pace),
+            calling=Calling(
+                self.engine, timeout=limits.timeout, retries=limits.retries, pace=pace, prices=self._prices
+            ),
             find=self._find,
             evaluators=[self._bound(one, reach) for one in plan.evaluators],
             reach=reach,

@@ -16,6 +16,7 @@ from palaver.engine.engine import Engine
 from palaver.errors import InvalidValue
 from palaver.evaluation.calling import Calling, error_of
 from palaver.evaluation.judging import Answer
+from palaver.evaluation.pricing import Prices
 from palaver.evaluation.scores import Unscored
 from palaver.outbound import printable
 from palaver.workflows.workflow import Workflow
@@ -27,9 +28,11 @@ _PROMPT, _SCHEMA = "prompt", "schema"
 class WorkflowJudge:
     """One workflow, asked in the name of one project."""
 
-    def __init__(self, workflow: Workflow, engine: Engine, project: str, key: str | None) -> None:
+    def __init__(
+        self, workflow: Workflow, engine: Engine, project: str, key: str | None, prices: Prices | None = None
+    ) -> None:
         self._workflow = workflow
-        self._calling = Calling(engine, timeout=TIMEOUT, retries=RETRIES)
+        self._calling = Calling(engine, timeout=TIMEOUT, retries=RETRIES, prices=prices)
         self._origin = Origin(project=project, key=key, protocol="evaluation", background=True)
 
     async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Answer:

@@ -66,6 +66,7 @@ async def at_work(
             reach=reach_of(known, registry, settings, engine, allow_private=True),
             now=utc_now,
             redact=redact,
+            prices=settings.prices,
         )
     finally:
         await engine.drain(0)

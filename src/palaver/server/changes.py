@@ -20,8 +20,10 @@ log = logging.getLogger("palaver.server")
 
 AGAIN = 0.25
 """Seconds until the same thing is told of again,"""
-SPANS_AGAIN = 1.0
-"""and until it is told again that there are new spans: they may come by the thousand, all day."""
+SLOWLY_AGAIN = 1.0
+"""and of what may come by the thousand, all day."""
+_SLOWLY = frozenset[Changing]({"spans", "rule"})
+"""Spans, and what rules score of them."""
 _TOGETHER = 0.1
 """Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
 _MOST_RUNS = 32
@@ -44,8 +46,8 @@ class Changes:
         """What was told of a moment ago, and what of it is to be told then."""
         self._runs: dict[str, int] = {}
         self._others: dict[_Key, Change] = {}
-        self._spans: dict[_Key, Change | None] = {}
-        """The same as `_recent` of spans, for other processes: each notice is a transaction."""
+        self._slow: dict[_Key, Change | None] = {}
+        """The same as `_recent` of what is told slowly, for other processes: each notice is a transaction."""
         self._telling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -88,7 +90,7 @@ class Changes:
 
     async def end(self) -> None:
         """Tell others what is left to tell."""
-        waiting, self._spans = self._spans, {}
+        waiting, self._slow = self._slow, {}
         for change in waiting.values():
             if change is not None:
                 self._tell_elsewhere(change)
@@ -124,7 +126,7 @@ class Changes:
 
     def _hand_on(self, key: _Key, change: Change) -> None:
         self._recent[key] = None
-        pause = SPANS_AGAIN if change.kind == "spans" else AGAIN
+        pause = SLOWLY_AGAIN if change.kind in _SLOWLY else AGAIN
         asyncio.get_running_loop().call_later(pause, self._over, key)
         projects = list(self._tabs) if change.project == EVERYWHERE else [change.project]
         for project in projects:
@@ -144,18 +146,18 @@ class Changes:
 
     def _tell_elsewhere(self, change: Change) -> None:
         key = _key(change)
-        if key in self._spans:
-            self._spans[key] = change
+        if key in self._slow:
+            self._slow[key] = change
             return
-        if change.kind == "spans":
-            self._spans[key] = None
-            asyncio.get_running_loop().call_later(SPANS_AGAIN, self._spans_over, key)
+        if change.kind in _SLOWLY:
+            self._slow[key] = None
+            asyncio.get_running_loop().call_later(SLOWLY_AGAIN, self._slow_over, key)
         _join(self._others, change)
         if self._telling is None:
             self._telling = asyncio.get_running_loop().create_task(self._tell_others())
 
-    def _spans_over(self, key: _Key) -> None:
-        change = self._spans.pop(key, None)
+    def _slow_over(self, key: _Key) -> None:
+        change = self._slow.pop(key, None)
         if change is not None:
             self._tell_elsewhere(change)
 

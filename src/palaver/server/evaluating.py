@@ -36,6 +36,7 @@ def runner_of(
             reach=reach_of(evaluators, registry, settings, engine),
             now=utc_now,
             redact=redacting.run if redacting.cleans else None,
+            prices=settings.prices,
         )
 
     return Runner(

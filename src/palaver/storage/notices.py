@@ -14,7 +14,7 @@ Kind = Literal["grew", "followed", "cancel", "waiting", "key", "connection", "ch
 connections were added, removed or asked again; what pages look at changed; and, told to nobody but its own listeners by
 a listener that was away: anything may have happened."""
 
-Changing = Literal["thread", "run", "board", "workflow", "variant", "testset", "evaluation", "spans"]
+Changing = Literal["thread", "run", "board", "workflow", "variant", "testset", "evaluation", "review", "rule", "spans"]
 """What pages look at."""
 
 EVERYWHERE = "*"

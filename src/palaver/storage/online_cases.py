@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 
 from palaver.errors import NotFound
 from palaver.storage import online_rules, span_arrivals, span_pages
+from palaver.storage.notices import Change, touch
 from palaver.storage.online_tables import IS_LEFT, online_scores
 from palaver.storage.online_tables import online_cases as table
 from palaver.storage.online_tables import online_rules as rules
@@ -247,6 +248,7 @@ def end(
     if session is not None and place != taken.place:
         values |= {"state": "waiting", "due": at + IDLE}
     db.execute(update(table).where(*here).values(values))
+    touch(db, Change(taken.project, "rule", taken.rule))
     return True
 
 

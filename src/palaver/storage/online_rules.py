@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 from palaver.errors import NotFound, TooLarge
 from palaver.storage import span_arrivals
 from palaver.storage.nodes import held
+from palaver.storage.notices import Change, touch
 from palaver.storage.online_tables import online_cases, online_scores
 from palaver.storage.online_tables import online_rules as table
 from palaver.storage.pages import START, Page, Window, page
@@ -77,6 +78,7 @@ def create(db: Connection, project: str, rule: Rule) -> Rule:
         raise TooLarge(f"There are {MOST} rules already: delete one first.")
     made = msgspec.structs.replace(rule, name=held(rule.name), place=span_arrivals.last(db))
     db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
+    touch(db, Change(project, "rule", made.id))
     return made
 
 
@@ -90,6 +92,7 @@ def change(db: Connection, project: str, rule: str, at: datetime, **fields: Any)
     db.execute(update(table).where(table.c.project == project, table.c.id == rule).values(values))
     if not new.enabled or new.session != found.session:
         _forget(db, project, rule)
+    touch(db, Change(project, "rule", rule))
     return new
 
 
@@ -99,6 +102,7 @@ def delete_one(db: Connection, project: str, rule: str) -> None:
     for one in (online_cases, online_scores):
         db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))
     db.execute(delete(table).where(table.c.project == project, table.c.id == rule))
+    touch(db, Change(project, "rule", rule))
 
 
 def _forget(db: Connection, project: str, rule: str) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, inser
 from palaver.errors import NotFound, NotOpen
 from palaver.storage.evaluation_tables import evaluation_scores as scores
 from palaver.storage.nodes import held
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.review_tables import review_answers as answers
 from palaver.storage.review_tables import review_holds as holds
@@ -183,6 +184,7 @@ def take(db: Connection, project: str, review: Review, reviewer: str, now: datet
 def lose(db: Connection, project: str, review: str, place: int) -> None:
     """What it is about is gone: nobody is asked about it any more."""
     db.execute(update(table).where(*_mine(project, review), table.c.place == place).values(gone=True))
+    touch(db, Change(project, "review", review))
 
 
 def skip(db: Connection, project: str, review: Review, place: int, reviewer: str, now: datetime) -> None:
@@ -191,6 +193,7 @@ def skip(db: Connection, project: str, review: Review, place: int, reviewer: str
     get(db, project, review.id, place)
     if _state_of(db, project, review.id, place, reviewer) != "answered":
         _set(db, project, review.id, place, reviewer, "skipped", now)
+        touch(db, Change(project, "review", review.id))
 
 
 def release(db: Connection, project: str, review: Review, place: int, reviewer: str, now: datetime) -> None:
@@ -231,6 +234,7 @@ def say(
         counted = update(table).where(*_mine(project, review.id), table.c.place == place)
         db.execute(counted.values(answered=table.c.answered + 1))
         _set(db, project, review.id, place, reviewer, "answered", at)
+    touch(db, Change(project, "review", review.id))
     return said
 
 

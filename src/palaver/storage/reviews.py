@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 
 from palaver.errors import NotFound
 from palaver.storage.nodes import folded, held
+from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.review_tables import REVIEWS, review_holds, review_items
 from palaver.storage.review_tables import reviews as table
@@ -145,6 +146,7 @@ def create(db: Connection, project: str, review: Review, items: Sequence[NewItem
         some = enumerate(items[first : first + _AT_ONCE], first)
         rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in some]
         db.execute(insert(review_items), rows)
+    touch(db, Change(project, "review", review.id))
 
 
 def change(
@@ -157,6 +159,7 @@ def change(
     )
     values = {"name": new.name, "name_folded": folded(new.name), "state": new.state, "updated_at": at}
     db.execute(update(table).where(table.c.project == project, table.c.id == review).values(values))
+    touch(db, Change(project, "review", review))
     return new
 
 
@@ -166,6 +169,7 @@ def delete_one(db: Connection, project: str, review: str) -> None:
     for one in REVIEWS[1:]:
         db.execute(delete(one).where(one.c.project == project, one.c.review == review))
     db.execute(delete(table).where(table.c.project == project, table.c.id == review))
+    touch(db, Change(project, "review", review))
 
 
 def _one(asked: Select[Any], project: str, review: str) -> Select[Any]:

@@ -45,11 +45,16 @@ def cost_of(usage: Usage, price: Price) -> float:
     return dollars / _MILLION
 
 
+def computed(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) -> float | None:
+    """What a model's tokens cost by the list; None where one of the three is not known."""
+    if not prices or usage is None or model is None:
+        return None
+    price = price_of(model, prices)
+    return None if price is None else cost_of(usage, price)
+
+
 def priced(span: Span, prices: Mapping[str, Price]) -> Span:
     """The record with its cost, where none was reported and there is a price for its model."""
-    if not prices or span.cost is not None or span.usage is None or span.model is None:
+    if span.cost is not None or (cost := computed(span.usage, span.model, prices)) is None:
         return span
-    price = price_of(span.model, prices)
-    if price is None:
-        return span
-    return msgspec.structs.replace(span, cost=cost_of(span.usage, price), cost_source="computed")
+    return msgspec.structs.replace(span, cost=cost, cost_source="computed")

@@ -12,9 +12,12 @@ from sqlalchemy import insert, update
 
 from palaver.core.messages import Message
 from palaver.server.api import evaluation_results, evaluations, reviews, trace_scores
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
 from palaver.storage import evaluations as kept_evaluations
 from palaver.storage.database import Database
+from palaver.storage.evaluation_results import packed
+from palaver.storage.evaluation_tables import evaluation_results as evaluation_results_table
 from palaver.storage.evaluation_tables import evaluation_scores
 from palaver.storage.evaluation_tables import evaluations as evaluations_table
 from palaver.storage.review_tables import review_holds
@@ -60,7 +63,7 @@ async def people(database: Database) -> AsyncIterator[People]:
     testset = await with_set(database)
     handlers = [
         *evaluations.routes(database, SETTINGS, planning(database, SETTINGS)),
-        *evaluation_results.routes(database),
+        *evaluation_results.routes(database, Figures(database)),
         *reviews.routes(database, SETTINGS),
         *trace_scores.routes(database),
     ]
@@ -165,16 +168,51 @@ async def test_a_correction_is_said_anew_and_the_last_counts(people: People) -> 
 async def test_what_is_shown_is_blind_unless_asked_otherwise(people: People) -> None:
     blind, open_eyed = await people.review(), await people.review(blind=False)
     seen = (await people["ann"].get(f"{blind}/next")).json()["item"]
-    more = (await people["ann"].get(f"{open_eyed}/next")).json()["item"]["content"]
+    more = (await people["ann"].get(f"{open_eyed}/next")).json()["item"]
 
     content = seen["content"]
-    assert (content["history"][0]["parts"], content["text"], content["expected"]) == (
-        [{"type": "text", "text": "2 + 2?"}],
-        "4",
-        "4",
-    )
+    assert (content["history"][0]["parts"], content["text"]) == ([{"type": "text", "text": "2 + 2?"}], "4")
     assert (content["variant"], content["scores"], seen["annotations"]) == (None, [], [])
-    assert (more["variant"], [score["evaluator"] for score in more["scores"]]) == ("base", ["exact_match"])
+    assert (seen["result"], seen["trace_id"]) == (None, None)
+    assert more["result"] == "cell_0"
+    content = more["content"]
+    assert (content["variant"], [score["evaluator"] for score in content["scores"]]) == ("base", ["exact_match"])
+
+
+async def test_what_was_expected_is_sent_in_a_blind_review_to_who_asks_for_it_alone(people: People) -> None:
+    ann, blind, open_eyed = people["ann"], await people.review(), await people.review(blind=False)
+    asked = [
+        f"{at}/{which}" for at in (blind, open_eyed) for which in ("next", "items/item_0", "items/item_0/expected")
+    ]
+    next_, item, alone, next_open, item_open, alone_open = [(await ann.get(path)).json() for path in asked]
+
+    contents = [next_["item"]["content"], item["content"], next_open["item"]["content"], item_open["content"]]
+    assert [content["has_expected"] for content in contents] == [True] * 4
+    assert [content.get("expected") for content in contents] == [None, None, "4", "4"]
+    assert ["expected" in content for content in contents] == [False, False, True, True]
+    assert (alone, alone_open) == ({"expected": "4"}, {"expected": "4"})
+
+
+async def test_in_a_blind_review_turns_of_a_script_do_not_tell_what_it_expects(people: People) -> None:
+    body = {"turns": [{"text": "4", "expect": {"text": "4"}}], "text": "4"}
+    await people.database.write(lambda db: db.execute(update(evaluation_results_table).values(body=packed(body))))
+    blind, open_eyed = await people.review(), await people.review(blind=False)
+    seen = [(await people["ann"].get(f"{at}/next")).json()["item"]["content"]["turns"] for at in (blind, open_eyed)]
+
+    assert [(turn["text"], turn["expect"]) for (turn,) in seen] == [("4", None), ("4", {"text": "4"})]
+
+
+async def test_of_a_trace_nobody_said_what_to_expect_and_of_what_is_gone_it_is_not_known(people: People) -> None:
+    await said_live(people.database, "one")
+    ann, live, run = people["ann"], await people.review(items={"traces": {}}), await people.review()
+    seen = (await ann.get(f"{live}/next")).json()["item"]
+    await ann.delete(f"/api/evaluations/{people.run}")
+    answers = [await ann.get(f"{at}/items/item_0/expected") for at in (live, run)]
+    elsewhere = await people["eve"].get(f"{live}/items/item_0/expected")
+
+    assert (seen["content"]["has_expected"], seen["trace_id"]) == (False, None)
+    assert [answer.status_code for answer in (*answers, elsewhere)] == [200, 404, 404]
+    assert answers[0].json() == {}
 
 
 async def test_only_some_results_are_reviewed(people: People) -> None:

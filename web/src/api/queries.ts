@@ -58,6 +58,10 @@ export function staled(notice: Notice): readonly (readonly string[])[] {
       return [['testsets'], ['testset', notice.ref]];
     case 'evaluation':
       return [['evaluations'], ['evaluation', notice.ref]];
+    case 'review':
+      return [['reviews'], ['review', notice.ref]];
+    case 'rule':
+      return [['rules'], ['rule', notice.ref]];
     case 'workflow':
       return [['workflows'], ['workflow', notice.ref]];
     default:

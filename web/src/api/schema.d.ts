@@ -718,6 +718,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/reviews/{review}/items/{item}/expected": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was expected, for who asks, in a blind review too */
+        get: operations["get_review_item_expected"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/reviews/{review}/items/{item}/release": {
         parameters: {
             query?: never;
@@ -2054,6 +2071,7 @@ export interface components {
                 [key: string]: unknown;
             };
             expected?: unknown;
+            has_expected: boolean;
             history: components["schemas"]["Message"][];
             messages: components["schemas"]["Message"][];
             value?: unknown;
@@ -2264,6 +2282,10 @@ export interface components {
         /** Evaluators */
         Evaluators: {
             data: components["schemas"]["EvaluatorView"][];
+        };
+        /** ExpectedView */
+        ExpectedView: {
+            expected?: unknown;
         };
         /** Extracted */
         Extracted: {
@@ -6328,6 +6350,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AnnotationView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_review_item_expected: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                review: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpectedView"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -1,4 +1,4 @@
-/** What the page of online rules asks the server. Scores come all the time, so it looks again now and then. */
+/** What the page of online rules asks the server. It is told of scores, but not of those of another process on the same file: so it also looks now and then. */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type Answer, type Schemas } from '@/api/api';
 
@@ -21,7 +21,7 @@ export const rulePages = () =>
 /** Of the last days, and what waits now. */
 export const ruleStats = (rule: string) =>
   queryOptions({
-    queryKey: ['rules', 'stats', rule],
+    queryKey: ['rule', rule, 'stats'],
     queryFn: ({ signal }) => api('get', '/api/online/{rule}/stats', { path: { rule }, query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() }, signal }),
     refetchInterval: AGAIN,
   });

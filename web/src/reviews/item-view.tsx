@@ -1,4 +1,5 @@
-/** What an item is about: what was asked, what came, and beside it what was expected, unless the review is blind. */
+/** What an item is about: what was asked, what came, and beside it what was expected, which in a blind review is asked for when it is opened. */
+import { useQuery } from '@tanstack/react-query';
 import { ListTree } from 'lucide-react';
 import { useMemo, type ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -8,21 +9,20 @@ import { Talk, ValueView } from '@/evaluation/talk';
 import { prose } from '@/messages/safe';
 import { JsonBox } from '@/trace/json-box';
 import { Section } from '@/trace/section';
-import type { Content, Item } from './queries';
+import { Problem, Spinner } from '@/ui/bits';
+import { expected, type Content, type Item, type Review } from './queries';
 
 interface Props {
   item: Item;
-  blind: boolean;
-  run: string | null;
+  review: Pick<Review, 'id' | 'blind' | 'run'>;
 }
 
-export function ItemView({ item, blind, run }: Props): ReactNode {
+export function ItemView({ item, review: { id, blind, run } }: Props): ReactNode {
   const { content } = item;
   if (!content) return null;
   const given = Object.keys(content.inputs).length;
   const isLong = content.turns.length > 1;
-  const hasExpected = Object.hasOwn(content, 'expected');
-  const beside = hasExpected && !blind;
+  const beside = content.has_expected && !blind;
   return (
     <section
       ref={reached}
@@ -43,7 +43,7 @@ export function ItemView({ item, blind, run }: Props): ReactNode {
           {beside && <Pane title="Expected"><ValueView value={content.expected} label="What was expected" /></Pane>}
           <Pane title={isLong ? 'Conversation' : 'Answered'} strong><Answer content={content} /></Pane>
         </div>
-        {hasExpected && blind && <Section title="What was expected"><ValueView value={content.expected} label="What was expected" /></Section>}
+        {content.has_expected && blind && <Section title="What was expected"><Expected review={id} item={item.id} /></Section>}
         {content.scores.length > 0 && (
           <Section title="Scores" count={content.scores.length}>
             <div className="grid items-start gap-2 pt-1 @2xl:grid-cols-2">{content.scores.map((score) => <ScoreCard key={score.evaluator} score={score} />)}</div>
@@ -52,6 +52,12 @@ export function ItemView({ item, blind, run }: Props): ReactNode {
       </div>
     </section>
   );
+}
+
+function Expected({ review, item }: { review: string; item: string }): ReactNode {
+  const { data, error } = useQuery(expected(review, item));
+  if (error) return <Problem error={error} />;
+  return data ? <ValueView value={data.expected} label="What was expected" /> : <Spinner />;
 }
 
 /** Whoever has just answered is told what is new, and the keys mean this item. */

@@ -1,4 +1,4 @@
-/** What the pages of reviews ask the server. Nobody tells the page of their changes, so it looks again now and then. */
+/** What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks now and then. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, reached, type Answer, type Schemas } from '@/api/api';
 import { client } from '@/api/queries';
@@ -12,8 +12,8 @@ export type ItemRow = Schemas['ItemRow'];
 export type Content = Schemas['ContentView'];
 export type Agreement = Schemas['Agreement'];
 
-/** Milliseconds after which others may have answered something. */
-const AGAIN = 10_000;
+/** Milliseconds after which others may have answered something of which nobody told. */
+const AGAIN = 30_000;
 
 type Page = Answer<'/api/reviews', 'get'>;
 export const reviewPages = (search: string, state: string | null) =>
@@ -68,6 +68,15 @@ export const next = (id: string, reviewer: string | null) =>
     gcTime: 0,
     retry: false,
     refetchOnReconnect: false,
+  });
+
+/** What was expected: in a blind review only who wants to see it is told. */
+export const expected = (id: string, item: string) =>
+  queryOptions({
+    queryKey: ['review-expected', id, item],
+    queryFn: ({ signal }) => api('get', '/api/reviews/{review}/items/{item}/expected', { path: { review: id, item }, signal }),
+    staleTime: 'static',
+    retry: false,
   });
 
 /** Others may have it now. Also while the tab goes away, when nobody waits for an answer. */

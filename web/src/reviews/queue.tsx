@@ -59,7 +59,7 @@ export function Queue({ review, reviewer, onAnswers }: Props): ReactNode {
   };
   return (
     <div aria-busy={busy} className="@container min-h-0 grow overflow-y-auto lg:grid lg:grid-cols-[minmax(0,1fr)_24rem] lg:overflow-hidden">
-      <ItemView key={item.id} item={item} blind={review.blind} run={review.run} />
+      <ItemView key={item.id} item={item} review={review} />
       <AnswerForm
         key={`${item.id} form`}
         questions={review.questions}

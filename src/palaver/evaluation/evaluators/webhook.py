@@ -40,7 +40,7 @@ async def webhook(
 
 def _case(case: Case) -> dict[str, Any]:
     fields = {name: value for name, value in msgspec.structs.asdict(case).items() if name not in ("script", "events")}
-    turns = [msgspec.structs.asdict(turn) | {"notes": sorted(turn.notes)} for turn in case.turns]
+    turns = [msgspec.structs.asdict(turn) | {"notes": sorted(turn.notes), "verdict": UNSET} for turn in case.turns]
     fields |= {"notes": sorted(case.notes), "turns": [_present(turn) for turn in turns]}
     return msgspec.to_builtins(_present(fields))
 

@@ -34,6 +34,7 @@ from palaver.server.api.idempotency import once
 from palaver.server.api.review_views import (
     AnnotationView,
     ByWhom,
+    ExpectedView,
     ItemRow,
     ItemView,
     NewAnnotation,
@@ -83,6 +84,16 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
     )
     async def get_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
         return answer(request, await database.read(_item, caller_of(request).project, review, item))
+
+    @get(
+        "/api/reviews/{review:str}/items/{item:str}/expected",
+        operation_id="get_review_item_expected",
+        summary="What was expected, for who asks, in a blind review too",
+    )
+    async def get_review_item_expected(
+        request: Asked, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ExpectedView]:
+        return answer(request, await database.read(_expected, caller_of(request).project, review, item))
 
     @post(
         "/api/reviews/{review:str}/items/{item:str}/answers",
@@ -136,6 +147,7 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
         next_review_item,
         list_review_items,
         get_review_item,
+        get_review_item_expected,
         answer_review_item,
         skip_review_item,
         release_review_item,
@@ -152,7 +164,7 @@ def _next(db: Connection, project: str, review: str, who: str) -> Next:
     found, now = reviews.hold(db, project, review), utc_now()
     item: ItemView | None = None
     while (held := review_items.take(db, project, found, who, now)) is not None:
-        item = shown.item_view(found, held.item, [], shown.content(db, project, found, held.item))
+        item = shown.asked(found, held.item, shown.content(db, project, found, held.item))
         if item.content is not None:
             break
         review_items.lose(db, project, review, held.item.place)
@@ -176,6 +188,11 @@ def _item(db: Connection, project: str, review: str, named: str) -> ItemView:
     item = review_items.get(db, project, review, shown.read_item_id(named))
     said = review_items.said_of(db, project, review, [item.place])[item.place]
     return shown.item_view(found, item, said, shown.content(db, project, found, item))
+
+
+def _expected(db: Connection, project: str, review: str, named: str) -> ExpectedView:
+    found = reviews.get(db, project, review)
+    return shown.expected(db, project, found, review_items.get(db, project, review, shown.read_item_id(named)))
 
 
 def _said(db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation) -> AnnotationView:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
@@ -14,10 +16,11 @@ from palaver.evaluation.plans import cell_id
 from palaver.evaluation.reviewing_questions import Question
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import told_time
-from palaver.server.api.evaluation_views import CaseCallView, TurnView
+from palaver.server.api.evaluation_views import CaseCallView, ResultView, TurnView
 from palaver.server.api.review_views import (
     AnnotationView,
     ContentView,
+    ExpectedView,
     ItemRow,
     ItemView,
     ProgressView,
@@ -93,8 +96,14 @@ def item_row(review: Review, item: Item, said: Sequence[Said]) -> ItemRow:
 
 def item_view(review: Review, item: Item, said: Sequence[Said], content: ContentView | None) -> ItemView:
     """An item as a whole."""
-    there = item if content is not None else msgspec.structs.replace(item, gone=True)
+    there = item if content is not None else replace(item, gone=True)
     return ItemView(**_item(review, there, said), content=content)
+
+
+def asked(review: Review, item: Item, content: ContentView | None) -> ItemView:
+    """An item as somebody is asked about it: without what others said and, in a blind review, without ways to more."""
+    seen = replace(item, cell=None, trace=None) if review.blind else item
+    return item_view(review, seen, [], content)
 
 
 def _item(review: Review, item: Item, said: Sequence[Said]) -> dict[str, Any]:
@@ -131,38 +140,55 @@ def annotation(one: Said, *, counts: bool) -> AnnotationView:
 
 
 def content(db: Connection, project: str, review: Review, item: Item) -> ContentView | None:
-    """What an item is about; None if it is gone. A result that was run again is another one."""
+    """What an item is about, as far as the review shows it; None if it is gone."""
     if item.gone:
         return None
     if review.evaluation is None:
         case = None if item.trace is None else read_trace(db, project, item.trace)
         return None if case is None else _of_case(case, blind=review.blind)
-    try:
-        _, kept = evaluations.plan_of(db, project, review.evaluation)
-        whole = evaluation_pages.one(db, project, review.evaluation, item.cell or 0)
-    except NotFound:
+    seen = _result(db, project, review.evaluation, item)
+    if seen is None:
         return None
-    if whole.result.seq != item.seq:
-        return None
-    seen = shown.result_view(whole, shown.plan_of(kept), **_NOWHERE)
     return ContentView(
         inputs=seen.inputs,
-        expected=seen.expected,
+        expected=UNSET if review.blind else seen.expected,
+        has_expected=seen.expected is not UNSET,
         history=seen.history,
         messages=seen.messages,
         value=seen.value,
         text=seen.text,
         tool_calls=seen.tool_calls,
-        turns=seen.turns,
+        turns=[replace(turn, expect=None) for turn in seen.turns] if review.blind else seen.turns,
         is_chat=seen.is_chat,
         variant=None if review.blind else seen.variant,
         scores=[] if review.blind else seen.scores,
     )
 
 
+def expected(db: Connection, project: str, review: Review, item: Item) -> ExpectedView:
+    """What was expected, in a blind review too; NotFound if what it is about is gone. Of a trace nobody said it."""
+    if review.evaluation is None:
+        return ExpectedView()
+    seen = None if item.gone else _result(db, project, review.evaluation, item)
+    if seen is None:
+        raise NotFound(f"What {item_id(item.place)} is about is gone.")
+    return ExpectedView(expected=seen.expected)
+
+
+def _result(db: Connection, project: str, evaluation: str, item: Item) -> ResultView | None:
+    """The result that an item is about; None if it is gone. One that was run again is another one."""
+    try:
+        _, kept = evaluations.plan_of(db, project, evaluation)
+        whole = evaluation_pages.one(db, project, evaluation, item.cell or 0)
+    except NotFound:
+        return None
+    return None if whole.result.seq != item.seq else shown.result_view(whole, shown.plan_of(kept), **_NOWHERE)
+
+
 def _of_case(case: Case, *, blind: bool) -> ContentView:
     return ContentView(
         inputs=case.inputs,
+        has_expected=False,
         history=case.history,
         messages=case.messages,
         value=case.value,

@@ -31,7 +31,7 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
     """How many are to answer each item."""
     blind: bool = True
-    """Show neither scores nor which variant answered."""
+    """Show neither scores nor which variant answered, and what was expected only to who asks for it."""
 
 
 class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,9 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
-    """No key: nobody said what to expect."""
+    """No key: nobody said what to expect, or the review is blind."""
+    has_expected: bool
+    """Did somebody say what to expect?"""
     history: Sequence[Message]
     """What was asked."""
     messages: Sequence[Message]
@@ -122,6 +124,13 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
     """Which answered; null in a blind review."""
     scores: list[ScoreView]
     """What evaluators say; none in a blind review."""
+
+
+class ExpectedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was expected of what an item is about."""
+
+    expected: Any | UnsetType = UNSET
+    """No key: nobody said what to expect."""
 
 
 class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +156,7 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     result: str | None
     """The cell of the run."""
     trace_id: str | None
+    """Both are null to who is asked in a blind review: they lead to what it does not show."""
     answered: int
     annotations: list[AnnotationView]
 
