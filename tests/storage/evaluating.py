@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
+from palaver.storage import evaluation_results
 from palaver.storage.evaluation_results import NewResult, NewScore, packed
 from palaver.storage.evaluations import New, NewSlice
 from palaver.storage.tables import processes
@@ -67,3 +68,13 @@ def alive(db: Connection, *names: str) -> None:
         for name in names
     ]
     db.execute(insert(processes), rows)
+
+
+def score_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.ScoreRow]:
+    """All of them at once, to be looked at when the connection is gone."""
+    return list(evaluation_results.score_rows(db, project, evaluation))
+
+
+def cell_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.CellRow]:
+    """The same of cells."""
+    return list(evaluation_results.cell_rows(db, project, evaluation))

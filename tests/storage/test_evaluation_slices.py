@@ -10,7 +10,7 @@ from palaver.storage.database import Database
 from palaver.storage.evaluation_results import Recorded, Stops
 from palaver.storage.evaluation_slices import Slice
 from palaver.storage.evaluations import NewSlice
-from tests.storage.evaluating import AT, alive, new, result
+from tests.storage.evaluating import AT, alive, cell_rows, new, result
 
 NAMES = ["tutor", "other"]
 
@@ -123,7 +123,7 @@ async def test_a_cell_that_is_recorded_never_changes(database: Database) -> None
     again = await database.write(results.record, "p1", one, [result(1, status="failed"), result(2)], Stops(), AT)
 
     found = await database.read(evaluations.get, "default", "ev_1")
-    rows = await database.read(results.cell_rows, "default", "ev_1")
+    rows = await database.read(cell_rows, "default", "ev_1")
     assert (first, again, found.done, found.failed, found.recorded) == (Recorded(True), Recorded(True), 3, 0, 3)
     assert rows == [(0, "done", 0.5, None), (1, "done", 0.5, None), (2, "done", 0.5, None)]
     assert await database.read(results.recorded, "default", "ev_1", [0, 2, 7]) == {0, 2}

@@ -14,7 +14,7 @@ from palaver.storage.evaluation_results import NewResult, Recorded, Stops
 from palaver.storage.evaluation_slices import Slice
 from palaver.storage.evaluations import Filters
 from palaver.storage.pages import START, Window
-from tests.storage.evaluating import AT, alive, new, result, score
+from tests.storage.evaluating import AT, alive, new, result, score, score_rows
 
 FREE = Stops()
 
@@ -150,7 +150,7 @@ async def test_all_of_it_may_be_run_again(database: Database) -> None:
     await run(database, [result(0, cost=1.0, scores=[score()]), result(1, cost=1.0)])
 
     found = await database.write(evaluations.rerun, "default", "ev_1", "all", AT)
-    scores = await database.read(results.score_rows, "default", "ev_1")
+    scores = await database.read(score_rows, "default", "ev_1")
 
     assert (found.state, found.done, found.cost, found.recorded, found.ended_at, scores) == (
         "queued",
@@ -175,7 +175,7 @@ async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) 
     assert await database.write(results.record, "p1", mine, [result(1)], FREE, AT) == Recorded(is_ours=False)
     assert await database.write(slices.end, "p1", mine, AT) is False
     assert await database.read(slices.stopped, [mine.of, theirs.of]) == {mine.of}
-    assert [await database.read(results.score_rows, *held.of) for held in (mine, theirs)] == [
+    assert [await database.read(score_rows, *held.of) for held in (mine, theirs)] == [
         [],
         [(0, "exact_match", 0, "scored", True, 1.0)],
     ]

@@ -12,8 +12,9 @@ A cell without a tuple is one that has not come to an end. `counted` then says w
 else of the server needs numpy: import this only where a result is read.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ PENDING, DONE, FAILED, CANCELLED = range(4)
 _SCORES = {"scored": SCORED, "skipped": SKIPPED, "error": ERROR}
 _CELLS = {"pending": PENDING, "running": PENDING, "done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 _PASSED = {True: 1, False: 0, None: -1}
-_AT_ONCE = 50_000
+_AT_ONCE = 2_000
 """Tuples that are in memory."""
 
 
@@ -87,6 +88,12 @@ class Results(NamedTuple):
     scores: Sequence[ScoreColumns]
     failed_as: FailedAs = "not_passed"
 
+    @property
+    def size(self) -> int:
+        """In bytes, about."""
+        columns = [*self.cells, *(column for one in self.scores for column in (one.status, one.passed, one.score))]
+        return len(self.rows) + sum(column.nbytes for column in columns)
+
 
 class Counted(NamedTuple):
     """What of an evaluator's scores goes into figures; NaN where there is nothing to count."""
@@ -103,20 +110,22 @@ def score_columns(
 ) -> list[ScoreColumns]:
     """The columns of each evaluator and name, in the order of evaluators, names as they first come."""
     found: dict[tuple[int, str], ScoreColumns] = {}
+    numbers = defaultdict[tuple[int, str, str, bool | None], int](count().__next__)
     for some in _lots(given):
         evaluators, names, cells, statuses, passed, scores = zip(*some, strict=True)
-        keys = list(zip(evaluators, names, strict=True))
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        groups = np.array([numbers[key] for key in keys])
-        places = np.array(cells, np.int64)
-        status = np.array([_SCORES[one] for one in statuses], np.int8)
-        said = np.array([_PASSED[one] for one in passed], np.int8)
-        number = np.array(scores, np.float64)  # None is NaN.
-        for key, group in numbers.items():
-            own, mine = found.get(key) or found.setdefault(key, unsaid(*key, shape)), groups == group
-            own.status.reshape(-1)[places[mine]] = status[mine]
-            own.passed.reshape(-1)[places[mine]] = said[mine]
-            own.score.reshape(-1)[places[mine]] = number[mine]
+        # One number stands for all that is not a number: there are few kinds, and one look tells them apart.
+        kinds = np.fromiter(map(numbers.__getitem__, zip(evaluators, names, statuses, passed, strict=True)), np.int64)
+        places, number = np.array(cells, np.int64), np.array(scores, np.float64)  # None is NaN.
+        present = set(kinds.tolist())
+        for (evaluator, name, status, said), kind in numbers.items():
+            if kind not in present:
+                continue
+            own = found.get((evaluator, name)) or found.setdefault((evaluator, name), unsaid(evaluator, name, shape))
+            mine = kinds == kind
+            here = places[mine]
+            own.status.reshape(-1)[here] = _SCORES[status]
+            own.passed.reshape(-1)[here] = _PASSED[said]
+            own.score.reshape(-1)[here] = number[mine]
     return sorted(found.values(), key=lambda columns: columns.evaluator)
 
 
@@ -126,7 +135,7 @@ def cell_columns(given: Iterable[tuple[int, str, float | None, float | None]], s
     for some in _lots(given):
         cells, statuses, latencies, costs = zip(*some, strict=True)
         places = np.array(cells, np.int64)
-        columns.status.reshape(-1)[places] = [_CELLS[status] for status in statuses]
+        columns.status.reshape(-1)[places] = np.fromiter(map(_CELLS.__getitem__, statuses), np.int8)
         columns.latency.reshape(-1)[places] = np.array(latencies, np.float64)
         columns.cost.reshape(-1)[places] = np.array(costs, np.float64)
     return columns

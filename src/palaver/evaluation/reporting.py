@@ -12,13 +12,12 @@ from msgspec import UNSET
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.columns import Results, ScoreColumns, unsaid
+from palaver.evaluation.columns import Results, Shape, cell_columns, score_columns, unsaid
 from palaver.evaluation.comparing import MARGIN, Side, compared
 from palaver.evaluation.exports.report import Report
 from palaver.evaluation.figures import Comparison, EvaluationSummary
-from palaver.evaluation.finding import results_of
 from palaver.evaluation.plans import ROW_BYTES, Plan
-from palaver.storage import evaluations, testset_rows
+from palaver.storage import evaluation_results, evaluations, testset_rows
 from palaver.storage.evaluation_pages import Whole
 from palaver.storage.evaluations import Evaluation
 
@@ -31,12 +30,21 @@ _AT_ONCE = 2_000
 
 def read_results(db: Connection, project: str, evaluation: str) -> Results:
     """What figures are made of; an evaluator that has not said anything yet is among them, too."""
-    results = results_of(db, project, evaluation)
-    plan = msgspec.convert(evaluations.plan_of(db, project, evaluation)[1], Plan)
-    said = {scores.evaluator for scores in results.scores}
-    silent = [(place, one.name) for place, one in enumerate(plan.evaluators) if place not in said]
-    every: list[ScoreColumns] = [*results.scores, *(unsaid(place, name, results.shape) for place, name in silent)]
-    return results._replace(scores=sorted(every, key=lambda scores: scores.evaluator))
+    kept = evaluations.planned(db, project, evaluation)
+    plan = msgspec.convert(kept.plan, Plan)
+    shape = Shape(len(kept.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
+    said = score_columns(evaluation_results.score_rows(db, project, evaluation), shape)
+    spoke = {scores.evaluator for scores in said}
+    silent = [unsaid(place, one.name, shape) for place, one in enumerate(plan.evaluators) if place not in spoke]
+    return Results(
+        id=evaluation,
+        shape=shape,
+        rows=kept.rows,
+        variants=[variant.name for variant in plan.variants],
+        cells=cell_columns(evaluation_results.cell_rows(db, project, evaluation), shape),
+        scores=sorted([*said, *silent], key=lambda scores: scores.evaluator),
+        failed_as=plan.failed_as,
+    )
 
 
 def read_column(db: Connection, project: str, evaluation: str, column: str) -> list[Any]:

@@ -1,12 +1,12 @@
 """Results of evaluations: each cell is recorded once, whole, with its scores, by whoever holds its slice."""
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
 
 import msgspec
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Integer, func, insert, select, type_coerce
 
 from palaver.core import jsons
 from palaver.core.usage import Usage
@@ -195,22 +195,26 @@ ScoreRow = tuple[int, str, int, ScoreStatus, bool | None, float | None]
 """Evaluator, name, cell, status, passed, score."""
 CellRow = tuple[int, CellStatus, float | None, float | None]
 """Cell, status, latency, cost."""
+_AT_ONCE = 2_000
+"""Rows that are in memory: of more the garbage collector would take notice, again and again."""
 
 
-def score_rows(db: Connection, project: str, evaluation: str) -> list[ScoreRow]:
-    """All scores, by cell."""
+def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreRow]:
+    """All scores, by cell; to be read while the connection is open, a piece of them in memory at a time."""
     columns = scores_table.c
-    asked = select(columns.evaluator, columns.name, columns.cell, columns.status, columns.passed, columns.score)
+    passed = type_coerce(columns.passed, Integer)  # 1 is as good as True, and need not be made of each.
+    asked = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
-    return cast("list[ScoreRow]", db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name)).all())
+    found = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
+    return cast("Iterable[ScoreRow]", found.yield_per(_AT_ONCE))
 
 
-def cell_rows(db: Connection, project: str, evaluation: str) -> list[CellRow]:
-    """All results, by cell."""
+def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow]:
+    """All results, by cell; in pieces likewise."""
     columns = table.c
     asked = select(columns.cell, columns.status, columns.latency, columns.cost)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
-    return cast("list[CellRow]", db.execute(mine.order_by(columns.cell)).all())
+    return cast("Iterable[CellRow]", db.execute(mine.order_by(columns.cell)).yield_per(_AT_ONCE))
 
 
 def pace(db: Connection, project: str, evaluation: str, last: int = 200) -> tuple[int, datetime, datetime] | None:

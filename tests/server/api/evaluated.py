@@ -11,9 +11,9 @@ from palaver import Message, Parameter, chat, workflow
 from palaver.discovery.registry import Registry
 from palaver.evaluation.cells import cells_in
 from palaver.evaluation.known import Evaluators
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.planning import Planning
 from palaver.evaluation.plans import Plan, place_of
-from palaver.evaluation.reach import Offline
 from palaver.server.planning import planning_of
 from palaver.server.settings import Settings
 from palaver.storage import evaluation_results, evaluations

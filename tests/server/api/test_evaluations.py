@@ -98,6 +98,15 @@ async def test_one_shows_what_it_was_made_of(http: httpx.AsyncClient) -> None:
     assert same.status_code == 304
 
 
+async def test_a_column_of_questions_is_what_a_chat_is_asked(http: httpx.AsyncClient, database: Database) -> None:
+    await with_set(database, [{"id": 1, "question": "2+2?", "expected": "4"}], id="ts_2")
+    made = await begun(http, testset={"id": "ts_2"})
+    shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
+
+    columns = {"messages": "question", "history": None, "script": None, "expected": "expected", "inputs": {}}
+    assert [one["map"] for one in shown["variants"]] == [columns, columns]
+
+
 async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, database: Database) -> None:
     await with_set(database, id="ts_2")
     first = await begun(http, name="Alpha")

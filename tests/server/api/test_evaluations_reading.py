@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -12,7 +13,14 @@ from msgspec import json
 
 from palaver.evaluation.exports.formats import FORMATS
 from palaver.evaluation.statistics.wilson import wilson
-from palaver.server.api import evaluation_export, evaluation_reading, evaluations
+from palaver.server.api import (
+    evaluation_export,
+    evaluation_figures,
+    evaluation_reading,
+    evaluation_results,
+    evaluations,
+)
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY, Database, open_database
@@ -47,7 +55,9 @@ on_both = pytest.mark.parametrize("database", ["memory", "postgresql"], indirect
 def app(database: Database) -> Any:
     settings = Settings()
     made = evaluations.routes(database, settings, planning(database, settings))
-    return application([*made, *evaluation_reading.routes(database, settings, Rates(settings))])
+    read = Figures(database)
+    shown = [*evaluation_reading.routes(database, settings, Rates(settings), read)]
+    return application([*made, *shown, *evaluation_results.routes(database, read)])
 
 
 @pytest.fixture
@@ -122,19 +132,25 @@ async def test_an_evaluation_that_has_not_begun_has_a_summary_without_figures(ht
     assert [(one["name"], one["n"], one["pass_rate"]) for one in first["evaluators"]] == [("exact_match", 0, None)]
 
 
-async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_again(
-    http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The evaluations whose scores were read."""
     from palaver.evaluation import reporting
 
-    looked: list[str] = []
+    found: list[str] = []
     before = reporting.read_results
 
     def read_results(db: Any, project: str, evaluation: str) -> Any:
-        looked.append(evaluation)
+        found.append(evaluation)
         return before(db, project, evaluation)
 
     monkeypatch.setattr(reporting, "read_results", read_results)
+    return found
+
+
+async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_again(
+    http: httpx.AsyncClient, database: Database, looked: list[str]
+) -> None:
     evaluation = await run(http, database)
 
     first = await http.get(f"/api/evaluations/{evaluation}/summary")
@@ -147,6 +163,75 @@ async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_aga
 
     assert (second.json(), unchanged.status_code, looked) == (first.json(), 304, [evaluation] * 2)
     assert [one["cells"] for one in empty["variants"]] == [0, 0]
+
+
+async def test_scores_of_what_has_ended_are_read_once_for_all_who_ask(
+    http: httpx.AsyncClient, database: Database, looked: list[str]
+) -> None:
+    first, second = await run(http, database), await run(http, database)
+    beside = {"base": f"{first}:base", "candidate": f"{second}:new"}
+    asked: list[tuple[str, dict[str, str]]] = [
+        (f"/api/evaluations/{first}/summary", {}),
+        (f"/api/evaluations/{first}/summary", {"slice": "topic"}),
+        ("/api/evaluations/compare", beside),
+        ("/api/evaluations/compare", beside | {"margin": "0.05"}),
+        (f"/api/evaluations/{second}/export", {"format": "csv"}),
+        (f"/api/evaluations/{second}/results", {"regression": f"{first}:base"}),
+    ]
+
+    answers = await asyncio.gather(*(http.get(path, params=params) for path, params in asked))
+
+    assert ([answer.status_code for answer in answers], sorted(looked)) == ([200] * 6, sorted([first, second]))
+
+
+async def test_scores_of_what_still_runs_are_read_each_time(
+    http: httpx.AsyncClient, database: Database, looked: list[str]
+) -> None:
+    evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
+    await answer_all(database, evaluation, stop_after=2)
+
+    shown = [(await http.get(f"/api/evaluations/{evaluation}/summary")).json() for _ in range(2)]
+
+    assert (shown[0] == shown[1], looked) == (True, [evaluation] * 2)
+
+
+async def test_of_scores_no_more_are_kept_than_there_is_room_for(
+    database: Database, looked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_figures, "_BYTES", 500)  # One has 258.
+    async with asking(app(database)) as http:
+        first, second = await run(http, database), await run(http, database)
+
+        for evaluation in (first, second, second, first, first):
+            sides = {"base": f"{evaluation}:base", "candidate": f"{evaluation}:new", "margin": f"0.{len(looked)}"}
+            await http.get("/api/evaluations/compare", params=sides)
+            await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "csv"})
+
+    assert looked == [first, second, first]
+
+
+async def test_what_computes_is_loaded_beside_the_loop_once_somebody_looks(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, loaded, threads = asyncio.get_running_loop(), asyncio.Event(), list[bool]()
+
+    def load() -> None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        loop.call_soon_threadsafe(loaded.set)
+
+    monkeypatch.setattr(evaluation_figures, "_load", load)
+    figures = Figures(database)
+    settings = Settings()
+    made = evaluations.routes(database, settings, planning(database, settings), soon=figures.soon)
+    async with asking(application(made)) as http:
+        assert (await http.get("/api/evaluations")).json()["data"] == []
+        before = list(threads)
+        evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
+        await loaded.wait()
+        await http.get("/api/evaluations")
+        await http.get(f"/api/evaluations/{evaluation}")
+
+    assert (before, threads) == ([], [False])
 
 
 @on_both

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from palaver.server.api import evaluation_results, evaluations
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY, Database, open_database
 from tests.server.api.evaluated import answer_all, planning, with_set
@@ -36,7 +37,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 def app(database: Database) -> Any:
     settings = Settings()
     made = evaluations.routes(database, settings, planning(database, settings))
-    return application([*made, *evaluation_results.routes(database)])
+    return application([*made, *evaluation_results.routes(database, Figures(database))])
 
 
 @pytest.fixture
@@ -154,10 +155,14 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def test_a_variant_that_the_base_has_not_is_named(http: httpx.AsyncClient, done: str) -> None:
-    refused = await http.get(f"{done}/results", params={"regression": f"{done.rpartition('/')[2]}:gone"})
+    evaluation = done.rpartition("/")[2]
+    refused = await http.get(f"{done}/results", params={"regression": f"{evaluation}:gone"})
 
-    assert (refused.status_code, refused.json()["error"]["path"]) == (400, "?regression")
-    assert "It has: base, new." in refused.json()["error"]["message"]
+    assert (refused.status_code, refused.json()["error"]["path"], refused.json()["error"]["message"]) == (
+        400,
+        "?regression",
+        f"There is no variant 'gone': {evaluation} has base, new.",
+    )
 
 
 async def test_one_cell_is_shown_side_by_side(http: httpx.AsyncClient, done: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.scores import Score
 from palaver.server.api import evaluators
 from palaver.server.settings import Settings

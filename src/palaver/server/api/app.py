@@ -51,6 +51,7 @@ from palaver.server.api import (
     workflows,
 )
 from palaver.server.api import house as house_routes
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
 from palaver.server.callers import Callers
@@ -93,6 +94,7 @@ def make(house: House) -> Litestar:
     known = Evaluators(registry.evaluators, served=registry.names)
     reach = reach_of(known, registry, settings, turning.engine)
     planning = planning_of(registry, database, settings, known, reach)
+    figures = Figures(database)
     return Litestar(
         route_handlers=[
             *workflows.routes(registry, settings, database, callers, connected),
@@ -117,10 +119,10 @@ def make(house: House) -> Litestar:
             *testset_rows.routes(database),
             *testset_files.routes(database, settings, rates),
             *testset_cutting.routes(database, settings, house.redacting.case),
-            *evaluations.routes(database, settings, planning, wake=runner.wake),
-            *evaluation_results.routes(database),
+            *evaluations.routes(database, settings, planning, wake=runner.wake, soon=figures.soon),
+            *evaluation_results.routes(database, figures),
             *evaluation_events.routes(database, settings, rates),
-            *evaluation_reading.routes(database, settings, rates),
+            *evaluation_reading.routes(database, settings, rates, figures),
             *evaluators.routes(known, reach, settings),
             *reviews.routes(database, settings),
             *online.routes(database, settings, known, reach, wake=house.online.wake),

@@ -12,6 +12,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plans import Place, Plan, cell_at, cell_id, place_of, read_cell_id
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Search, Window, answer, caller_of
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import ResultRow, ResultView
 from palaver.storage import evaluation_pages, evaluations
 from palaver.storage.database import Database
@@ -33,7 +34,7 @@ Regression = Annotated[
 ]
 
 
-def routes(database: Database) -> list[HTTPRouteHandler]:
+def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get(
@@ -62,11 +63,7 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
             raise InvalidValue(f"status is one of {', '.join(get_args(Shown))}.", pointer="?status")
         among: Sequence[int] | None = None
         if flaky or regression is not None:
-            from palaver.evaluation.finding import found_cells  # Late: it computes with numpy.
-
-            among = await database.read(
-                found_cells, project, evaluation, evaluator=evaluator, flaky=flaky, base=regression
-            )
+            among = await read.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
         wanted = Wanted(
             variant=_variant(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]

@@ -47,9 +47,10 @@ def routes(
     planning: Planning,
     *,
     wake: Callable[[], None] = lambda: None,
+    soon: Callable[[], None] = lambda: None,
     new: Callable[[str], str] = new_id,
 ) -> list[HTTPRouteHandler]:
-    """The routes; `wake` is called when there is something to run, or to stop."""
+    """The routes; `wake` is called when there is something to run, or to stop; `soon` when figures are likely next."""
 
     @post(
         "/api/evaluations",
@@ -73,6 +74,7 @@ def routes(
 
         told = await once(request, database, raw, work)
         wake()
+        soon()
         return told
 
     @get("/api/evaluations", operation_id="list_evaluations", summary="Newest first")
@@ -87,11 +89,16 @@ def routes(
         if in_state not in (None, *get_args(EvaluationState)):
             raise InvalidValue(f"state is one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
         filters = Filters(state=in_state, testset=testset, search=search)
-        return await database.read(_listed, caller_of(request).project, filters, Window(limit, after))
+        page = await database.read(_listed, caller_of(request).project, filters, Window(limit, after))
+        if page.data:
+            soon()
+        return page
 
     @get("/api/evaluations/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
     async def get_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        return answer(request, _view(*await database.read(evaluations.plan_of, project_of(request), evaluation)))
+        found = await database.read(evaluations.plan_of, project_of(request), evaluation)
+        soon()
+        return answer(request, _view(*found))
 
     @delete("/api/evaluations/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
     async def delete_evaluation(request: Asked, evaluation: FromPath[str]) -> None:
