@@ -1,4 +1,4 @@
-"""A LangChain agent, served as it is. It runs offline: its model is scripted to use its one tool.
+"""A LangGraph agent, served as it is: its tokens, its tool calls and their results arrive as they happen.
 
 palaver serve examples/langgraph_agent.py
 """
@@ -6,13 +6,35 @@ palaver serve examples/langgraph_agent.py
 from collections.abc import Iterator
 from typing import Any
 
-from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages.tool import tool_call
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 
 from palaver import chat
+
+
+class Counter(BaseChatModel):
+    """Stands for a real model: it asks for the letters of what it was told, then says what came back."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "counter"
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            for word in ("That ", "has ", f"{last.text} ", "letters."):
+                yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        else:
+            count = tool_call(name="count_letters", args={"text": last.text}, id=f"count-{len(messages)}")
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_calls=[count]))
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError("This model only streams.")
 
 
 @tool
@@ -21,27 +43,18 @@ def count_letters(text: str) -> int:
     return sum(letter.isalpha() for letter in text)
 
 
-class Counter(BaseChatModel):
-    """Stands for a real model: it counts what it was last told, then says what came out."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "counter"
-
-    def bind_tools(self, *args: Any, **kwargs: Any) -> Any:
-        return self
-
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        last = messages[-1]
-        if isinstance(last, ToolMessage):
-            for word in ("That ", "has ", f"{last.text} ", "letters."):
-                yield ChatGenerationChunk(message=AIMessageChunk(content=word))
-        else:
-            count = {"name": "count_letters", "args": {"text": last.text}, "id": f"count-{len(messages)}"}
-            yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_calls=[count]))
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError("This model only streams.")
+model = Counter()
 
 
-counter = chat(create_agent(Counter(), [count_letters]), name="counter", description="Counts letters.")
+async def think(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [await model.ainvoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState)
+graph.add_node("think", think)
+graph.add_node("tools", ToolNode([count_letters]))
+graph.add_edge(START, "think")
+graph.add_conditional_edges("think", tools_condition)
+graph.add_edge("tools", "think")
+
+counter = chat(graph.compile(), name="counter", description="Counts letters.")

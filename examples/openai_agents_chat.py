@@ -1,6 +1,6 @@
-"""An agent of the OpenAI Agents SDK as a chat: `palaver serve examples/openai_agents_chat.py`.
+"""An agent of the OpenAI Agents SDK, served as it is, with a tool of its own.
 
-It runs without a key, because the SDK's own scripted model plays the model. A real agent says `model="…"` instead.
+palaver serve examples/openai_agents_chat.py
 """
 
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from palaver import chat
 
 
 class Offline(ScriptedModel):
-    """Asks the tool about what it was asked last, then says what the tool answered."""
+    """Stands for a real model (`model="gpt-…"` below): it asks the tool about what it was told, then says what came."""
 
     async def stream_response(
         self, system_instructions: Any, input: Any, *more: Any, **named: Any

@@ -1,7 +1,6 @@
-"""An agent of Pydantic AI as a chat: `palaver serve examples/pydantic_ai_chat.py`.
+"""An agent of Pydantic AI, served as it is; its tool finds the run in `ctx.deps`.
 
-It runs without a key, because the framework's own test model plays the model: it calls every tool once and then speaks.
-A real agent says `Agent("openai:…")` instead.
+palaver serve examples/pydantic_ai_chat.py
 """
 
 from pydantic_ai import Agent, RunContext
@@ -9,16 +8,18 @@ from pydantic_ai.models.test import TestModel
 
 from palaver import Context, chat
 
+# The framework's own test model needs no key: it calls every tool once, with anything, and then says this. A real agent
+# names its model: Agent("openai:…", …).
 agent = Agent(
-    TestModel(custom_output_text="It is sunny everywhere."), name="weather", instructions="Be short.", deps_type=Context
+    TestModel(custom_output_text="Take an umbrella."), name="forecast", instructions="Be short.", deps_type=Context
 )
 
 
 @agent.tool
-async def weather(ctx: RunContext[Context], city: str) -> str:
-    """Tells the weather of a city."""
-    ctx.deps.log(f"looking at the sky over {city}")
-    return f"sunny in {city}"
+async def chance_of_rain(ctx: RunContext[Context], city: str) -> str:
+    """Tells how likely rain is in a city."""
+    ctx.deps.log(f"looking at the sky over {city}")  # A status line: shown while it happens.
+    return f"80 % in {city}"
 
 
-weather_chat = chat(agent, description="Tells the weather.")
+forecast = chat(agent, description="Says what to take along.")

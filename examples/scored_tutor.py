@@ -1,14 +1,15 @@
-"""A chat, and an evaluator of one's own beside it. It needs no key and no server:
+"""A gate for CI: a chat, an evaluator of one's own beside it, and a test set; exit code 0 says good, 1 says worse.
 
-    palaver eval examples/scored_tutor.py examples/scored_tutor.jsonl -e contains -e shows_steps --fail-under 0.6
-
-`--variant 'short:{"steps": false}'` tries it with other parameters, and says whether that is worse.
+palaver eval examples/scored_tutor.py examples/scored_tutor.jsonl -e contains -e shows_steps --fail-under 0.6
 """
 
 import re
 from typing import Annotated
 
 from palaver import Case, Message, Parameter, Score, chat, evaluator
+
+# Two variants beside each other, and no row may get worse in the second:
+# palaver eval … -e shows_steps --variant 'long:{}' --variant 'short:{"steps": false}' --max-regressions 0
 
 
 @chat

@@ -15,7 +15,7 @@ from typing import IO
 TESTS = Path(__file__).parent
 
 BROWSING = ["e2e"]
-WAITING = "benchmarks cli conformance engine faults packaging security".split()
+WAITING = "benchmarks cli conformance engine examples faults packaging security".split()
 """The folders whose tests start processes, or look at the clock; all that is in neither are the pure ones."""
 
 COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode"]

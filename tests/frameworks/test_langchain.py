@@ -14,7 +14,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from palaver import Message, ToolCall, Usage, chat, workflow
 from palaver.core.events import TextDelta
-from palaver.discovery.targets import load
 from palaver.errors import ChatWithoutMessages, NotAWorkflow
 from palaver.frameworks import langchain
 from palaver.testing import client
@@ -206,16 +205,6 @@ async def test_an_error_of_the_model_says_nothing_of_itself() -> None:
 
     assert answer.status_code == 500
     assert "secret" not in answer.text
-
-
-async def test_the_example_counts_letters() -> None:
-    (counter,) = load(["examples/langgraph_agent.py"])
-
-    assert came_to(await ran(counter, Message.user("Hello, you!"))) == reply(
-        Message.assistant(ToolCall(call_id="count-1", name="count_letters", arguments='{"text": "Hello, you!"}')),
-        Message.tool("count-1", "8"),
-        Message.assistant("That has 8 letters."),
-    )
 
 
 # The module

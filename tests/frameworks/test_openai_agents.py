@@ -1,7 +1,6 @@
 """Agents of the OpenAI Agents SDK, real ones, with the SDK's own scripted model behind them."""
 
 import asyncio
-import runpy
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any, cast
@@ -887,17 +886,6 @@ async def test_the_sdks_real_models_say_what_the_service_behind_them_said(kind: 
         Message.tool("c2", 4),
         Message.assistant("2"),
     )
-
-
-async def test_the_example_runs() -> None:
-    example = runpy.run_path("examples/openai_agents_chat.py")["weather_chat"]
-
-    async with client(example) as http:
-        for city in ("Oslo", "Rome"):
-            answer = await http.post("/weather/invoke", json={"messages": [{"role": "user", "content": city}]})
-
-            assert answer.status_code == 200
-            assert answer.json()[-1] == {"role": "assistant", "content": f"The weather: sunny in {city}."}
 
 
 async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:

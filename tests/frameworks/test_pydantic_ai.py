@@ -1,7 +1,6 @@
 """Agents of Pydantic AI, real ones, with the framework's own test models behind them."""
 
 import asyncio
-import runpy
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -733,16 +732,6 @@ async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str |
 
 
 # Over HTTP
-
-
-async def test_the_example_runs() -> None:
-    example = runpy.run_path("examples/pydantic_ai_chat.py")["weather_chat"]
-
-    async with client(example) as http:
-        answer = await http.post("/weather/invoke", json={"messages": [{"role": "user", "content": "Oslo"}]})
-
-    assert answer.status_code == 200
-    assert answer.json()[-1] == {"role": "assistant", "content": "It is sunny everywhere."}
 
 
 async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:

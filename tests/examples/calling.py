@@ -1,0 +1,63 @@
+"""Calls over several protocols, and what came back in full, without the ids that each run makes anew."""
+
+from typing import Any
+
+import httpx
+import msgspec
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+async def invoked(http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None) -> Any:
+    """What a chat answers over /invoke: a message of Chat Completions, or several."""
+    answer = await http.post(f"/{name}/invoke", json={"messages": [user(text)]}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def responded(http: httpx.AsyncClient, name: str, given: Any, **more: Any) -> tuple[str, list[tuple[Any, ...]]]:
+    """The id of a response, and its items."""
+    answer = await http.post(f"/{name}/v1/responses", json={"input": given, **more})
+    assert answer.status_code == 200, answer.text
+    response = answer.json()
+    assert response["status"] == "completed"
+    return response["id"], [_item(item) for item in response["output"]]
+
+
+async def completed(
+    http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None
+) -> tuple[str, str]:
+    """What Chat Completions answers, and how it finished."""
+    body = {"model": name, "messages": [user(text)]}
+    answer = await http.post("/v1/chat/completions", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    [choice] = answer.json()["choices"]
+    return choice["message"]["content"], choice["finish_reason"]
+
+
+async def chatted(http: httpx.AsyncClient, name: str, *messages: Any) -> list[dict[str, Any]]:
+    """The parts of the stream that the AI SDK reads."""
+    body = {"id": "chat_1", "messages": messages}
+    answer = await http.post(f"/{name}/api/chat", json=body, headers={"x-palaver-ui-version": "6"})
+    assert answer.status_code == 200, answer.text
+    *frames, end = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert end == "[DONE]"
+    return [msgspec.json.decode(frame) for frame in frames]
+
+
+def _item(item: dict[str, Any]) -> tuple[Any, ...]:
+    match item:
+        case {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}:
+            return "message", text
+        case {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}:
+            return "call", call_id, name, arguments
+        case {"type": "function_call_output", "call_id": call_id, "output": output}:
+            return "output", call_id, output
+        case {"type": "mcp_approval_request", "id": asked, "name": name, "arguments": arguments}:
+            return "approval", asked, name, arguments
+        case {"type": "palaver:data", "name": name, "value": value}:
+            return "data", name, value
+        case _:
+            return "other", item

@@ -1,0 +1,62 @@
+"""Examples, each loaded anew as `palaver serve examples/….py` loads it."""
+
+import ast
+import re
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from palaver.cli.main import main
+from palaver.discovery.targets import load
+from palaver.workflows.workflow import Workflow
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+Example = Callable[[str], list[Workflow]]
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
+    """The workflows of a file there, by its name without .py; of all of them, by no name."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    names = [path.stem for path in EXAMPLES.glob("*.py")]
+
+    def forget() -> None:
+        for name in names:
+            sys.modules.pop(name, None)
+
+    forget()
+    yield lambda name: load([str(EXAMPLES / f"{name}.py" if name else EXAMPLES)])
+    forget()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port of loopback at which nobody listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """How an example says that it is run: the arguments of each command."""
+    _, command = header(EXAMPLES / f"{name}.py")
+    return [shlex.split(one)[1:] for one in re.split(" && | & ", command)]
+
+
+def header(path: Path) -> tuple[str, str]:
+    """What a file shows, and how it is run: the two lines that it begins with."""
+    what, run = [line for line in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines() if line]
+    return what, run
+
+
+def ran(arguments: list[str]) -> int:
+    """The exit code of a `palaver` command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code

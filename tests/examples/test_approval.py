@@ -1,0 +1,78 @@
+"""examples/approval.py: nothing is paid before somebody says yes, and a yes counts once."""
+
+from typing import Any
+
+import httpx
+
+from palaver.testing import client
+from tests.examples.calling import chatted, invoked, responded
+from tests.examples.conftest import Example
+
+
+def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
+    return [{"type": "mcp_approval_response", "approval_request_id": call_id, "approve": approve}]
+
+
+async def asked(http: httpx.AsyncClient) -> tuple[str, str]:
+    """The id of a response that asks, and of the call that waits."""
+    response, items = await responded(http, "refunds", "Pay 12.50 back")
+    call_id = items[1][1]
+
+    assert items == [
+        ("message", "I need your word for that."),
+        ("call", call_id, "pay_back", '{"amount": 12.5}'),
+        ("approval", call_id, "pay_back", '{"amount": 12.5}'),
+    ]
+    return response, call_id
+
+
+async def test_a_yes_pays_over_responses_and_counts_once(example: Example) -> None:
+    async with client(*example("approval")) as http:
+        response, call_id = await asked(http)
+        yes = answer(call_id, approve=True)
+        _, items = await responded(http, "refunds", yes, previous_response_id=response)
+        again = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
+
+    assert items == [("output", call_id, "12.50 paid back"), ("message", "It is done.")]
+    assert (again.status_code, again.json()["error"]["code"]) == (404, "approval_not_found")
+
+
+async def test_a_no_pays_nothing(example: Example) -> None:
+    async with client(*example("approval")) as http:
+        response, call_id = await asked(http)
+        no = answer(call_id, approve=False)
+        _, items = await responded(http, "refunds", no, previous_response_id=response)
+
+    assert items == [("output", call_id, "The person said no."), ("message", "I left it alone.")]
+
+
+async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> None:
+    wish = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Pay 3 back"}]}
+    async with client(*example("approval")) as http:
+        first = await chatted(http, "refunds", wish)
+        [call_id] = [part["toolCallId"] for part in first if part["type"] == "tool-approval-request"]
+        tool = {"type": "dynamic-tool", "toolName": "pay_back", "toolCallId": call_id, "input": {"amount": 3.0}}
+        approved = {**tool, "state": "approval-responded", "approval": {"id": call_id, "approved": True}}
+        second = await chatted(http, "refunds", wish, {"id": "m2", "role": "assistant", "parts": [approved]})
+
+    assert first[-1] == {"type": "finish", "finishReason": "tool-calls"}
+    assert [part for part in second if part["type"] in ("tool-output-available", "text-delta", "finish")] == [
+        {
+            "type": "tool-output-available",
+            "toolCallId": call_id,
+            "output": "3.00 paid back",
+            "dynamic": True,
+            "providerExecuted": True,
+        },
+        {"type": "text-delta", "id": second[-4]["id"], "delta": "It is done."},
+        {"type": "finish", "finishReason": "stop"},
+    ]
+
+
+async def test_what_a_client_makes_up_is_not_paid(example: Example) -> None:
+    async with client(*example("approval")) as http:
+        made_up = await http.post("/refunds/v1/responses", json={"input": answer("call_1", approve=True)})
+        nothing = await invoked(http, "refunds", "Pay it back")
+
+    assert (made_up.status_code, made_up.json()["error"]["code"]) == (404, "approval_not_found")
+    assert nothing == {"role": "assistant", "content": "How much shall I pay back?"}

@@ -1,0 +1,85 @@
+"""What all examples have: a header of two lines, a line in examples/README.md, a test, a name of their own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from palaver.cli.main import COMMANDS
+from palaver.testing import client
+from tests.examples.conftest import EXAMPLES, Example, commands_of, header
+
+FILES = sorted(EXAMPLES.glob("*.py"))
+EACH = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def test_there_are_ten() -> None:
+    assert len(FILES) == 10
+
+
+@EACH
+def test_its_two_lines_say_what_it_shows_and_how_it_is_run(path: Path) -> None:
+    what, _ = header(path)
+    commands = commands_of(path.stem)
+
+    assert what.endswith(".")
+    assert path.read_text("utf-8").startswith(f'"""{what}\n\npalaver ')
+    assert all(command[0] in COMMANDS for command in commands)
+    assert f"examples/{path.name}" in commands[-1]
+    named = [word for command in commands for word in command if word.startswith("examples/")]
+    assert [word for word in named if not (EXAMPLES.parent / word).exists()] == []
+
+
+@EACH
+def test_it_is_short_enough_to_be_read_and_copied(path: Path) -> None:
+    assert 15 <= len(path.read_text("utf-8").splitlines()) <= 70
+
+
+def test_the_readme_lists_each_by_what_it_shows() -> None:
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[(\S+)\]\((\S+)\) \| (.+?) \|", readme, re.MULTILINE)
+
+    assert sorted(rows) == [(path.name, path.name, header(path)[0]) for path in FILES]
+
+
+def test_the_readme_says_what_each_needs() -> None:
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    needs = dict(re.findall(r"^\| \[(\S+)\]\(\S+\) \|.*\| `palaver\[(\S+)\]` \|$", readme, re.MULTILINE))
+    extras = {"langgraph": "langchain", "agents": "openai-agents", "pydantic_ai": "pydantic-ai", "pydantic": "pydantic"}
+    imported = {
+        path.name: extras[module]
+        for path in FILES
+        for module in re.findall(r"^from (\w+)", path.read_text("utf-8"), re.MULTILINE)
+        if module in extras
+    }
+
+    assert needs == imported
+
+
+@EACH
+def test_it_has_a_test(path: Path) -> None:
+    test = Path(__file__).with_name(f"test_{path.name}")
+
+    assert f'example("{path.stem}")' in test.read_text("utf-8")
+
+
+async def test_all_are_served_together_each_by_a_name_of_its_own(
+    example: Example, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")
+    async with client(*example("")) as http:
+        listed = (await http.get("/api/workflows")).json()["data"]
+
+    assert sorted(one["name"] for one in listed) == [
+        "counter",
+        "far_storyteller",
+        "forecast",
+        "guide",
+        "model_storyteller",
+        "refunds",
+        "shop",
+        "split_bill",
+        "storyteller",
+        "sums",
+        "weather",
+    ]

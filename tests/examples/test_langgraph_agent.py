@@ -1,0 +1,35 @@
+"""examples/langgraph_agent.py: the graph calls its tool, and says what it counted, word by word."""
+
+from palaver.testing import client
+from tests.examples.calling import chatted, invoked, responded
+from tests.examples.conftest import Example
+
+
+async def test_the_letters_are_counted_over_every_protocol(example: Example) -> None:
+    async with client(*example("langgraph_agent")) as http:
+        messages = await invoked(http, "counter", "Hello, you!")
+        _, items = await responded(http, "counter", "Hi")
+
+    call = {"name": "count_letters", "arguments": '{"text": "Hello, you!"}'}
+    assert messages == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "count-1", "type": "function", "function": call}],
+        },
+        {"role": "tool", "tool_call_id": "count-1", "content": "8"},
+        {"role": "assistant", "content": "That has 8 letters."},
+    ]
+    assert items == [
+        ("call", "count-1", "count_letters", '{"text": "Hi"}'),
+        ("output", "count-1", "2"),
+        ("message", "That has 2 letters."),
+    ]
+
+
+async def test_its_tokens_come_one_by_one(example: Example) -> None:
+    asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+    async with client(*example("langgraph_agent")) as http:
+        parts = await chatted(http, "counter", asked)
+
+    assert [part["delta"] for part in parts if part["type"] == "text-delta"] == ["That ", "has ", "2 ", "letters."]

@@ -1,0 +1,28 @@
+"""examples/openai_agents_chat.py: the agent asks its tool, and says what it answered."""
+
+from palaver.testing import client
+from tests.examples.calling import invoked, responded
+from tests.examples.conftest import Example
+
+
+async def test_the_weather_is_told_over_every_protocol(example: Example) -> None:
+    async with client(*example("openai_agents_chat")) as http:
+        messages = await invoked(http, "weather", "Oslo")
+        _, items = await responded(http, "weather", "Rome")
+
+    assert messages == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny in Oslo"},
+        {"role": "assistant", "content": "The weather: sunny in Oslo."},
+    ]
+    assert items == [
+        ("call", "call_1", "weather", '{"city":"Rome"}'),
+        ("output", "call_1", "sunny in Rome"),
+        ("message", "The weather: sunny in Rome."),
+    ]

@@ -1,0 +1,33 @@
+"""examples/pydantic_ai_chat.py: the agent asks its tool, which tells what it does, and then speaks."""
+
+from palaver.testing import client
+from tests.examples.calling import chatted, invoked, responded
+from tests.examples.conftest import Example
+
+CALL = "pyd_ai_tool_call_id__chance_of_rain"
+
+
+async def test_the_forecast_is_told_over_every_protocol(example: Example) -> None:
+    async with client(*example("pydantic_ai_chat")) as http:
+        messages = await invoked(http, "forecast", "Oslo")
+        _, items = await responded(http, "forecast", "Rome")
+
+    call = {"name": "chance_of_rain", "arguments": '{"city":"a"}'}
+    assert messages == [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": CALL, "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": CALL, "content": "80 % in a"},
+        {"role": "assistant", "content": "Take an umbrella."},
+    ]
+    assert items == [
+        ("call", CALL, "chance_of_rain", '{"city":"a"}'),
+        ("output", CALL, "80 % in a"),
+        ("message", "Take an umbrella."),
+    ]
+
+
+async def test_its_tool_finds_the_run(example: Example) -> None:
+    asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Oslo"}]}
+    async with client(*example("pydantic_ai_chat")) as http:
+        parts = await chatted(http, "forecast", asked)
+
+    assert [part["data"] for part in parts if part["type"] == "data-status"] == ["looking at the sky over a"]

@@ -1,0 +1,52 @@
+"""examples/remote_service.py: the storyteller in a process of its own, called through ours; and gone."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver.testing import client
+from tests.examples.calling import chatted, completed, invoked, user
+from tests.examples.conftest import EXAMPLES, Example
+from tests.serving import served
+
+NAMES = ("far_storyteller", "model_storyteller")
+STORY = "Once there was a goose. Nobody believed in a goose, until it rained. Then everybody did."
+FIRST, *WORDS = STORY.split(" ")
+ASKED = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "a goose"}]}
+
+
+async def test_a_service_elsewhere_answers_here_over_every_protocol(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (EXAMPLES / "streaming_generator.py").read_text("utf-8").replace("= 0.05", "= 0.0")  # No pauses here.
+    with served(tmp_path, source, db=str(tmp_path / "far.db")) as far:
+        monkeypatch.setenv("STORYTELLER_URL", far.url)
+        connected = example("remote_service")
+        async with client(*connected) as http:
+            told = [await invoked(http, name, "a goose") for name in NAMES]
+            again = [await completed(http, name, "a goose") for name in NAMES]
+            streams = [await chatted(http, name, ASKED) for name in NAMES]
+
+    assert told == [{"role": "assistant", "content": STORY}] * 2
+    assert again == [(STORY, "stop")] * 2
+    for parts in streams:
+        deltas = [part["delta"] for part in parts if part["type"] == "text-delta"]
+        assert deltas == [FIRST, *(f" {word}" for word in WORDS)]
+    assert [(one.description.name, one.description.parameters) for one in connected] == [
+        ("far_storyteller", {"pause": 0.0}),  # It told what it takes;
+        ("model_storyteller", {}),  # of this one only we know what it is.
+    ]
+
+
+async def test_a_service_that_is_away_is_told_of(
+    example: Example, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")
+    async with client(*example("remote_service")) as http:
+        answers = [await http.post(f"/{name}/invoke", json={"messages": [user("a goose")]}) for name in NAMES]
+
+    assert [answer.status_code for answer in answers] == [502, 502]
+    assert [answer.json()["status"]["message"] for answer in answers] == [
+        "far_storyteller could not be reached.",
+        "model_storyteller could not be reached.",
+    ]

@@ -1,0 +1,50 @@
+"""examples/scored_tutor.py: the chat, and the gate that its header runs."""
+
+import pytest
+
+from palaver.testing import client
+from tests.examples.calling import completed, invoked
+from tests.examples.conftest import EXAMPLES, Example, commands_of, ran
+
+FILES = ["eval", "examples/scored_tutor.py", "examples/scored_tutor.jsonl"]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
+    monkeypatch.chdir(EXAMPLES.parent)
+
+
+async def test_it_adds_over_every_protocol(example: Example) -> None:
+    async with client(*example("scored_tutor")) as http:
+        assert await invoked(http, "sums", "What is 17 and 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
+        assert await completed(http, "sums", "What is love?") == ("I only know sums.", "stop")
+
+
+def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    [command] = commands_of("scored_tutor")
+
+    assert ran(command) == 0
+    assert capsys.readouterr().out == (
+        "variant  evaluator    passed  95 %          mean   rows  not scored  flaky\n"
+        "sums     contains     75.0 %  30.1 to 95.4  0.750  4     0           -\n"
+        "         shows_steps  75.0 %  30.1 to 95.4  0.500  4     0           -\n"
+    )
+
+
+def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    [command] = commands_of("scored_tutor")
+    *most, share = command
+
+    assert share == "0.6"
+    assert ran([*most, "0.9"]) == 1
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")] == [
+        "gate: fail-under: sums, contains: the pass rate is 0.750, 0.9 is wanted.",
+        "gate: fail-under: sums, shows_steps: the pass rate is 0.750, 0.9 is wanted.",
+    ]
+
+
+def test_the_gate_stops_what_got_worse(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = ["--variant", "long:{}", "--variant", 'short:{"steps": false}', "--max-regressions", "0"]
+
+    assert ran([*FILES, "-e", "shows_steps", *variants]) == 1
+    assert "shows_steps: 3 rows pass no longer, 0 may." in capsys.readouterr().err

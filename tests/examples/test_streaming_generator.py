@@ -1,0 +1,54 @@
+"""examples/streaming_generator.py: words that come one by one, and a reader who leaves."""
+
+from typing import Any
+
+import msgspec
+
+from palaver.testing import client
+from tests.examples.calling import user
+from tests.examples.conftest import Example
+
+STORY = "Once there was a duck. Nobody believed in a duck, until it rained. Then everybody did."
+QUICK = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}
+
+
+async def test_the_story_is_the_same_whole_and_streamed(example: Example) -> None:
+    async with client(*example("streaming_generator")) as http:
+        whole = await http.post("/storyteller/invoke", json=QUICK)
+        body = {"model": "storyteller", "stream": True, "stream_options": {"include_usage": True}, **QUICK}
+        stream = await http.post("/v1/chat/completions", json=body)
+
+    *frames, end = [line.removeprefix("data: ") for line in stream.text.splitlines() if line]
+    chunks = [msgspec.json.decode(frame) for frame in frames]
+    deltas = [choice["delta"].get("content") for chunk in chunks for choice in chunk["choices"]]
+    first, *words = STORY.split(" ")
+
+    assert whole.json() == {"role": "assistant", "content": STORY}
+    assert [delta for delta in deltas if delta] == [first, *(f" {word}" for word in words)]
+    assert (chunks[-1]["usage"]["prompt_tokens"], chunks[-1]["usage"]["completion_tokens"]) == (2, 16)
+    assert end == "[DONE]"
+
+
+async def test_a_word_is_there_before_the_next_and_who_stops_it_stops_it_there(example: Example) -> None:
+    slow = {"messages": [user("a duck")], "parameters": {"pause": 3600.0}}
+    events: list[dict[str, Any]] = []
+    async with (
+        client(*example("streaming_generator")) as http,
+        http.stream("POST", "/storyteller/invoke", json=slow, headers={"accept": "application/x-ndjson"}) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            events.append(msgspec.json.decode(line))
+            if events[-1]["type"] == "message_delta":
+                await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")
+
+    assert [event["type"] for event in events] == ["data", "message_start", "message_delta", "message_end", "done"]
+    assert events[0]["data"]["value"] == "thinking of a plot …"
+    assert events[2]["data"]["delta"] == "Once"
+    assert events[4]["data"]["stopReason"] == "cancelled"
+
+
+async def test_somebody_is_the_hero_when_nobody_is_named(example: Example) -> None:
+    async with client(*example("streaming_generator")) as http:
+        told = await http.post("/storyteller/invoke", json={**QUICK, "messages": [user(" ")]})
+
+    assert told.json()["content"] == STORY.replace("a duck", "somebody")

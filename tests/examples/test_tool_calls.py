@@ -1,0 +1,72 @@
+"""examples/tool_calls.py: both tools are called, and what they say is in the answer."""
+
+from palaver.testing import client
+from tests.examples.calling import completed, invoked, responded
+from tests.examples.conftest import Example
+
+
+def called(name: str, item: str) -> dict[str, object]:
+    return {
+        "id": f"{name}_1",
+        "type": "function",
+        "function": {"name": name, "arguments": f'{{"item": "{item}"}}'},
+    }
+
+
+async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
+    async with client(*example("tool_calls")) as http:
+        messages = await invoked(http, "shop", "Pen?")
+        _, items = await responded(http, "shop", "Book?")
+        answer = await completed(http, "shop", "book")
+
+    assert messages == [
+        {
+            "role": "assistant",
+            "content": "Let me look.",
+            "tool_calls": [called("price", "pen"), called("stock", "pen")],
+        },
+        {"role": "tool", "tool_call_id": "price_1", "content": "1.2"},
+        {"role": "tool", "tool_call_id": "stock_1", "content": "40"},
+        {"role": "assistant", "content": "It costs 1.20, and there are 40."},
+    ]
+    assert items == [
+        ("message", "Let me look."),
+        ("call", "price_1", "price", '{"item": "book"}'),
+        ("call", "stock_1", "stock", '{"item": "book"}'),
+        ("output", "price_1", "9.5"),
+        ("output", "stock_1", "3"),
+        ("message", "It costs 9.50, and there are 3."),
+    ]
+    assert answer == ("Let me look.\n\nIt costs 9.50, and there are 3.", "stop")
+
+
+async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
+    async with client(*example("tool_calls")) as http:
+        messages = await invoked(http, "shop", "unicorn")
+
+    assert messages == [
+        {
+            "role": "assistant",
+            "content": "Let me look.",
+            "tool_calls": [called("price", "unicorn"), called("stock", "unicorn")],
+        },
+        *(
+            {
+                "role": "tool",
+                "tool_call_id": call,
+                "content": "KeyError: 'unicorn'",
+                "palaver": {"is_error": True},
+            }
+            for call in ("price_1", "stock_1")
+        ),
+        {"role": "assistant", "content": "We do not have that."},
+    ]
+
+
+async def test_a_second_question_is_answered_anew(example: Example) -> None:
+    async with client(*example("tool_calls")) as http:
+        first, _ = await responded(http, "shop", "pen")
+        _, items = await responded(http, "shop", "book", previous_response_id=first)
+
+    assert items[-1] == ("message", "It costs 9.50, and there are 3.")
+    assert [item[1] for item in items if item[0] == "call"] == ["price_6", "stock_6"]
