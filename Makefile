@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench web types faults postgres chromium lock clean help
+.PHONY: demo test check bench web types faults sbom postgres chromium lock clean help
 
 demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
@@ -43,11 +43,12 @@ test: check $(CLIENTS)/installed $(PAGE) postgres chromium ## All checks, then a
 	@echo "Coverage of core, workflows and protocols together, in percent (at least 95):"
 	@$(BIN)/coverage report --include='$(GUARDED)' --format=total --precision=1 --fail-under=95
 
-check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types and layers
+check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types, layers and sizes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tests.shape
 	@$(BIN)/python -m tests.web_types check
 	cd web && $(NODE) node_modules/typescript/bin/tsc
 	cd web && $(NODE) node_modules/oxlint/bin/oxlint --deny-warnings
@@ -63,6 +64,9 @@ types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Write the web page's ty
 
 faults: $(VENV)/dev $(VENV)/installed postgres ## The fault tests in full (make test samples them)
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
+
+sbom: $(VENV)/run $(PAGE) ## Write the bill of materials that the wheel carries (CycloneDX) to build/palaver.cdx.json
+	$(BIN)/python sbom.py build/palaver.cdx.json
 
 postgres: $(VENV)/dev ## Make sure that there is a PostgreSQL for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.postgres install

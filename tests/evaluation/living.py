@@ -5,9 +5,9 @@ from typing import Any
 
 from palaver.core.messages import Message
 from palaver.evaluation.known import Evaluators
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.online import OnlineScorer
 from palaver.evaluation.online_scoring import Scoring
-from palaver.evaluation.reach import Offline
 from palaver.storage import online_rules, online_scores
 from palaver.storage.database import Database
 from palaver.storage.online_rules import Rule

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.scores import Scored
 from palaver.evaluation.trying import tried
 

@@ -204,6 +204,77 @@ def test_matchers_become_a_combination() -> None:
     )
 
 
+def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """What a combination is made of, and the notes."""
+    found = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
+    assert found.evaluator is not None
+    _, *parts = found.evaluator.parameters["of"]
+    return parts, found.notes
+
+
+@pytest.mark.parametrize(
+    ("matcher", "key", "parameters"),
+    [
+        ({"match": "starts_with", "reference": "Dear"}, "starts_with", {"prefix": "Dear"}),
+        ({"match": "ends_with", "reference": "$.testcase.data.end"}, "ends_with", {"expected_from": "end"}),
+        (
+            {"match": "contains", "reference": "ten", "case_sensitive": False},
+            "contains",
+            {"case_sensitive": False, "substring": "ten"},
+        ),
+        ({"match": "contains", "references": ["a", 1]}, "contains_all", {"substrings": ["a", "1"]}),
+        (
+            {"match": "similarity", "similarity": "cosine", "reference": "$.inputs.gold"},
+            "semantic_similarity",
+            {"expected_from": "gold", "model": "text-embedding-3-small", "threshold": 1.0},
+        ),
+        (
+            {"match": "diff", "diff": "schema", "reference": "$.inputs.gold", "target": "$.outputs[0]"},
+            "json_diff",
+            {"target": "value[0]", "expected_from": "gold", "compare": "types", "threshold": 1.0},
+        ),
+        (
+            {"match": "diff", "diff": "strict", "case_sensitive": False, "threshold": 0.5},
+            "json_diff",
+            {"extra": "count", "ignore_key_case": True, "threshold": 0.5},
+        ),
+        ({"match": "diff"}, "json_diff", {"extra": "ignore", "threshold": 1.0}),
+    ],
+)
+def test_a_matcher_becomes_the_evaluator_that_does_the_same(
+    matcher: dict[str, Any], key: str, parameters: dict[str, Any]
+) -> None:
+    assert matched(matcher) == ([{"key": key, "parameters": parameters}], ())
+    assert parameters.keys() <= built_in()[key].schema["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("matcher", "note"),
+    [
+        ({"match": "valid"}, "A matcher 'valid' has no counterpart, and was left out."),
+        ({"match": "exact", "reference": 7}, "A matcher 'exact' has no counterpart, and was left out."),
+        ({"match": "regex"}, "A matcher 'regex' has no counterpart, and was left out."),
+        (
+            {"match": "similarity", "similarity": "soundex"},
+            "A matcher 'similarity' has no counterpart, and was left out.",
+        ),
+        ({"match": "exact", "weight": 0}, "A matcher of no weight was left out."),
+        ({"match": "exact", "weight": "much"}, "A matcher of no weight was left out."),
+    ],
+)
+def test_a_matcher_that_has_no_counterpart_is_left_out_and_told(matcher: dict[str, Any], note: str) -> None:
+    assert matched(matcher) == ([], (note,))
+
+
+def test_what_is_no_matcher_is_passed_over() -> None:
+    assert matched("exact", None, {"match": "exact"}) == ([{"key": "exact_match", "parameters": {}}], ())
+
+
+@pytest.mark.parametrize("matchers", [[], None, "exact"])
+def test_a_combination_of_nothing_can_not_be_taken_over(matchers: Any) -> None:
+    assert one("match", {"matchers": matchers}).evaluator is None
+
+
 def test_feedback_becomes_questions_to_people() -> None:
     outputs = {
         "type": "object",

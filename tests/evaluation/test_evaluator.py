@@ -14,7 +14,8 @@ from msgspec import UNSET, Meta, UnsetType
 from palaver import Case, Score, evaluator
 from palaver.errors import DeclarationError, InvalidValue
 from palaver.evaluation.aim import Aim
-from palaver.evaluation.reach import Offline, Reach
+from palaver.evaluation.offline import Offline
+from palaver.evaluation.reach import Reach
 from palaver.evaluation.scores import Skip, Unscored
 from tests.evaluation.scoring import all_scored, answer, scored
 

@@ -129,3 +129,11 @@ def test_patterns_choose_properties() -> None:
         "/n_a: '1' is not of type 'integer'",
         "/b: 2 is not of type 'string'",
     ]
+
+
+def test_what_is_no_text_is_not_held_against_a_pattern_and_what_is_no_object_has_no_properties() -> None:
+    schema = {"pattern": "^[a-z]+$", "patternProperties": {"a": False}, "additionalProperties": False}
+
+    assert [misfits(value, schema) for value in ("abc", 5, None, ["A"])] == [[], [], [], []]
+    assert misfits("A1", schema) == ["the value: 'A1' does not match '^[a-z]+$'"]
+    assert misfits({"b": 1}, schema) == ["the value: 'b' is not among the properties"]

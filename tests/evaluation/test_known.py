@@ -10,7 +10,7 @@ from palaver.discovery import targets
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluators import KEYS, built_in
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.scores import Unscored
 
 

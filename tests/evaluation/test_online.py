@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from palaver.core.usage import Usage
-from palaver.errors import InvalidValue
+from palaver.errors import InvalidValue, Overloaded
 from palaver.evaluation.online import is_in, read_filter
 from palaver.evaluation.online_scoring import Scoring
 from palaver.evaluation.scores import GivenUp
@@ -275,6 +275,32 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
     await run_all(scorer(database, clock), clock)
 
     assert await scored(database, "t") == ["t"]
+
+
+async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, enabled = Clock(), online_rules.enabled
+    broken: list[Exception] = [RuntimeError("What is this?"), Overloaded("The database is away.")]
+
+    def sometimes(db: Connection) -> Any:
+        if broken:
+            raise broken.pop()
+        return enabled(db)
+
+    monkeypatch.setattr(online_rules, "enabled", sometimes)
+    await ruled(database)
+    await come(database, live("t"))
+    online = scorer(database, clock)
+    online.begin()
+    async with asyncio.timeout(30):
+        while not await scored(database, "t"):
+            clock.later(11)
+            online.wake()
+    await online.end()
+
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
+    assert (broken, told) == ([], ["Looking for live traces failed"])
 
 
 async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database) -> None:

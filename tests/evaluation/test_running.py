@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import delete
 
 from palaver import Context, Failure, Score, chat, evaluator, workflow
+from palaver.core import steps
+from palaver.core.steps import Told
 from palaver.core.usage import Usage
 from palaver.errors import Overloaded
 from palaver.evaluation import grouping, jobs
@@ -18,6 +20,7 @@ from palaver.storage import evaluation_pages, evaluation_results, runs
 from palaver.storage.database import Database
 from palaver.storage.evaluation_pages import Wanted
 from palaver.storage.testset_tables import testset_contents
+from palaver.traces.prices import Price
 from tests.evaluation.running import ended, plan, put, results, rows, serving, variant, whole
 
 
@@ -201,6 +204,29 @@ async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(databa
     assert 4 <= done.done < 200
     [first, *_] = await results(database)
     assert (first.cost, first.usage) == (0.25, Usage(input_tokens=10, output_tokens=5, cost=0.25))
+
+
+async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(database: Database) -> None:
+    @chat
+    async def advisor(messages: Any) -> Any:
+        listener = steps.listener()
+        assert listener is not None
+        step = listener.begin(("house",), "llm", "gpt")
+        assert step is not None
+        step.end(lambda: Told(model="gpt-9", usage=Usage(500_000, 10)))
+        yield messages[-1]["content"]
+        yield Usage(500_000, 10)
+
+    budget = PlannedEvaluator(key="cost_budget", name="cost", parameters={"max_cost": 2})
+    settings = Settings(prices={"gpt-*": Price(input=6)})
+    async with serving(database, advisor, settings=settings) as server:
+        await database.write(put, "ev_1", plan(variant("advisor"), evaluators=[budget], max_cost=4), rows(1))
+        server.runner.wake()
+        done = await ended(database)
+
+    (found,) = await results(database)
+    assert (done.state, found.cost, found.usage) == ("succeeded", 3.0, Usage(500_000, 10, cost=3.0))
+    assert [(score.passed, score.score) for score in found.scores] == [(False, pytest.approx(2 / 3))]
 
 
 async def test_too_many_failures_end_it(database: Database) -> None:

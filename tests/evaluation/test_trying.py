@@ -135,6 +135,11 @@ def test_turns_are_a_conversation() -> None:
         ({"turns": []}, "/case/turns does not fit: Expected array of length >= 1.", "/case/turns"),
         ({"turns": [{"user": "a"}], "output": 1}, "Give turns or output, not both.", "/case/turns"),
         (
+            {"turns": [{"user": "a"}, {"user": [{"role": "user", "content": "b"}, {"role": "user", "content": "c"}]}]},
+            "A turn has one message of the user's.",
+            "/case/turns/1/user",
+        ),
+        (
             {"turns": [{"user": "a", "latency": "x"}]},
             "/case/turns/0/latency must be number, not string.",
             "/case/turns/0/latency",

@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from palaver import Case, Data, Message, Text
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver_jobchat import evaluating, rules
 from palaver_jobchat.evaluating import (
     job_expected,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from palaver import Case, Message
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.testing import client
 from palaver_jobchat import evaluating, payload
 from palaver_jobchat.evaluating import expected as expecting

@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import tomllib
+import venv
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +16,24 @@ from pathlib import Path
 import pytest
 
 from hatch_build import why
+from sbom import bill
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+FRONT = """
+import anyio
+import palaver
+from palaver.testing import client
+
+async def front():
+    async with client() as http:
+        answer = await http.get("/")
+        print(answer.status_code, answer.headers["content-type"], "/assets/" in answer.text, palaver.__file__)
+
+anyio.run(front)
+"""
 
 SECRETS = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bAKIA[0-9A-Z]{16}\b|\b(gh[pousr]|npm)_[A-Za-z0-9]{36}|\bsk-[A-Za-z0-9]{32,}"
@@ -37,19 +55,29 @@ def run(kind: str, root: Path, into: Path) -> "subprocess.CompletedProcess[str]"
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution."""
+    return built("build_sdist", ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution, in a folder."""
     folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(built("build_sdist", ROOT, folder / "dist")) as archive:
+    with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
     return next(path for path in folder.iterdir() if path.name.startswith("palaver-"))
 
 
 @pytest.fixture(scope="module")
 def wheels(unpacked: Path) -> list[Path]:
-    """The wheel, built in two folders."""
+    """The wheel, built in two folders: of the source distribution, and of no more than deploy/Dockerfile copies."""
     elsewhere = unpacked.parent / "some other folder"
-    shutil.copytree(unpacked, elsewhere)
+    for line in re.findall(r"^COPY ([^-].*)$", (ROOT / "deploy" / "Dockerfile").read_text("utf-8"), re.MULTILINE):
+        *names, _ = line.split()
+        for name in names:
+            (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if (unpacked / name).is_dir() else shutil.copy)(unpacked / name, elsewhere / name)
     with ThreadPoolExecutor() as pool:
         into = (unpacked.parent / "wheel", unpacked.parent / "again")
         return list(pool.map(built, ["build_wheel"] * 2, (unpacked, elsewhere), into))
@@ -68,6 +96,28 @@ def test_the_source_distribution_has_the_page_to_build_and_nothing_built(unpacke
     assert not (unpacked / "src" / "palaver" / "web").exists()
 
 
+def test_the_source_distribution_has_what_make_needs_and_what_git_would_ignore_it_has_not(unpacked: Path) -> None:
+    top = set(".gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md SECURITY.md".split())
+    folders = set("benchmarks deploy docs examples requirements src tests web".split())
+    programs = {"hatch_build.py", "pyproject.toml", "sbom.py"}
+    junk = re.compile(
+        r"\.py[cod]$|\.(db|log|orig|rej|map)$|(^|/)(\.env|palaver\.toml|__pycache__|\.coverage|\.DS_Store)"
+    )
+
+    paths = [path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")]
+
+    assert {path for path in paths if "/" not in path} == top | folders | programs
+    assert [path for path in paths if junk.search(path)] == []
+
+
+def test_two_source_distributions_are_equal_byte_for_byte(source: Path, unpacked: Path) -> None:
+    """One is made in the checkout, with whatever dates its files have; the other of what the first one holds."""
+    again = built("build_sdist", unpacked, unpacked.parent / "source again")
+
+    assert again.name == source.name
+    assert again.read_bytes() == source.read_bytes()
+
+
 def test_the_wheel_has_the_page(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -78,6 +128,47 @@ def test_the_wheel_has_the_page(wheel: Path) -> None:
     assert {f"palaver/web/{name}" for name in files} <= names
     assert {f"palaver/web/{name}.gz" for name in files} <= names
     assert "palaver/web/licenses.md" in names
+
+
+def test_the_wheel_is_for_every_system(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        told = archive.read(f"palaver-{VERSION}.dist-info/WHEEL").decode().splitlines()
+        compiled = [name for name in archive.namelist() if name.endswith((".so", ".pyd", ".dll", ".dylib", ".node"))]
+
+    assert wheel.name == f"palaver-{VERSION}-py3-none-any.whl"
+    assert {"Root-Is-Purelib: true", "Tag: py3-none-any"} <= set(told)
+    assert compiled == []
+
+
+def test_the_wheel_carries_the_bill_of_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        told = archive.read(f"palaver-{VERSION}.dist-info/sboms/palaver.cdx.json")
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("palaver/web/")])
+
+    assert told == bill(ROOT, tmp_path / "palaver" / "web")
+    assert b'"pkg:npm/react@' in told
+    assert b'"pkg:npm/tailwindcss@' in told
+    assert b'"pkg:npm/vite@' not in told
+
+
+def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_page(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """As `pipx run palaver` and `uvx palaver` do it; what it depends on is lent by this environment, to be quick."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "palaver"
+    install = f"-m pip --python {python} install --quiet --no-deps --no-index --no-compile".split()
+    subprocess.run([sys.executable, *install, str(wheel)], check=True, timeout=120)
+    packages = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")})
+    Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+
+    def said(*arguments: str | Path) -> str:
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert said(command, "--version") == VERSION
+    assert said(python, "-c", FRONT) == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
 
 
 def test_the_wheel_has_nothing_that_does_not_belong(wheel: Path, unpacked: Path) -> None:

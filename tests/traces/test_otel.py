@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from palaver.traces import otel
-from palaver.traces.otel import Owner, Place, Work
+from palaver.traces.otel import Place, Work
+from palaver.traces.owner import Owner
 from palaver.traces.record import Span
 
 trace = pytest.importorskip("opentelemetry.trace")

@@ -7,8 +7,8 @@ import pytest
 
 from palaver.core import jsons
 from palaver.core.messages import Message
-from palaver.traces.otel import Owner
 from palaver.traces.otlp.bounds import LARGEST_SPAN, LONGEST_TEXT, MOST_EVENTS, MOST_LINKS
+from palaver.traces.owner import Owner
 from palaver.traces.record import Link, Raised, Raw, SpanEvent
 from palaver.traces.sdk_spans import placed, raw_of, spans_of
 

@@ -66,7 +66,7 @@ def _of_file(path: Path, dry_run: bool) -> _Told:
 
 def _of_server(url: str, dry_run: bool) -> _Told:
     from palaver.storage import migrating
-    from palaver.storage.database import redacted
+    from palaver.storage.places import redacted
     from palaver.storage.postgres import engine_at
 
     place = redacted(url)

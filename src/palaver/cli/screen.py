@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -66,7 +67,7 @@ class Screen:
     @contextmanager
     def remembered_lines(self, file: Path | None) -> Generator[None]:
         """Lines of earlier conversations, at the arrow keys; kept where only their owner can read them."""
-        if file is None:
+        if file is None or find_spec("readline") is None:  # Windows has none.
             yield
             return
         import readline

@@ -60,7 +60,8 @@ def at_work(url: str) -> Generator[None]:
 async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str) -> None:
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.working import work
-    from palaver.storage.database import open_database, redacted
+    from palaver.storage.database import open_database
+    from palaver.storage.places import redacted
 
     database = await asyncio.to_thread(open_database, url)
     connections = declared(settings.connections, os.environ)

@@ -24,7 +24,8 @@ from palaver.engine.store import Kept
 from palaver.frameworks import telling
 from palaver.traces import otel
 from palaver.traces.facts import Facts, kept_of
-from palaver.traces.otel import Owner, Place, Work
+from palaver.traces.otel import Place, Work
+from palaver.traces.owner import Owner
 from palaver.traces.record import Span
 from palaver.workflows.threads import is_running
 

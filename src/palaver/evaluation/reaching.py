@@ -19,11 +19,11 @@ from palaver.evaluation.aside import aside
 from palaver.evaluation.embedding import LOCAL, Vectors
 from palaver.evaluation.expecting import JUDGE
 from palaver.evaluation.judging import Model
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.posting import Posting
 from palaver.evaluation.providers import declared
 from palaver.evaluation.providers.declared import Provider
 from palaver.evaluation.providers.models import ProviderModel
-from palaver.evaluation.reach import Offline
 from palaver.evaluation.scores import Unscored
 from palaver.evaluation.workflow_judges import WorkflowJudge
 from palaver.traces.prices import Price, price_of
@@ -103,7 +103,7 @@ class Online(Offline):
             return self._provided(*found)
         if self._engine is None:
             raise InvalidValue(f"The workflow {judge!r} cannot be asked here.")
-        return WorkflowJudge(found, self._engine, self._project, self._key)
+        return WorkflowJudge(found, self._engine, self._project, self._key, self._outside.prices)
 
     # Services
 

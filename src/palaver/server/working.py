@@ -2,7 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
 
 from palaver.server.app import Server
 
@@ -10,22 +12,34 @@ from palaver.server.app import Server
 async def work(worker: Server, *, started: Callable[[], None] = lambda: None) -> None:
     """Take runs until told to stop. The first signal lets them end, as long as a server would; a second ends them."""
     loop, told = asyncio.get_running_loop(), asyncio.Semaphore(0)
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for sign in signals:
-        loop.add_signal_handler(sign, told.release)
+    with _heard(told.release):
+        try:
+            await worker.arrive()
+            started()
+            await told.acquire()
+            draining = loop.create_task(worker.engine.drain(worker.settings.shutdown_seconds))
+            again = loop.create_task(told.acquire())
+            await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
+            again.cancel()
+            if not draining.done():
+                draining.cancel()
+                await worker.engine.drain(0)
+            await asyncio.gather(draining, return_exceptions=True)
+        finally:
+            await worker.close()
+
+
+@contextmanager
+def _heard(told: Callable[[], None]) -> Generator[None]:
+    """Call that, in this loop, for each signal that says stop. Not by the loop itself: on Windows it hears of none."""
+    loop = asyncio.get_running_loop()
+
+    def hand_on(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(told)
+
+    before = {sign: signal.signal(sign, hand_on) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
-        await worker.arrive()
-        started()
-        await told.acquire()
-        draining = loop.create_task(worker.engine.drain(worker.settings.shutdown_seconds))
-        again = loop.create_task(told.acquire())
-        await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
-        again.cancel()
-        if not draining.done():
-            draining.cancel()
-            await worker.engine.drain(0)
-        await asyncio.gather(draining, return_exceptions=True)
+        yield
     finally:
-        for sign in signals:
-            loop.remove_signal_handler(sign)
-        await worker.close()
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

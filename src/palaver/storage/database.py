@@ -1,6 +1,5 @@
 """A database, and the one way to it: a function that states what to ask, run off the loop in its own transaction."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -9,15 +8,12 @@ from sqlalchemy import Connection
 
 from palaver.storage.cleaning import Cleaner
 from palaver.storage.notices import Heard, Touched
-from palaver.storage.places import MEMORY
+from palaver.storage.places import MEMORY, redacted
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Work = Callable[Concatenate[Connection, P], T]
 """What a repository states. It may be run again, so it does nothing but ask the database."""
-
-
-_PASSWORD = re.compile(r"([?&]password=)[^&]*")
 
 
 class Database(Protocol):
@@ -86,11 +82,3 @@ def path_of(url: str) -> Path:
     if scheme != "sqlite" or not rest.startswith("/") or len(rest) < 2:
         raise SettingsError(f"No database at {redacted(url)!r}: give a path, sqlite:///path or postgresql://host/name.")
     return Path(rest[1:]).expanduser()
-
-
-def redacted(url: str) -> str:
-    """The URL, without a password."""
-    scheme, colon, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    shown = f"{scheme}{colon}{user.partition(':')[0]}{':***' if ':' in user else ''}{at}{place}" if colon else url
-    return _PASSWORD.sub(r"\1***", shown)

@@ -1,6 +1,7 @@
 """Where things are kept on this machine, and whether others can read them there."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -8,6 +9,8 @@ MEMORY = "sqlite://"
 """The URL of a database that is gone with the process."""
 NAME = "palaver.db"
 """The file of a database, if nobody says otherwise."""
+
+_PASSWORD = re.compile(r"([?&]password=)[^&]*")
 
 
 def default_path() -> Path:
@@ -25,6 +28,14 @@ def lock_path(database: Path) -> Path:
 def workers_lock_path(database: Path) -> Path:
     """The file that workers hold locked together, beside the server or without one."""
     return database.with_name(f"{database.name}.workers.lock")
+
+
+def redacted(url: str) -> str:
+    """The URL, without a password."""
+    scheme, colon, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    shown = f"{scheme}{colon}{user.partition(':')[0]}{':***' if ':' in user else ''}{at}{place}" if colon else url
+    return _PASSWORD.sub(r"\1***", shown)
 
 
 def exposed(database: Path) -> list[str]:

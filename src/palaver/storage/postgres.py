@@ -15,10 +15,10 @@ from sqlalchemy.exc import ArgumentError
 from palaver.errors import Overloaded, SettingsError
 from palaver.storage import cleaning, migrating
 from palaver.storage.cleaning import Cleaner
-from palaver.storage.database import redacted
 from palaver.storage.failing import is_collision, meaning
 from palaver.storage.listening import CONNECT_SECONDS, Line, Listener
 from palaver.storage.notices import Heard, Touched, collect
+from palaver.storage.places import redacted
 from palaver.storage.watchers import Watchers
 
 P = ParamSpec("P")

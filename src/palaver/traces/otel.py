@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from palaver.core.calls import Record
 from palaver.traces.facts import ToldTool
+from palaver.traces.owner import Owner
 from palaver.traces.record import Span
 
 if TYPE_CHECKING:
@@ -29,17 +29,6 @@ _KEY = "palaver-run"
 _MOST_SCOPES = 1_000
 _MOST_OPEN = 10_000
 """Spans that have begun and not ended: one that is forgotten must not be remembered for ever."""
-
-
-class Owner(NamedTuple):
-    """The run that a span belongs to."""
-
-    project: str
-    session: str
-    run_id: str
-    record: Record
-    known: Sequence[str] = ()
-    """The secrets that its caller gave to it alone."""
 
 
 class Place:

@@ -11,7 +11,6 @@ import msgspec
 
 from palaver.core import secrets
 from palaver.traces.mapping import to_span
-from palaver.traces.otel import Owner
 from palaver.traces.otlp.bounds import (
     DEEPEST,
     MOST_EVENTS,
@@ -25,6 +24,7 @@ from palaver.traces.otlp.bounds import (
     named,
 )
 from palaver.traces.otlp.spans import Unusable, check_size, is_pending, moment, titled
+from palaver.traces.owner import Owner
 from palaver.traces.record import Link, Raw, Span, SpanEvent
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.cases import Case, Flags, Turn
 from palaver.evaluation.casing import case_of, turn_of
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.reach import Offline, Reach
+from palaver.evaluation.offline import Offline
+from palaver.evaluation.reach import Reach
 from palaver.evaluation.scores import Scored
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from palaver.evaluation import evaluators
 from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluators import KEYS, built_in
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from tests.evaluation.scoring import all_scored, answer
 
 LEAST: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from palaver.core.messages import Message
 from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.scores import Score, Skip
 from tests.evaluation.evaluators.asking import asked, chat, refused, told
 

@@ -7,7 +7,7 @@ import pytest
 from palaver.core.messages import Message
 from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.evaluation.scores import Score
 from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
 

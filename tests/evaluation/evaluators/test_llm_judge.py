@@ -8,7 +8,7 @@ import pytest
 from palaver.core.usage import Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from palaver.traces.prices import Price
 from tests.evaluation.outside import KEY, Asked, completion, online, openai, scored, service, trouble
 from tests.evaluation.scoring import answer

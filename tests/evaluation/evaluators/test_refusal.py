@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.parts import Refusal
-from palaver.evaluation.reach import Offline
+from palaver.evaluation.offline import Offline
 from tests.evaluation.evaluators.asking import asked, chat, talk, told, turn
 
 

@@ -9,7 +9,7 @@ from palaver.evaluation.comparing import Side, compared
 from palaver.evaluation.exports.report import Report
 from palaver.evaluation.summary import summary
 from palaver.storage.evaluation_pages import Result, Score, Whole
-from tests.evaluation.reading import Said, results, row
+from tests.evaluation.reading import Said, packed, results, row
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -115,6 +115,20 @@ FLAKY = report(
     {"exact": [[[True, False, True]]]},
     variants=("base",),
 )
+
+_SAID: dict[str, list[list[list[Said]]]] = {"exact": [[[True]], [[True]], [[False]]]}
+CHANGED = report(
+    [],
+    _SAID,
+    variants=("base",),
+    comparisons=[
+        compared(
+            Side(results(_SAID, id="ev_0"), 0),
+            Side(results(_SAID, id="ev_1", rows=packed(1) + packed(2, 3, content=1)), 0),
+        )
+    ],
+)
+"""Beside a run before it, of whose three rows two have changed since."""
 
 BAD = report(
     [whole(0, 0, [score(HOSTILE, False, HOSTILE)], cell=0, asked=HOSTILE, answered=HOSTILE)],

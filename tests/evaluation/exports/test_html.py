@@ -2,12 +2,15 @@ import base64
 import hashlib
 import re
 from html.parser import HTMLParser
+from typing import Any
 
+import msgspec
 import pytest
 
 from palaver.evaluation.exports import html
 from palaver.evaluation.exports.report import Report
-from tests.evaluation.exports.reported import BAD, FLAKY, PLAIN, report, score, whole
+from palaver.storage.evaluation_pages import Whole
+from tests.evaluation.exports.reported import BAD, CHANGED, FLAKY, PLAIN, report, score, whole
 from tests.evaluation.reading import row
 
 
@@ -51,6 +54,10 @@ def test_a_flaky_row_is_marked() -> None:
     assert ("class", "mark passed flaky") in Elements(written(FLAKY)).attributes
 
 
+def test_rows_that_have_changed_are_counted() -> None:
+    assert "2 rows have changed between the two, and are in no figure." in Elements(written(CHANGED)).text
+
+
 def test_nothing_that_anybody_said_can_act_and_nothing_is_fetched() -> None:
     page = Elements(written(BAD))
 
@@ -85,6 +92,29 @@ def test_a_conversation_is_shown_message_by_message() -> None:
     assert "Hi & bye" in page.text
     assert "search(q)" in page.text
     assert "and 2 more messages" in page.text
+
+
+@pytest.mark.parametrize(
+    ("preview", "shown"),
+    [
+        ({"renderer": "text", "text": "A <b>"}, '<pre dir="auto">A &lt;b&gt;</pre>'),
+        (
+            {"renderer": "later", "picture": "<b>"},
+            "<pre>{&quot;renderer&quot;:&quot;later&quot;,&quot;picture&quot;:&quot;&lt;b&gt;&quot;}</pre>",
+        ),
+        ({"renderer": "text", "text": "", "body": "x" * 2_001}, f'<pre dir="auto">{"x" * 2_000}…</pre>'),
+        ({"renderer": "chat", "text": "", "messages": ["no message"]}, ""),
+        (None, ""),
+    ],
+    ids=["text", "unknown", "long", "no message", "nothing"],
+)
+def test_any_preview_is_shown_as_far_as_it_is_known(preview: Any, shown: str) -> None:
+    given = whole(0, 0, [score("exact", True)], cell=0)
+    cell = Whole(msgspec.structs.replace(given.result, preview_in=preview), given.body)
+
+    page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
+
+    assert f'<p class="note">{row(1)}</p>{shown}<h3 dir="auto">base</h3>' in page.replace("\n", "")
 
 
 def test_what_is_too_much_for_a_page_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

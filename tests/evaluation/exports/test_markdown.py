@@ -1,6 +1,6 @@
 from palaver.evaluation.exports import markdown
 from palaver.evaluation.exports.report import Report
-from tests.evaluation.exports.reported import BAD, FLAKY, PLAIN
+from tests.evaluation.exports.reported import BAD, CHANGED, FLAKY, PLAIN
 from tests.evaluation.reading import row
 
 
@@ -43,6 +43,18 @@ def test_a_run_is_one_screen() -> None:
 
 def test_flaky_rows_are_counted() -> None:
     assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in written(FLAKY)
+
+
+def test_rows_that_have_changed_are_counted_and_not_compared() -> None:
+    assert written(CHANGED).splitlines()[-7:] == [
+        "### ev\\_1:base beside ev\\_0:base",
+        "",
+        "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| exact | ✅ same | 100.0 % | 100.0 % | +0.0 | 0.0 to 0.0 | 1.000 | 0 | 0 |",
+        "",
+        "2 rows have changed between the two, and are in no figure.",
+    ]
 
 
 def test_what_anybody_said_is_only_text() -> None:

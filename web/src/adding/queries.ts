@@ -1,6 +1,7 @@
 /** What happened becomes a row. */
 import { ApiError, api, type Schemas } from '@/api/api';
 import { staleTestset } from '@/testsets/queries';
+import { done } from '@/tour/done';
 import type { Source } from './source';
 
 export type Added = Schemas['CaseView'];
@@ -20,6 +21,7 @@ export async function add(testset: string, source: Source, as: As): Promise<Adde
     try {
       const added = await api('post', '/api/testsets/{testset}/rows/from', { path: { testset }, body: { base, source, as, message: `From a ${source.kind}` } });
       void staleTestset(testset);
+      done('case');
       return added;
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'stale_base' || tries === TRIES) throw error;

@@ -2301,6 +2301,7 @@ export interface components {
         Features: {
             traces: boolean;
             evaluation: boolean;
+            tour: boolean;
         };
         /** FeedbackRow */
         FeedbackRow: {

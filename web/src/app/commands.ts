@@ -3,6 +3,7 @@
  * lists them and the keyboard runs them. The store knows no React.
  */
 import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
+import { Listeners } from '@/lib/listeners';
 import { matches, writes, type Pressed } from './keys';
 
 export interface Command {
@@ -26,7 +27,7 @@ export interface Place {
 export class Commands {
   #all: readonly Command[] = [];
   #shown: readonly Command[] = [];
-  #listeners = new Set<() => void>();
+  #listeners = new Listeners();
 
   /** Of two with the same id the later one counts, until it leaves. */
   add(command: Command): () => void {
@@ -37,10 +38,7 @@ export class Commands {
   /** All that can be done now, in the order of registering. */
   list = (): readonly Command[] => this.#shown;
 
-  subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  subscribe = this.#listeners.subscribe;
 
   /** The command that these keys mean here. */
   meant(pressed: Pressed, { typing, dialog }: Place): Command | undefined {
@@ -52,7 +50,7 @@ export class Commands {
   #become(all: readonly Command[]): void {
     this.#all = all;
     this.#shown = [...new Map(all.map((command) => [command.id, command])).values()];
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   }
 }
 

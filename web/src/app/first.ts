@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { bootstrap, type Bootstrap } from '@/api/bootstrap';
 import { client } from '@/api/queries';
 import { pinnedThreads, threadPages } from '@/threads/queries';
+import { beginTour } from '@/tour/done';
 import { session } from './session';
 
 const MOST_PINNED = 20;
@@ -19,7 +20,8 @@ export function useFirst(): boolean {
   return taken.isSuccess || isError;
 }
 
-function take({ threads, pinned, project, credential }: Bootstrap): true {
+function take({ threads, pinned, project, credential, features }: Bootstrap): true {
+  if (features.tour) beginTour();
   // What was asked for since is newer.
   client.setQueryData(threadPages('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
   if (pinned.length < MOST_PINNED) client.setQueryData(pinnedThreads().queryKey, (known) => known ?? { data: pinned, next: null });

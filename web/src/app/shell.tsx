@@ -6,6 +6,7 @@ import { useLocation, useSearch } from 'wouter';
 import { Adding } from '@/adding/adding';
 import { follow } from '@/api/queries';
 import { kept, useKept } from '@/lib/kept';
+import { TourPill } from '@/tour/touring';
 import { Asking } from '@/ui/asking';
 import { IconButton } from '@/ui/button';
 import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
@@ -100,7 +101,9 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
           </Dialog.Content>
         </Dialog.Portal>
       </Dialog.Root>
-      <span className="font-semibold">Palaver</span>
+      <span className="flex items-center gap-3 font-semibold">
+        Palaver <TourPill onOpen={() => setOpenAt(here)} />
+      </span>
       <IconButton label="New chat" onClick={() => navigate(newChat())}>
         <SquarePen />
       </IconButton>

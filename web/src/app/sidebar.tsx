@@ -7,6 +7,7 @@ import { api } from '@/api/api';
 import { client } from '@/api/queries';
 import { classes } from '@/lib/classes';
 import { ThreadList } from '@/threads/thread-list';
+import { TourIcon, Touring } from '@/tour/touring';
 import { Hint, IconButton } from '@/ui/button';
 import { tellError } from '@/ui/toast';
 import { BoardList } from './board-list';
@@ -61,10 +62,11 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         <NavRow href="/reviews" icon={<UsersRound aria-hidden />} title="Reviews" />
         <NavRow href="/evaluations/online" icon={<Radio aria-hidden />} title="Online rules" />
       </nav>
-      <div className="min-h-0 grow overflow-y-auto border-t">
+      <div className="min-h-0 grow basis-16 overflow-y-auto border-t">
         {ready && <BoardList />}
         {ready && <ThreadList />}
       </div>
+      <Touring />
       <footer className="shrink-0 border-t px-2.5 py-1.5">
         <NavRow href="/settings" icon={<Settings aria-hidden />} title="Settings" />
         {ready && <LogOutRow />}
@@ -100,6 +102,7 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
         <NavIcon href="/reviews" icon={<UsersRound />} title="Reviews" />
         <NavIcon href="/evaluations/online" icon={<Radio />} title="Online rules" />
         <span className="grow" />
+        <TourIcon onOpen={onFold} />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>
     </div>

@@ -4,6 +4,7 @@
  */
 import { ApiError, api, reached } from '@/api/api';
 import type { Board } from '@/api/types';
+import { Listeners } from '@/lib/listeners';
 import { tellError } from '@/ui/toast';
 import { merged, unlike } from './board-merge';
 
@@ -16,7 +17,7 @@ export class BoardStore {
   /** As the server has it, as far as we know. */
   #base: Board;
   #etag: string | null;
-  #listeners = new Set<() => void>();
+  #listeners = new Listeners();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #making: Promise<void> | null = null;
   #saving: Promise<void> = Promise.resolve();
@@ -42,10 +43,7 @@ export class BoardStore {
     return new BoardStore(board, etag);
   }
 
-  subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  subscribe = this.#listeners.subscribe;
 
   /** Change the board. Kept at once here, on the server soon (a draft: when it is first used). */
   change(update: (board: Board) => Board): void {
@@ -171,7 +169,7 @@ export class BoardStore {
 
   #become(board: Board): void {
     this.board = board;
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   }
 }
 

@@ -1,8 +1,10 @@
 /** Chat mode: a grid of threads (rows) and variants (columns), and the composer that speaks to them. */
 import { useSyncExternalStore, useState, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
+import type { CellChat } from '@/chat/cell-chat';
 import type { ChatPart } from '@/chat/message';
 import { classes } from '@/lib/classes';
+import { done } from '@/tour/done';
 import { tellError } from '@/ui/toast';
 import { AddColumn } from './add-column';
 import { useBoard, useBoardStore } from './board-state';
@@ -31,7 +33,9 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
   const busy = useBusy(cells);
 
   const send = (parts: ChatPart[], role: Role) => {
-    for (const name of heardBy(board, single ? 'all' : target, active)) void cells.get(name).send(parts, role).catch(tellError);
+    const heard = heardBy(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    for (const one of heard) one.catch(tellError);
+    if (role === 'user') void Promise.allSettled(heard).then(() => answered(cells.all(), rows.length, columns.length));
   };
   const stopAll = () => {
     for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(tellError);
@@ -100,6 +104,13 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
       </div>
     </div>
   );
+}
+
+/** For the tour: somebody has talked, and perhaps compared. */
+function answered(cells: readonly CellChat[], rows: number, columns: number): void {
+  const said = cells.filter(({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'));
+  if (said.length > 0) done('talk');
+  if (rows >= 3 && columns >= 2 && said.length === cells.length) done('compare');
 }
 
 const RowCells = ({ children }: { children: ReactNode }): ReactNode => <div className="contents">{children}</div>;

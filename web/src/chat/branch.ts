@@ -92,6 +92,12 @@ export class Branch {
     return messages;
   }
 
+  /** What is not said yet; unless somebody is about to, it tells so. */
+  waiting(isSaying: boolean): ChatMessage[] {
+    if (isSaying) return this.unsaid;
+    return this.unsaid.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
+  }
+
   /** The last node that the run of a message said. */
   rated({ metadata }: ChatMessage): string | undefined {
     return this.nodes.findLast((node) => node.run !== null && node.run === metadata?.runId)?.id;

@@ -8,15 +8,15 @@ import { ApiError, api } from '@/api/api';
 import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/streams';
 import type { Node } from '@/api/types';
+import { Listeners } from '@/lib/listeners';
 import { Repeated } from '@/lib/repeated';
 import { tellError } from '@/ui/toast';
 import { Acts } from './acts';
 import { Branch, bodyOf } from './branch';
 import { branchTo, cancel, look, type Look } from './look';
 import type { ChatMessage, ChatPart, MessageActs } from './message';
-import { messagesOf } from './nodes';
 import type { CellOptions, Place } from './place';
-import { grown, stable } from './shown';
+import { grown, kept, stable } from './shown';
 import { ThreadTransport, type Question } from './transport';
 
 /** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
@@ -43,7 +43,7 @@ export class CellChat {
   #finishes = 0;
   #seconds = new Map<string, number>();
   #acts: Acts;
-  #listeners = new Set<() => void>();
+  #listeners = new Listeners();
   #version = 0;
 
   constructor(options: CellOptions) {
@@ -74,10 +74,7 @@ export class CellChat {
     });
   }
 
-  subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  subscribe = this.#listeners.subscribe;
   version = (): number => this.#version;
 
   /** Is the beginning of the thread still on the server only? Then the node before the first that is shown. */
@@ -292,12 +289,7 @@ export class CellChat {
   /** What was said is in the thread now. */
   #note(noted: Map<string, Node | undefined>): void {
     if (this.#reading.isBusy) void this.load(); // What is being read may be older than this.
-    this.chat.messages = this.chat.messages.map((message) => {
-      const node = noted.get(message.id);
-      const shown = node && messagesOf([node])[0];
-      // Under its node's id, which is its own unless somebody had that.
-      return shown ? { ...message, id: shown.id, ...(shown.metadata ? { metadata: shown.metadata } : {}) } : message;
-    });
+    this.chat.messages = kept(this.chat.messages, noted);
   }
 
   get #spokenTo(): string {
@@ -325,15 +317,11 @@ export class CellChat {
     const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
     // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until it is heard again.
     const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
-    this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : this.#waiting())]);
+    const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
+    this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
     if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
     if (seen.speaking) void this.#resume(seen.speaking.since);
     else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0) this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
-  }
-
-  #waiting(): ChatMessage[] {
-    if (this.#saying > 0 || this.chat.status === 'error') return this.#branch.unsaid;
-    return this.#branch.unsaid.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
   }
 
   #take(seen: Look): ChatMessage[] {
@@ -402,7 +390,7 @@ export class CellChat {
 
   #changed(): void {
     this.#version += 1;
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   }
 }
 

@@ -22,6 +22,15 @@ export function grown(messages: readonly ChatMessage[], before: readonly Node[],
   return joined.at(-1)?.id === first.id ? [...joined.slice(0, -1), ...messages] : [...joined, ...rest];
 }
 
+/** The messages, where those that are in the thread now have their node's id: their own, unless somebody had that. */
+export function kept(messages: readonly ChatMessage[], nodes: ReadonlyMap<string, Node | undefined>): ChatMessage[] {
+  return messages.map((message) => {
+    const node = nodes.get(message.id);
+    const shown = node && messagesOf([node])[0];
+    return shown ? { ...message, id: shown.id, ...(shown.metadata ? { metadata: shown.metadata } : {}) } : message;
+  });
+}
+
 /** The branch without some of its nodes; what followed them has moved up. */
 export function without(nodes: readonly Node[], gone: readonly string[]): Node[] {
   const parents = new Map(nodes.filter((node) => gone.includes(node.id)).map((node) => [node.id, node.parent]));

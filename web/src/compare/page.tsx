@@ -1,12 +1,13 @@
 /** /evaluations/compare: a candidate beside a base. What got worse, how sure that is, and the rows behind it. */
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { ArrowRight, ArrowLeftRight } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { useEffect, type ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { useTitle } from '@/app/title';
 import { evaluation as evaluationOf } from '@/evaluations/queries';
 import { titleOf } from '@/evaluations/words';
 import { prose } from '@/messages/safe';
+import { done } from '@/tour/done';
 import { counted } from '@/traces/words';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -24,6 +25,9 @@ export default function ComparePage(): ReactNode {
   const candidate = params.get('candidate') ?? '';
   const chosen = params.get('evaluator');
   const { data, error, refetch } = useQuery({ ...comparison(base, candidate), enabled: Boolean(base && candidate) });
+  useEffect(() => {
+    if (data) done('worse');
+  }, [data]);
   if (!base || !candidate) {
     return <Empty title="Nothing to compare">Open an <Link href="/evaluations" className="text-accent underline">evaluation</Link> and choose “Compare with…”.</Empty>;
   }

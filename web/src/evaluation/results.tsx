@@ -1,19 +1,17 @@
-/** The results, cell by cell: found, filtered, and opened. The whole page scrolls, so the table is told where it begins. */
+/** The results, cell by cell: found, filtered, and opened. */
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
 import { isOpen } from '@/evaluations/words';
 import { classes } from '@/lib/classes';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
+import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';
 import { NOTHING, isFiltered, type Ask, type Asked } from './asked';
 import { Filters } from './filters';
 import { resultPages } from './queries';
 import { CARD, COLUMNS, LINE, ResultLine } from './result-line';
 
-/** Below this width rows are cards. */
-const NARROW = 768;
 /** So many rows before the end more are asked for. */
 const NEAR = 30;
 
@@ -28,25 +26,8 @@ export function Results({ evaluation, asked, ask, box }: Props): ReactNode {
   const { data, error, refetch, hasNextPage, isFetching, fetchNextPage, isPlaceholderData, isFetchNextPageError } = useInfiniteQuery(resultPages(evaluation.id, asked));
   const rows = useMemo(() => data?.pages.flatMap((page) => page.data) ?? [], [data]);
   const list = useRef<HTMLDivElement>(null);
-  const { margin, card } = useMeasured(list, box, rows.length > 0);
   const [active, setActive] = useState(0);
-  const height = card ? CARD : LINE;
-  // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => box,
-    estimateSize: () => height,
-    scrollMargin: margin,
-    scrollPaddingStart: 96,
-    overscan: 10,
-    // The row that has the focus stays, wherever one scrolls: else the keyboard would be nowhere.
-    rangeExtractor: (range) => {
-      const shown = defaultRangeExtractor(range);
-      return shown.includes(active) || active >= rows.length ? shown : [active, ...shown].toSorted((one, other) => one - other);
-    },
-  });
-  const remeasure = useEffectEvent(() => virtual.measure());
-  useEffect(() => remeasure(), [height]);
+  const { virtual, margin, card } = useLongRows({ list, box, count: rows.length, active, heights: { line: LINE, card: CARD } });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -111,46 +92,3 @@ const Head = (): ReactNode => (
     <span role="columnheader" className="text-right">Latency</span>
   </div>
 );
-
-/** Where the list begins in the box, and whether there is room for columns; measured again when anything above changes. */
-function useMeasured(list: RefObject<HTMLDivElement | null>, box: HTMLDivElement | null, shown: boolean): { margin: number; card: boolean } {
-  const [measured, setMeasured] = useState({ margin: 0, card: false });
-  useLayoutEffect(() => {
-    if (!box || !shown) return undefined;
-    const measure = () => {
-      const top = list.current?.getBoundingClientRect().top ?? 0;
-      const margin = Math.round(top - box.getBoundingClientRect().top + box.scrollTop);
-      const card = box.clientWidth < NARROW;
-      setMeasured((before) => (before.margin === margin && before.card === card ? before : { margin, card }));
-    };
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(box);
-    for (const above of box.querySelectorAll('[data-above]')) observer.observe(above);
-    return () => observer.disconnect();
-  }, [list, box, shown]);
-  return measured;
-}
-
-const STEPS: Record<string, (at: number) => number> = {
-  ArrowDown: (at) => at + 1,
-  ArrowUp: (at) => at - 1,
-  PageDown: (at) => at + 10,
-  PageUp: (at) => at - 10,
-  Home: () => 0,
-  End: () => Number.MAX_SAFE_INTEGER,
-};
-
-function onArrows(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
-  const step = Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : undefined;
-  if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node)) return;
-  event.preventDefault();
-  move(step(active));
-}
-
-/** It may be drawn only after the box has scrolled there. */
-function focusRow(list: HTMLElement | null, place: number, tries = 10): void {
-  const row = list?.querySelector<HTMLElement>(`[data-place="${place}"]`);
-  if (row) row.focus({ preventScroll: true });
-  else if (tries > 0) requestAnimationFrame(() => focusRow(list, place, tries - 1));
-}

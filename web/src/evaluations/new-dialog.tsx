@@ -6,6 +6,7 @@ import { ApiError, api } from '@/api/api';
 import { client } from '@/api/queries';
 import { useTitle } from '@/app/title';
 import { same, type Fault } from '@/forms/values';
+import { done } from '@/tour/done';
 import { Section } from '@/trace/section';
 import { counted } from '@/traces/words';
 import { askYes } from '@/ui/asking';
@@ -48,6 +49,7 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   const begin = useMutation({
     mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
     onSuccess: ({ id }) => {
+      done('evaluate');
       void client.invalidateQueries({ queryKey: ['evaluations'] });
       navigate(`/evaluations/${id}`);
     },

@@ -11,6 +11,7 @@ import { KeysSection } from './keys';
 import { prefer, usePreferences, type Preferences } from './preferences';
 import { Section } from './section';
 import { ServerSection } from './server';
+import { TourSection } from './tour';
 
 const THEMES = { system: 'System', light: 'Light', dark: 'Dark' };
 const SENDING = { enter: 'Enter', 'ctrl-enter': 'Ctrl + Enter' };
@@ -45,6 +46,7 @@ export default function SettingsPage(): ReactNode {
         </Row>
         <Transports chosen={transport} />
       </Section>
+      <TourSection />
       <Section title="Keyboard shortcuts">
         <ShortcutsTable send={send} />
       </Section>

@@ -1,5 +1,6 @@
 /** What is not saved yet, by set, as long as the tab is open: whoever looks at something else finds it again. */
 import { useSyncExternalStore } from 'react';
+import { Listeners } from '@/lib/listeners';
 import { type Edits, NONE, isNothing } from './edits';
 
 export interface Draft {
@@ -14,7 +15,7 @@ const MOST_STEPS = 100;
 
 export class Drafts {
   #all = new Map<string, Draft>();
-  #listeners = new Set<() => void>();
+  #listeners = new Listeners();
 
   of = (id: string): Draft | undefined => this.#all.get(id);
 
@@ -38,15 +39,12 @@ export class Drafts {
     this.#become(id, undefined);
   }
 
-  subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  subscribe = this.#listeners.subscribe;
 
   #become(id: string, draft: Draft | undefined): void {
     if (draft && !isNothing(draft.edits)) this.#all.set(id, draft);
     else this.#all.delete(id);
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   }
 }
 

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useCallback, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { workflows } from '@/api/queries';
+import { done } from '@/tour/done';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Dialog } from '@/ui/dialog';
 import { tell, tellError } from '@/ui/toast';
@@ -24,6 +25,7 @@ export function useGoOn(): GoingOn {
   const start = useCallback(
     async (workflow: string, live: Live, title: string) => {
       const { address, rest } = await begin(workflow, live, title);
+      done('trace');
       if (rest) tell(rest);
       navigate(address);
     },

@@ -1,20 +1,15 @@
-/**
- * The table: only the rows near what one sees are there, more are fetched as one comes near the end. The whole page
- * scrolls, so the table is told where it begins in the box that does.
- */
-import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode, type RefObject } from 'react';
+/** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
+import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { classes } from '@/lib/classes';
 import { rooted } from '@/lib/root';
 import { Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
+import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';
 import { CARD, COLUMNS, LINE, RowView } from './row-view';
 import { hrefOf, idOf, type Row } from './rows';
 import { useNow } from './now';
 
-/** Below this width rows are cards. */
-const NARROW = 768;
 /** So many rows before the end more are asked for. */
 const NEAR = 30;
 
@@ -34,27 +29,13 @@ interface Props {
 
 export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
   const list = useRef<HTMLDivElement>(null);
-  const { margin, card } = useMeasured(list, box);
   // By its name: while new rows come, its place changes.
   const [activeId, setActiveId] = useState<string | null>(null);
   const active = useMemo(() => Math.max(0, rows.findIndex((row) => idOf(row) === activeId)), [rows, activeId]);
   const now = useNow();
   const open = useOpen();
-  const height = card ? CARD : LINE;
-  // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => box,
-    estimateSize: () => height,
-    getItemKey: (place) => { const row = rows[place]; return row ? idOf(row) : place; },
-    scrollMargin: margin,
-    scrollPaddingStart: 96,
-    overscan: 10,
-    // The row that has the focus stays, wherever one scrolls: else the keyboard would be nowhere.
-    rangeExtractor: (range) => { const shown = defaultRangeExtractor(range); return shown.includes(active) || active >= rows.length ? shown : [active, ...shown].toSorted((one, other) => one - other); },
-  });
-  const remeasure = useEffectEvent(() => virtual.measure());
-  useEffect(() => remeasure(), [height]);
+  const keyOf = (place: number) => { const row = rows[place]; return row ? idOf(row) : place; };
+  const { virtual, margin, card } = useLongRows({ list, box, count: rows.length, active, heights: { line: LINE, card: CARD }, keyOf });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   const reach = useEffectEvent(onMore);
@@ -117,26 +98,6 @@ function Head({ kind }: { kind: Props['kind'] }): ReactNode {
   );
 }
 
-/** Where the list begins in the box, and whether there is room for columns; measured again when anything above changes. */
-function useMeasured(list: RefObject<HTMLDivElement | null>, box: HTMLDivElement | null): { margin: number; card: boolean } {
-  const [measured, setMeasured] = useState({ margin: 0, card: false });
-  useLayoutEffect(() => {
-    const inner = list.current;
-    if (!inner || !box) return undefined;
-    const measure = () => {
-      const margin = Math.round(inner.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop);
-      const card = box.clientWidth < NARROW;
-      setMeasured((before) => (before.margin === margin && before.card === card ? before : { margin, card }));
-    };
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(box);
-    for (const above of box.querySelectorAll('[data-above]')) observer.observe(above);
-    return () => observer.disconnect();
-  }, [list, box]);
-  return measured;
-}
-
 /** A click or Enter opens; with Control or Command in another tab, as links do. */
 function useOpen(): (row: Row, event: MouseEvent | KeyboardEvent) => void {
   const [, navigate] = useLocation();
@@ -147,27 +108,4 @@ function useOpen(): (row: Row, event: MouseEvent | KeyboardEvent) => void {
     },
     [navigate],
   );
-}
-
-const STEPS: Record<string, (at: number) => number> = {
-  ArrowDown: (at) => at + 1,
-  ArrowUp: (at) => at - 1,
-  PageDown: (at) => at + 10,
-  PageUp: (at) => at - 10,
-  Home: () => 0,
-  End: () => Number.MAX_SAFE_INTEGER,
-};
-
-function onArrows(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
-  const step = Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : undefined;
-  if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node)) return;
-  event.preventDefault();
-  move(step(active));
-}
-
-/** It may be drawn only after the box has scrolled there. */
-function focusRow(list: HTMLElement | null, place: number, tries = 10): void {
-  const row = list?.querySelector<HTMLElement>(`[data-place="${place}"]`);
-  if (row) row.focus({ preventScroll: true });
-  else if (tries > 0) requestAnimationFrame(() => focusRow(list, place, tries - 1));
 }

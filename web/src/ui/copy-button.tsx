@@ -10,9 +10,10 @@ interface Props {
   label?: string;
   icon?: ReactNode;
   className?: string;
+  onCopied?: () => void;
 }
 
-export function CopyButton({ text, label = 'Copy', icon, className }: Props): ReactNode {
+export function CopyButton({ text, label = 'Copy', icon, className, onCopied }: Props): ReactNode {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return undefined;
@@ -20,7 +21,10 @@ export function CopyButton({ text, label = 'Copy', icon, className }: Props): Re
     return () => clearTimeout(timer);
   }, [copied]);
   const copy = () => {
-    copyText(typeof text === 'string' ? text : text()).then(() => setCopied(true), tellError);
+    copyText(typeof text === 'string' ? text : text()).then(() => {
+      setCopied(true);
+      onCopied?.();
+    }, tellError);
   };
   return (
     <IconButton label={copied ? 'Copied' : label} size="small" onClick={copy} {...(className ? { className } : {})}>

@@ -19,7 +19,7 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
     <Shell
       {...props}
       place={classes(
-        'top-1/2 left-1/2 max-h-[88dvh] w-[calc(100vw-2rem)] -translate-1/2 rounded-2xl',
+        'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh] w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
         wide ? 'max-w-4xl' : 'max-w-lg',
       )}
     />

@@ -1,7 +1,7 @@
 /** All of one workflow: what it is and how that is known, what it takes and gives, how programs call it. */
 import { useQuery } from '@tanstack/react-query';
 import { ArrowLeft, MessageSquareText, Play, RefreshCw } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { workflow as workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
@@ -44,6 +44,10 @@ export function WorkflowDetail({ name }: { name: string }): ReactNode {
 
 function Whole({ workflow }: { workflow: Workflow }): ReactNode {
   const evidence = readEvidence(workflow.evidence);
+  useEffect(() => {
+    // An address may name a part; it was not there yet when the browser looked.
+    document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
+  }, []);
   return (
     <div className="flex flex-col gap-8">
       <Head workflow={workflow} />
@@ -68,7 +72,7 @@ function Whole({ workflow }: { workflow: Workflow }): ReactNode {
           ))}
         </ul>
       </Part>
-      <Part title="Call it from a program">
+      <Part title="Call it from a program" id="call">
         <Snippets snippets={workflow.snippets} />
       </Part>
       <Part title="Routes">
@@ -168,8 +172,8 @@ const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
   </ul>
 );
 
-const Part = ({ title, children }: { title: string; children: ReactNode }): ReactNode => (
-  <section className="flex flex-col gap-3">
+const Part = ({ title, id, children }: { title: string; id?: string; children: ReactNode }): ReactNode => (
+  <section id={id} className="flex scroll-mt-6 flex-col gap-3">
     <h2 className="border-b pb-1 text-base font-semibold">{title}</h2>
     {children}
   </section>

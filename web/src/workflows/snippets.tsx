@@ -3,6 +3,7 @@ import { Tabs } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Workflow } from '@/api/types';
 import { CodeBlock } from '@/messages/markdown/code-block';
+import { done } from '@/tour/done';
 
 type Snippet = Workflow['snippets'][number];
 
@@ -32,7 +33,7 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
       </Tabs.List>
       {snippets.map(({ client, language, code }) => (
         <Tabs.Content key={client} value={client} className="min-w-0" tabIndex={-1}>
-          <CodeBlock text={code.trimEnd()} language={language} />
+          <CodeBlock text={code.trimEnd()} language={language} onCopied={() => done('call')} />
         </Tabs.Content>
       ))}
       {keyed && (

@@ -16,7 +16,8 @@ from palaver.server.api.conventions import Asked, answer, caller_of, read_body, 
 from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, Source
 from palaver.storage import erasing, migrating, processes, testset_origins
-from palaver.storage.database import Database, redacted
+from palaver.storage.database import Database
+from palaver.storage.places import redacted
 from palaver.storage.span_erasing import Label
 
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}

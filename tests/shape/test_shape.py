@@ -1,0 +1,116 @@
+"""What `make check` says of the shape of the house, on houses that are small enough to count by hand."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.shape import __main__ as shape
+from tests.shape import cycles, duplicates, sizes
+from tests.shape.duplicates import Pair
+from tests.shape.sizes import Length
+
+NESTED = """
+class Door:
+    @property
+    def open(self):
+        if self:
+            def hinge():
+                return 1
+            return hinge
+
+async def close(): ...
+"""
+
+WEB = """
+export function Door() {
+  const open = () => {
+    one();
+    two();
+  };
+  return [1].map((n) => n + 1);
+}
+const shut = function () { return 1; };
+"""
+
+SAME = ["a = 1", "b = 2", "if c:", "    d = 3", "e = 4", "f = 5", "g = 6"]
+
+
+def lines(*parts: str) -> str:
+    return "\n".join(parts) + "\n"
+
+
+def test_the_lines_of_a_function_are_its_own() -> None:
+    assert sizes.functions({"door.py": NESTED}) == [
+        Length(lines=4, of="door.py Door.open"),
+        Length(lines=2, of="door.py Door.open.hinge"),
+        Length(lines=1, of="door.py close"),
+    ]
+
+
+def test_the_functions_of_the_page_are_counted_in_the_same_way() -> None:
+    assert sizes.web_functions({"door.tsx": WEB}) == [
+        Length(lines=5, of="door.tsx Door"),
+        Length(lines=4, of="door.tsx open"),
+        Length(lines=1, of="door.tsx shut"),
+    ]
+
+
+def test_the_table_has_the_median_the_95th_percentile_and_the_longest() -> None:
+    lengths = sizes.modules({f"{number:>03}.py": "x\n" * number for number in range(1, 101)})
+
+    assert (sizes.median(lengths), sizes.percentile_95(lengths)) == (50.5, 95)
+    assert shape.row("src modules", lengths[1:]) == "src modules           99      50    95       99  099.py"
+
+
+def test_equal_lines_are_found_whatever_their_indentation_and_the_blank_lines_between() -> None:
+    one = lines("import os", *SAME, "h = 7")
+    other = lines("z = 0", "", *(f"    {line}\n" for line in SAME), "    i = 8")
+
+    assert duplicates.pairs({"one.py": one, "other.py": other}) == [
+        Pair(lines=7, one="one.py:2-8", other="other.py:3-15")
+    ]
+
+
+def test_equal_lines_in_one_file_are_found_and_do_not_overlap() -> None:
+    assert duplicates.pairs({"one.py": lines(*SAME, *SAME)}) == [Pair(lines=7, one="one.py:1-7", other="one.py:8-14")]
+    assert duplicates.pairs({"one.py": lines(*["a = 1"] * 6)}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("py", lines(*SAME[:5])),
+        ("py", lines("from a import (", "    b,", "    c,", "    d,", "    e,", "    f,", ")", *SAME[:3])),
+        ("ts", lines("import {", "  b,", "  c,", "  d,", "  e,", "} from 'a';", *SAME[:3])),
+        ("ts", lines(*["}", "", "});"] * 5)),
+    ],
+)
+def test_fewer_lines_imports_and_brackets_do_not_count(path: str, text: str) -> None:
+    assert duplicates.pairs({f"one.{path}": text, f"other.{path}": text}) == []
+
+
+def test_modules_that_import_each_other_are_named_in_order() -> None:
+    assert cycles.circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    found = cycles.circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+
+    assert sorted(pairwise(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
+
+
+def test_what_is_over_a_limit_is_told_in_a_line() -> None:
+    (root,) = shape.LONGER
+    modules = [Length(lines=401, of="long.py"), Length(lines=400, of="full.py")]
+    functions = [Length(lines=shape.LONGER[root], of=root), Length(lines=61, of="long.py f"), Length(lines=60, of="g")]
+
+    assert shape.too_long(modules, functions, 60) == [
+        "long.py has 401 lines; 400 is the most.",
+        "long.py f has 61 lines of its own; 60 is the most.",
+    ]
+
+
+def test_one_more_pair_than_there_was_is_told_with_all_of_them() -> None:
+    pairs = [Pair(lines=7, one="a.py:1-7", other="b.py:2-8")]
+
+    assert shape.too_often(pairs, 1, "src") == []
+    assert shape.too_often(pairs, 0, "src") == [
+        "src has 1 pairs of places with 6 or more equal lines; 0 is the most:\n    7 equal lines: a.py:1-7 and b.py:2-8"
+    ]
