@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 async def client(
     *workflows: Workflow, default: str | None = None, **settings: Any
 ) -> AsyncGenerator["httpx.AsyncClient"]:
-    """An HTTP client of these workflows, in process: no socket, the same application, streams as they come."""
+    """An HTTP client of these workflows, in process: no socket, the same application, streams as they come.
+
+    In the end the application is closed as a server would be: a run that still goes on is ended, and nothing is left.
+    """
     import httpx
 
-    transport = _transport(app(*workflows, default=default, **settings))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-        yield http
+    application = app(*workflows, default=default, **settings)
+    try:
+        async with httpx.AsyncClient(transport=_transport(application), base_url="http://localhost") as http:
+            yield http
+    finally:
+        await application.engine.drain(0)
+        await application.close()
 
 
 def _transport(application: Any) -> "httpx.AsyncBaseTransport":
