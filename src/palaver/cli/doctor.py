@@ -1,21 +1,23 @@
-"""palaver doctor: is this installation well?"""
+"""palaver doctor: is this installation well? With --attack: does a server keep what the security statements say?"""
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from palaver.cli.databases import db_option, url_of
+from palaver.cli.doctoring.checks import Check, problem
 from palaver.discovery.declared import masked
 from palaver.discovery.targets import installed, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
 from palaver.server.otlp_endpoint import hidden
-from palaver.server.settings import Settings, read_settings
+from palaver.server.settings import Settings, Source, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
 _PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "httptools", "httpx", "pydantic")
@@ -23,32 +25,91 @@ _PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "httptools",
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
+@click.option("--attack", metavar="URL", help="Send harmless attacks to this server of yours, and tell what held.")
+@click.option("--key-file", metavar="FILE", help="With --attack: the key is in this file; - for standard input.")
+@click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: also a server on another machine.")
+@db_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def command(targets: tuple[str, ...], as_json: bool) -> int:
+def command(
+    targets: tuple[str, ...], attack: str | None, key_file: str | None, is_mine: bool, db: str | None, as_json: bool
+) -> int:
     """Check this installation and, if given, the workflows of TARGET; show every setting and where it came from.
+
+    Settings, database, packages and extras, port, clocks and file modes: a line each, with what to do. Nothing is made
+    or changed. Exit code 1: there is a problem (warnings are none).
+
+    With --attack, a server is asked instead what a stranger would ask: a foreign Host or Origin, no key, a wrong one,
+    odd paths, odd bodies, a few kilobytes too many. Its key comes from --key-file, else from PALAVER_KEY; without one
+    the half that needs a key is left out. Exit code 1: something is broken; 2: nobody answers.
 
     \b
     Examples:
       palaver doctor
-      palaver doctor app.py --json
+      palaver doctor app.py --db postgresql://palaver@localhost/palaver --json
+      palaver doctor --attack http://localhost:8642
+      palaver doctor --attack https://chat.example.org --yes-it-is-mine --key-file admin.key
     """
-    settings, sources = read_settings(env=os.environ, folder=Path.cwd())
+    if attack is not None:
+        if targets or db is not None:
+            raise click.UsageError("--attack asks a server: leave TARGET and --db out.")
+        from palaver.cli.attacking.asking import attacked
+
+        return attacked(attack, key_file=key_file, is_mine=is_mine, as_json=as_json)
+    if key_file is not None or is_mine:
+        raise click.UsageError("--key-file and --yes-it-is-mine go with --attack.")
+    return _examined(targets, db, as_json)
+
+
+def _examined(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
+    settings, sources = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
+    checks = _checks(settings, sources, url_of(db))
+    workflows, faults = _look_at_workflows(targets, settings)
+    checks += faults
+    problems = [check.line for check in checks if check.sign == "problem"]
     found: dict[str, Any] = {
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
-        "workflows": [],
-        "problems": _installation_problems(),
+        "packages": _versions(),
+        "workflows": workflows,
+        "checks": checks,
+        "problems": problems,
         "settings": [
             {"name": field.name, "value": _value(settings, field.name), "source": sources[field.name]}
             for field in msgspec.structs.fields(Settings)
         ],
     }
-    _look_at_workflows(targets, found)
     if as_json:
         click.echo(printable_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))
     else:
         _print(found)
-    return 1 if found["problems"] else 0
+    return 1 if problems else 0
+
+
+def _checks(settings: Settings, sources: dict[str, Source], url: str) -> list[Check]:
+    """Every check, in the order in which they are shown."""
+    from palaver.cli.doctoring import clocks, databases, modes, packages, ports  # Late: --help must not wait for them.
+    from palaver.cli.doctoring import settings as set_
+
+    folder = Path.cwd()
+    first = _tick()
+    seen = databases.see(url, _now)
+    checks = [
+        *packages.check(),
+        *set_.check(settings, folder=folder, env=os.environ, database=url, has_key=seen.has_key),
+        *seen.checks,
+        *ports.check(settings),
+        *modes.check(settings, sources, folder=folder, database=seen.path),
+    ]
+    return [*checks, *clocks.check(first, _tick(), seen.look)]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _tick() -> Any:
+    from palaver.cli.doctoring.clocks import Tick
+
+    return Tick(_now(), time.monotonic())
 
 
 def _value(settings: Settings, name: str) -> Any:
@@ -61,39 +122,40 @@ def _value(settings: Settings, name: str) -> Any:
         return hidden(settings.otlp_headers)
     if name != "db":
         return getattr(settings, name)
-    from palaver.storage.database import redacted
+    from palaver.storage.places import redacted
 
     return redacted(settings.db)
 
 
-def _look_at_workflows(targets: tuple[str, ...], found: dict[str, Any]) -> None:
+def _look_at_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[list[dict[str, Any]], list[Check]]:
     workflows: list[Workflow] = []
+    faults: list[Check] = []
     try:
         workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed())]
     except PalaverError as error:
-        found["problems"].append(error.message)
+        faults.append(problem("workflows", error.message, "Nothing of it can be served so."))
+    names = {workflow.description.name for workflow in workflows} | set(settings.connections)
+    if targets and workflows and settings.default is not None and settings.default not in names:
+        says = f"default is {settings.default}, and no workflow has that name."
+        faults.append(problem("workflows", says, f"Known: {', '.join(sorted(names))}."))
+    rows: list[dict[str, Any]] = []
     for workflow in workflows:
         description = workflow.description
         unknown = workflow.unknown_types if isinstance(workflow, FunctionWorkflow) else []
         row = {"name": description.name, "is_chat": description.is_chat, "place": workflow.place}
-        found["workflows"].append(row | {"without_schema": unknown})
+        rows.append(row | {"without_schema": unknown})
+    return rows, faults
 
 
-def _installation_problems() -> list[str]:
-    problems: list[str] = []
-    if find_spec("uvloop") is None and os.name != "nt":
-        problems.append("uvloop is missing: streams will be slower. Install it with pip install uvloop.")
-    return problems
+def _versions() -> dict[str, str | None]:
+    from palaver.cli.doctoring.packages import installed as version
 
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    return {name: version(name) for name in _PACKAGES}
 
 
 def _print(found: dict[str, Any]) -> None:
+    from palaver.cli.doctoring.printing import show
+
     click.echo(f"Python {found['python']}")
     click.echo("  ".join(f"{name} {told or '(not installed)'}" for name, told in found["packages"].items()))
     click.echo("\nWorkflows")
@@ -102,11 +164,9 @@ def _print(found: dict[str, Any]) -> None:
         unknown = f"  no schema for: {', '.join(row['without_schema'])}" if row["without_schema"] else ""
         click.echo(f"  {row['name']:<14}  {kind:<8}  {row['place']}{unknown}")
     click.echo("\nSettings")
+    width = max(len(row["name"]) for row in found["settings"])
     for row in found["settings"]:
         value = msgspec.json.encode(row["value"]).decode()
-        click.echo(f"  {row['name']:<18}  {printable(value):<14}  {row['source']}")
-    click.echo()
-    for problem in found["problems"]:
-        click.echo(f"problem: {printable(problem, 500)}")
-    if not found["problems"]:
-        click.echo("No problems found.")
+        click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
+    click.echo("\nChecks")
+    show(found["checks"])

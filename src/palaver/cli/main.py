@@ -29,7 +29,7 @@ COMMANDS = {
     "backup": "Write the database to one file, also while a server is at work.",
     "restore": "Bring a backup back; what was there is set aside.",
     "erase": "Forget a user or a session, after counting what there is.",
-    "doctor": "Check this installation, and show every setting and where it came from.",
+    "doctor": "Check this installation and its settings; or, with --attack, whether a server holds.",
 }
 """Each stands in a file of its own name; a command's file is loaded only when the command is run."""
 

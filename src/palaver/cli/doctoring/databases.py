@@ -1,0 +1,120 @@
+"""Is the database there, in the form that this Palaver knows, to be written, with room to grow?"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from palaver.cli.databases import file_of
+from palaver.cli.doctoring.checks import Check, ok, problem, warning
+from palaver.errors import SettingsError
+from palaver.outbound import printable
+from palaver.storage import looking, migrating
+from palaver.storage.looking import Look
+from palaver.storage.places import MEMORY, redacted
+
+_MIB = 1024 * 1024
+_LEAST, _LITTLE = 100 * _MIB, 1024 * _MIB
+
+
+class Seen(NamedTuple):
+    """What was seen of the database, for whoever else has to know."""
+
+    checks: list[Check]
+    look: Look | None = None
+    path: Path | None = None
+
+    @property
+    def has_key(self) -> bool | None:
+        """Is there a key that opens something? None: nobody can tell."""
+        if self.look is None:
+            return False if self.path is not None else None  # A file that is not there yet has none.
+        return False if self.look.state.is_empty else self.look.has_key
+
+
+def see(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> Seen:
+    """Look at it. Nothing is made, changed or brought up to date."""
+    if url in (MEMORY, "sqlite:///:memory:"):
+        says = "The database is in memory: all of it is gone with the server."
+        return Seen([warning("database", says, "Give a file with --db to keep it.")])
+    try:
+        path = file_of(url)
+        if path is None:
+            look = looking.server(url, now)
+            return Seen(list(_of(look, redacted(url))), look)
+        room = list(_room(path, free or _free))
+        if not path.exists():
+            return Seen([*_to_be_made(path), *room], None, path)
+        look = looking.file(path, now())
+    except SettingsError as error:
+        return Seen([problem("database", printable(error.message, 400), "See that it is there, or give another --db.")])
+    return Seen([*_of(look, str(path)), *room], look, path)
+
+
+def _to_be_made(path: Path) -> Iterator[Check]:
+    folder = _nearest(path)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        says = f"{path} is not there, and cannot be made: {folder} is not ours to write."
+        yield problem("database", says, "Give another place with --db.")
+    else:
+        yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
+
+
+def _of(look: Look, place: str) -> Iterator[Check]:
+    name = "SQLite" if look.kind == "sqlite" else "PostgreSQL"
+    yield ok("database", f"{place} answers: {name} {printable(look.version, 40)}, {_size(look.bytes)}.")
+    try:
+        look.state.check(place)
+    except SettingsError as error:
+        says, _, do = error.message.partition(": ")
+        yield problem("database", f"{says}.", do[:1].upper() + do[1:])
+        return
+    if look.state.is_current:
+        yield ok("database", f"Its form is {migrating.HEAD}, the one that this Palaver knows.")
+    elif look.state.version is None:
+        yield ok("database", "It is empty: a server makes its tables when it starts.")
+    else:
+        says = f"Its form is {look.state.version}; this Palaver knows {migrating.HEAD}, and a server brings it there."
+        yield warning("database", says, "To do so now: palaver backup FILE, then palaver migrate.")
+    if look.locked:
+        do = "End who holds it, or give this user the right to write."
+        yield problem("database", f"It cannot be written: {printable(look.locked)}.", do)
+    else:
+        yield ok("database", "It can be written.")
+    if look.kind == "sqlite" and look.journal != "wal" and look.state.version is not None:
+        says = f"It is written by way of {printable(look.journal, 20)}, not WAL: readers wait for writers."
+        yield warning("database", says, "A server changes that when it starts, if the file system can do it.")
+    if look.encoding != "UTF8":
+        says = f"Its texts are {printable(look.encoding, 40)}: not every text can be kept."
+        yield problem("database", says, "Make a database with ENCODING 'UTF8'.")
+
+
+def _room(path: Path, free: Callable[[Path], int]) -> Iterator[Check]:
+    left = free(_nearest(path))
+    size = path.stat().st_size if path.is_file() else 0
+    if left < _LEAST:
+        yield problem("database", f"Only {_size(left)} are free beside {path}: writes will fail.", "Make room.")
+    elif left < max(_LITTLE, size):
+        says = (
+            f"{_size(left)} are free beside {path}: little, as a new version keeps a copy before it changes the file."
+        )
+        yield warning("database", says, "Make room, or keep less: trace_retention_days, trace_max_bytes, run_days.")
+    else:
+        yield ok("database", f"{_size(left)} are free beside it.")
+
+
+def _nearest(path: Path) -> Path:
+    """The folder that it is in, or would be made in."""
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _free(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _size(count: int) -> str:
+    if count < _MIB:
+        return f"{count / 1024:.0f} KiB"
+    return f"{count / _MIB:.1f} MiB" if count < 1024 * _MIB else f"{count / 1024 / _MIB:.1f} GiB"
