@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +21,9 @@ from benchmarks.stand import CannotMeasure, Stand
 _BARE = (
     "--loop uvloop --http httptools --ws none --no-access-log --log-level warning --no-proxy-headers --no-server-header"
 ).split()
-_PATIENCE = 20  # Seconds that a server may take to start.
+_PATIENCE = 20  # Seconds that a server may take to start,
+_LONGEST = 900  # and to answer one question.
+_BLOCK = 64 * 1024
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +43,13 @@ def palaver(
     ready: bool = True,
     record: Literal["full", "off"] = "off",
     db: Path | str | None = None,
+    file: str = workflows.__file__,
     core: int | None = machine.SERVER_CORE,
     **environment: str,
 ) -> Iterator[Server]:
     """`palaver serve`; `ready` waits until everything is loaded too. What is recorded goes to a file of its own."""
     port = machine.free_port()
-    command = [str(Path(sys.executable).with_name("palaver")), "serve", workflows.__file__, "--port", str(port)]
+    command = [str(Path(sys.executable).with_name("palaver")), "serve", file, "--port", str(port)]
     command += ["--db", str(db or stand.folder / f"{port}.db")]
     kept = {"PALAVER_RECORD": record, **environment}
     with running(stand, f"palaver, {record}", command, port, kept, core=core) as server:
@@ -118,3 +122,17 @@ def get(port: int, path: str) -> tuple[int, bytes]:
         return 0, b""
     finally:
         connection.close()
+
+
+def ask(server: Server, method: str, path: str, body: Any = None, media: str = "application/json") -> Any:
+    """What it answers, as JSON. The body is a value, ready bytes, or an open file, which is sent as it is read."""
+    raw = body if body is None or isinstance(body, bytes | BufferedReader) else msgspec.json.encode(body)
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=_LONGEST, blocksize=_BLOCK)
+    ) as connection:
+        connection.request(method, path, raw, {} if raw is None else {"content-type": media})
+        answer = connection.getresponse()
+        told = answer.read()
+    if answer.status >= 300:
+        raise CannotMeasure(f"{method} {path} answered {answer.status}: {told[:300]!r}")
+    return msgspec.json.decode(told)

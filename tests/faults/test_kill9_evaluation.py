@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from palaver.evaluation.plans import PlannedEvaluator
-from palaver.storage import evaluation_results, evaluations
+from palaver.storage import evaluations
 from palaver.storage.database import Database, open_database
 from tests.evaluation.running import plan, put, variant
 from tests.faults.rounds import FULL, rounds
+from tests.storage.evaluating import cell_rows, score_rows
 
 SOURCE = """
 import asyncio, os
@@ -109,7 +110,7 @@ def calls(folder: Path) -> dict[int, int]:
 
 
 async def recorded(database: Database) -> set[int]:
-    return {row[0] for row in await database.read(evaluation_results.cell_rows, "default", "ev_1")}
+    return {row[0] for row in await database.read(cell_rows, "default", "ev_1")}
 
 
 async def grown(database: Database, count: int, *, within: float) -> set[int]:
@@ -141,7 +142,7 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
             await grown(database, CASES, within=120)
             await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
         done = await database.read(evaluations.get, "default", "ev_1")
-        scores = await database.read(evaluation_results.score_rows, "default", "ev_1")
+        scores = await database.read(score_rows, "default", "ev_1")
     finally:
         await database.close()
 

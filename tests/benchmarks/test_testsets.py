@@ -1,0 +1,29 @@
+"""What the benchmark of test sets sends and writes is what it says."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.parts import testsets
+
+
+def test_a_row_is_the_same_each_time_of_two_hundred_bytes_and_like_no_other(tmp_path: Path) -> None:
+    testsets.write(tmp_path / "rows.jsonl", 1_000)
+
+    lines = (tmp_path / "rows.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(line) for line in lines] == [testsets.row(number) for number in range(1_000)]
+    assert len(set(lines)) == 1_000
+    assert 190 < sum(map(len, lines)) / 1_000 < 210
+
+
+def test_bare_inserts_every_line_into_the_table_that_ours_fills(tmp_path: Path) -> None:
+    testsets.write(tmp_path / "rows.jsonl", testsets.BATCH + 1)
+
+    seconds = testsets.inserted(tmp_path / "rows.jsonl", tmp_path / "bare.db")
+
+    with closing(sqlite3.connect(tmp_path / "bare.db")) as db:
+        kept = {data for (data,) in db.execute("SELECT data FROM testset_contents")}
+    assert seconds > 0
+    assert kept == set((tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True))

@@ -1,0 +1,98 @@
+import pytest
+
+from palaver.core import jsons
+from palaver.errors import InvalidValue
+from palaver.testsets.finding import Wanted, is_same, read_filter
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        (None, {}),
+        ("", {}),
+        ("topic=maths", {"topic": "maths"}),
+        ("n=1", {"n": 1}),
+        ("n=", {"n": ""}),
+        ("sum=1=1", {"sum": "1=1"}),
+        ("is_new=true", {"is_new": True}),
+        ('{"topic": "maths", "n": [1, null]}', {"topic": "maths", "n": [1, None]}),
+    ],
+)
+def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, cells: dict[str, object]) -> None:
+    assert read_filter(text) == cells
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("maths", 'A filter is column=value, or {"column": value}.'),
+        ("=maths", 'A filter is column=value, or {"column": value}.'),
+        ("{maths", "A filter that begins with { is a JSON object of columns and values."),
+    ],
+)
+def test_what_is_no_filter_is_refused(text: str, told: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        read_filter(text)
+
+    assert (caught.value.message, caught.value.pointer) == (told, "?filter")
+
+
+ROWS = {
+    "plain": {"q": "Where is Oslo?", "n": 1},
+    "deep": {"q": [{"city": "OSLO", "n": 1.0}], "n": None},
+    "name": {"q": {"oslo": True}},
+    "far": {"q": "Straße", "n": True},
+}
+
+
+def found(**wanted: object) -> list[str]:
+    looking = Wanted(**wanted)  # type: ignore[arg-type]
+    return [name for name, data in ROWS.items() if looking.fits(jsons.encode(data))]
+
+
+@pytest.mark.parametrize(
+    ("search", "names"),
+    [
+        (None, ["plain", "deep", "name", "far"]),
+        ("", ["plain", "deep", "name", "far"]),
+        ("oslo", ["plain", "deep", "name"]),
+        ("OSLO?", ["plain"]),
+        ("strasse", ["far"]),
+        ("STRASSE", ["far"]),
+        ("Straße", ["far"]),
+        ("true", ["name", "far"]),
+        ("null", ["deep"]),
+        ("q", []),
+        ('":', []),
+    ],
+)
+def test_a_search_looks_at_all_that_is_in_cells_in_upper_or_lower_case(search: str | None, names: list[str]) -> None:
+    assert found(search=search) == names
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        ({"n": 1}, ["plain"]),
+        ({"n": 1.0}, ["plain"]),
+        ({"n": True}, ["far"]),
+        ({"n": None}, ["deep"]),
+        ({"q": [{"n": 1, "city": "OSLO"}]}, ["deep"]),
+        ({"q": [{"n": 1}]}, []),
+        ({"q": []}, []),
+        ({"q": {"oslo": 1}}, []),
+        ({"n": 1, "q": "Where is Oslo?"}, ["plain"]),
+        ({"n": 1, "q": "Where?"}, []),
+    ],
+)
+def test_a_filter_finds_rows_whose_cells_are_equal(cells: dict[str, object], names: list[str]) -> None:
+    assert found(cells=cells) == names
+
+
+def test_what_is_looked_for_by_both_has_both() -> None:
+    assert found(search="oslo", cells={"n": 1}) == ["plain"]
+    assert found(search="bergen", cells={"n": 1}) == []
+
+
+def test_true_is_not_one() -> None:
+    assert [is_same(1, True), is_same(True, 1), is_same(False, 0), is_same(True, True)] == [False, False, False, True]

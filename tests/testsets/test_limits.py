@@ -1,0 +1,31 @@
+from collections.abc import Callable
+
+import pytest
+
+from palaver.errors import TooLarge
+from palaver.testsets.limits import Limits
+
+LIMITS = Limits(rows=3, columns=2, row=10, file=100)
+
+
+def test_what_is_as_large_as_allowed_passes() -> None:
+    LIMITS.check_rows(3)
+    LIMITS.check_columns(2)
+    LIMITS.check_row(10, "line 1")
+    LIMITS.check_file(100)
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        (lambda: LIMITS.check_rows(4), "There are more than 3 rows."),
+        (lambda: LIMITS.check_columns(3), "There are more than 2 columns."),
+        (lambda: LIMITS.check_row(11, "line 7"), "line 7: the row has 11 bytes; 10 are allowed."),
+        (lambda: LIMITS.check_file(101), "The file has more than 100 bytes."),
+    ],
+)
+def test_what_is_larger_is_refused_and_told(check: Callable[[], None], told: str) -> None:
+    with pytest.raises(TooLarge) as caught:
+        check()
+
+    assert caught.value.message == told
