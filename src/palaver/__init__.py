@@ -24,9 +24,9 @@ from palaver.workflows.signature import Parameter
 
 if TYPE_CHECKING:
     from palaver.discovery.connections import connect
-    from palaver.evaluation.cases import Case
-    from palaver.evaluation.evaluator import evaluator
-    from palaver.evaluation.scores import Score, Skip
+    from palaver.evaluation.scoring.cases import Case
+    from palaver.evaluation.scoring.evaluator import evaluator
+    from palaver.evaluation.scoring.scores import Score, Skip
     from palaver.server.mount import app
 
 __all__ = [
@@ -56,12 +56,12 @@ __all__ = [
 ]
 
 _LATER = {
-    "Case": "palaver.evaluation.cases",
-    "Score": "palaver.evaluation.scores",
-    "Skip": "palaver.evaluation.scores",
+    "Case": "palaver.evaluation.scoring.cases",
+    "Score": "palaver.evaluation.scoring.scores",
+    "Skip": "palaver.evaluation.scoring.scores",
     "app": "palaver.server.mount",
     "connect": "palaver.discovery.connections",
-    "evaluator": "palaver.evaluation.evaluator",
+    "evaluator": "palaver.evaluation.scoring.evaluator",
 }
 
 

@@ -11,7 +11,7 @@ from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluators import KEYS, built_in
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.scores import Unscored
+from palaver.evaluation.scoring.scores import Unscored
 
 
 @evaluator(key="team.polite")

@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from palaver.storage import evaluation_results
-from palaver.storage.evaluation_results import NewResult, NewScore, packed
-from palaver.storage.evaluations import New, NewSlice
+from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations.keeping import New, NewSlice
+from palaver.storage.evaluations.results import NewResult, NewScore, packed
 from palaver.storage.tables import processes
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)

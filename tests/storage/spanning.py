@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from palaver.core import jsons
-from palaver.storage import spans
 from palaver.storage.database import Database
-from palaver.storage.span_words import plain
-from palaver.storage.spans import Added, SpanRow, packed
+from palaver.storage.spans import keeping as spans
+from palaver.storage.spans.keeping import Added, SpanRow, packed
+from palaver.storage.spans.words import plain
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 TODAY = date(2026, 11, 15)

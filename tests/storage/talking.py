@@ -7,10 +7,10 @@ import msgspec
 from sqlalchemy import Boolean, Integer, String
 
 from palaver.core.messages import Message
-from palaver.storage import threads
 from palaver.storage.database import Database
 from palaver.storage.tables import runs as runs_table
-from palaver.storage.threads import NewThread, Thread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread, Thread
 from palaver.storage.types import Moment
 
 NOW = datetime(2026, 11, 15, 12, 30, 0, 123456, tzinfo=UTC)

@@ -7,11 +7,12 @@ import pytest
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid
 from palaver.errors import NotFound, StaleBase
-from palaver.storage import boards, threads
+from palaver.storage import boards
 from palaver.storage.boards import Board, Listed
 from palaver.storage.database import Database
 from palaver.storage.pages import Page
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

@@ -4,12 +4,15 @@ from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.storage import erasing, events, feedback, nodes, runs, span_pages, threads
+from palaver.storage import erasing, events, feedback, runs
 from palaver.storage.database import Database
 from palaver.storage.erasing import Found
 from palaver.storage.feedback import Opinion
-from palaver.storage.span_erasing import Label
-from palaver.storage.threads import NewThread
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans.erasing import Label
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import nodes
+from palaver.storage.threads.keeping import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call
 from tests.storage.spanning import keep, row

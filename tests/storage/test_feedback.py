@@ -2,10 +2,11 @@
 
 import msgspec
 
-from palaver.storage import feedback, runs, threads
+from palaver.storage import feedback, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts, Filters, Given, Opinion
 from palaver.storage.pages import Window
+from palaver.storage.threads import keeping as threads
 from tests.storage.talking import NOW, SECOND, P, assistant, run_row, talk
 
 OPINION = Opinion(run="run_1", message="a1", key="k", user="", rating="up", created_at=NOW)

@@ -13,23 +13,16 @@ from palaver.core.origins import Origin
 from palaver.core.parts import File, Text
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.storage import (
-    file_uses,
-    files,
-    histories,
-    housekeeping,
-    nodes,
-    projects,
-    runs,
-    thread_copies,
-    thread_files,
-    threads,
-)
+from palaver.storage import file_uses, files, histories, housekeeping, projects, runs
 from palaver.storage.database import MEMORY, Database, open_database
 from palaver.storage.projects import Project
 from palaver.storage.tables import file_uses as table
 from palaver.storage.tables import files as files_table
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import copies as thread_copies
+from palaver.storage.threads import files as thread_files
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import nodes
+from palaver.storage.threads.keeping import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call
 from tests.storage.test_files import kept

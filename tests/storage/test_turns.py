@@ -8,9 +8,10 @@ import pytest
 from palaver.core.messages import Message
 from palaver.core.usage import Usage
 from palaver.errors import InvalidValue, ThreadNotFound
-from palaver.storage import nodes, threads
 from palaver.storage.database import Database
-from palaver.storage.threads import Thread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import nodes
+from palaver.storage.threads.keeping import Thread
 from tests.storage.talking import NOW, SECOND, P, assistant, ids, post, talk, user
 
 ERROR = {"code": "workflow_failed", "message": "It broke."}

@@ -48,7 +48,8 @@ async def _erase(
     db: str | None, project: str, user: str | None, session: str | None, yes: bool
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     from palaver.engine.engine import utc_now
-    from palaver.storage import erasing, testset_origins
+    from palaver.storage import erasing
+    from palaver.storage.testsets import origins as testset_origins
 
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli import eval_options as options
-from palaver.cli import eval_testset
 from palaver.cli.databases import db_option, url_of
+from palaver.cli.evaluating import options
+from palaver.cli.evaluating import testset as eval_testset
 from palaver.cli.finding import find, is_target, is_url
 from palaver.cli.worker import at_work
 from palaver.errors import PalaverError, RequestError
@@ -21,10 +21,10 @@ from palaver.outbound import printable
 from palaver.storage.places import MEMORY
 
 if TYPE_CHECKING:
-    from palaver.cli.eval_figures import Outcome
-    from palaver.cli.eval_running import Wanted
+    from palaver.cli.evaluating.figures import Outcome
+    from palaver.cli.evaluating.running import Wanted
     from palaver.discovery.registry import Registry
-    from palaver.evaluation.exports.report import Report
+    from palaver.evaluation.reading.exports.report import Report
     from palaver.workflows.workflow import Workflow
 
 _FILES = ("junit", "markdown", "html", "csv", "jsonl")
@@ -108,7 +108,7 @@ def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any])
 
 
 def _told(found: "Outcome", given: Mapping[str, Any]) -> int:
-    from palaver.cli import eval_report
+    from palaver.cli.evaluating import report as eval_report
 
     if given["as_json"]:
         click.echo(eval_report.as_json(found))
@@ -139,9 +139,9 @@ def _registry(target: str) -> "tuple[Registry, Workflow]":
 
 
 def _wanted(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "Wanted":
-    from palaver.cli.eval_running import Wanted
-    from palaver.evaluation.gates import Gates, read_fail_under
-    from palaver.evaluation.plans import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
+    from palaver.cli.evaluating.running import Wanted
+    from palaver.evaluation.planning.plans import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
+    from palaver.evaluation.reading.gates import Gates, read_fail_under
 
     name = workflow.description.name
     least, under = read_fail_under(given["fail_under"])
@@ -188,7 +188,7 @@ def _wanted(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "Wa
 
 
 async def _run(url: str, registry: "Registry", wanted: "Wanted", given: Mapping[str, Any]) -> "Outcome":
-    from palaver.cli import eval_running  # Late: --help must not wait for SQLAlchemy.
+    from palaver.cli.evaluating import running as eval_running  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.settings import read_settings
     from palaver.storage.database import open_database
 
@@ -218,7 +218,7 @@ def _quiet(name: str) -> Generator[None]:
 
 
 def _write(report: "Report", given: Mapping[str, Any]) -> None:
-    from palaver.evaluation.exports import csv, html, jsonl, junit, markdown
+    from palaver.evaluation.reading.exports import csv, html, jsonl, junit, markdown
 
     for form, write in zip(_FILES, (junit, markdown, html, csv, jsonl), strict=True):
         if given[form] is not None:

@@ -10,14 +10,14 @@ import click
 import msgspec
 
 from palaver.cli.databases import db_option, using
-from palaver.cli.testset_asking import as_text, counted, json_option
+from palaver.cli.testsets.asking import as_text, counted, json_option
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import TargetNotFound
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
-    from palaver.storage.review_items import Item, Said
-    from palaver.storage.reviews import Review
+    from palaver.storage.reviews.items import Item, Said
+    from palaver.storage.reviews.keeping import Review
 
 _project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose reviews.")
 
@@ -84,8 +84,8 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
 
 
 async def _listed(db: str | None, project: str, run: str | None) -> "list[Review]":
-    from palaver.storage import reviews  # Late: --help must not wait for SQLAlchemy.
     from palaver.storage.pages import Window
+    from palaver.storage.reviews import keeping as reviews  # Late: --help must not wait for SQLAlchemy.
 
     found: list[Review] = []
     async with using(db) as database:
@@ -106,8 +106,9 @@ def _told(one: "Review") -> dict[str, Any]:
 
 
 async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -> int:
-    from palaver.storage import review_items, reviews
     from palaver.storage.pages import Window
+    from palaver.storage.reviews import items as review_items
+    from palaver.storage.reviews import keeping as reviews
 
     lines = 0
     async with using(db) as database:

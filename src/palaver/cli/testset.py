@@ -2,11 +2,11 @@
 
 import click
 
-from palaver.cli.testset_convert import convert
-from palaver.cli.testset_diff import diff
-from palaver.cli.testset_export import export
-from palaver.cli.testset_import import import_
-from palaver.cli.testset_show import list_, show
+from palaver.cli.testsets.convert import convert
+from palaver.cli.testsets.diff import diff
+from palaver.cli.testsets.export import export
+from palaver.cli.testsets.importing import import_
+from palaver.cli.testsets.show import list_, show
 
 
 @click.group()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.database import Database
-    from palaver.storage.nodes import Node
-    from palaver.storage.thread_files import ThreadFile
-    from palaver.storage.threads import Filters, Found, Thread
+    from palaver.storage.threads.files import ThreadFile
+    from palaver.storage.threads.keeping import Filters, Found, Thread
+    from palaver.storage.threads.nodes import Node
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TITLE = 60
@@ -97,8 +97,8 @@ def list_(
 
 
 async def _listed(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[Found]":
-    from palaver.storage import threads  # Late: --help must not wait for SQLAlchemy.
     from palaver.storage.pages import Window
+    from palaver.storage.threads import keeping as threads  # Late: --help must not wait for SQLAlchemy.
 
     async with using(db) as database:
         page = await database.read(threads.page, project, threads.Filters(**filters), Window(limit))
@@ -129,7 +129,7 @@ def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> N
 
 
 async def _branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
-    from palaver.storage import threads
+    from palaver.storage.threads import keeping as threads
 
     def look(connection: "Connection") -> "tuple[Thread, list[Node]]":
         return threads.sure(connection, project, thread), threads.branch(connection, project, thread, at)
@@ -189,8 +189,8 @@ async def _export(
     branches: Any,
     write: Callable[[bytes], object],
 ) -> None:
-    from palaver.storage.thread_files import exported
-    from palaver.storage.threads import Filters
+    from palaver.storage.threads.files import exported
+    from palaver.storage.threads.keeping import Filters
 
     async with using(db) as database:
         if thread is None:
@@ -205,8 +205,8 @@ async def _export(
 
 
 async def _names(database: "Database", project: str, filters: "Filters") -> AsyncIterator[str]:
-    from palaver.storage import threads
     from palaver.storage.pages import Window
+    from palaver.storage.threads import keeping as threads
 
     after: str | None = None
     while True:
@@ -244,7 +244,7 @@ def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
 
 
 def _read(record: Record) -> "ThreadFile":
-    from palaver.storage import thread_files
+    from palaver.storage.threads import files as thread_files
 
     where = f"Line {record.line}: " if record.line is not None else ""
     if record.fault is not None:
@@ -257,7 +257,7 @@ def _read(record: Record) -> "ThreadFile":
 
 async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
     """All of them, or none."""
-    from palaver.storage import thread_files
+    from palaver.storage.threads import files as thread_files
 
     def take(connection: "Connection") -> list[str]:
         made = [thread_files.take(connection, project, file, id=_new_id()) for file in files]

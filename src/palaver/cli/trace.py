@@ -2,10 +2,10 @@
 
 import click
 
-from palaver.cli.trace_export import export
-from palaver.cli.trace_import import import_
-from palaver.cli.trace_show import show
-from palaver.cli.trace_tail import tail
+from palaver.cli.tracing.export import export
+from palaver.cli.tracing.importing import import_
+from palaver.cli.tracing.show import show
+from palaver.cli.tracing.tail import tail
 
 
 @click.group()

@@ -7,8 +7,11 @@ from datetime import date, datetime, timedelta
 
 from palaver.core.retention import Keep
 from palaver.errors import PalaverError
-from palaver.storage import housekeeping, span_days, span_retention, testset_sweeping
+from palaver.storage import housekeeping
 from palaver.storage.database import Database
+from palaver.storage.spans import days as span_days
+from palaver.storage.spans import retention as span_retention
+from palaver.storage.testsets import sweeping as testset_sweeping
 
 log = logging.getLogger("palaver.storage")
 

@@ -19,9 +19,10 @@ from palaver.engine.engine import Engine
 from palaver.engine.trace_broken import broken_off
 from palaver.engine.tracing import Tracing
 from palaver.errors import PalaverError
-from palaver.storage import backlog, processes, recording, runs, threads
+from palaver.storage import backlog, processes, recording, runs
 from palaver.storage.database import Database
 from palaver.storage.processes import Process, ProcessKind
+from palaver.storage.threads import keeping as threads
 
 log = logging.getLogger("palaver.run")
 

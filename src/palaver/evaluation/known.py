@@ -10,8 +10,8 @@ from typing import Any
 
 from palaver.discovery.targets import installed, installed_evaluators
 from palaver.errors import DuplicateName, InvalidValue
-from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.scoring.evaluator import Evaluator
 from palaver.workflows.callables import name_of
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Unscored
+from palaver.evaluation.scoring.evaluator import Evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Unscored
 
 
 class Offline:

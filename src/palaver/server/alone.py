@@ -9,7 +9,7 @@ from palaver.engine.fetching import Fetching
 from palaver.engine.processes import Presence, new_process_id
 from palaver.engine.recorder import Recorder
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.slice_runs import SliceRuns
+from palaver.evaluation.running.slice_runs import SliceRuns
 from palaver.server.own import VERSION
 from palaver.server.reaching import reach_of
 from palaver.server.redacting import Redacting

@@ -30,9 +30,10 @@ from palaver.server.routes import Endpoint, Match
 from palaver.server.settings import Settings
 from palaver.server.status import and_headers, status_of, status_of_end, with_retry
 from palaver.server.stream import Stream
-from palaver.storage import begun, runs, threads
+from palaver.storage import begun, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import RunRow
+from palaver.storage.threads import keeping as threads
 
 REPLAYED = ("idempotency-replayed", "true")
 """Says that an answer was given before."""

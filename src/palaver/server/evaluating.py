@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
-from palaver.evaluation.running import Runner
+from palaver.evaluation.running.runner import Runner
 from palaver.server.redacting import Redacting
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 
 if TYPE_CHECKING:
-    from palaver.evaluation.slice_runs import SliceRuns
+    from palaver.evaluation.running.slice_runs import SliceRuns
 
 
 def runner_of(
@@ -23,7 +23,7 @@ def runner_of(
 
     def make() -> "SliceRuns":
         from palaver.evaluation.known import Evaluators
-        from palaver.evaluation.slice_runs import SliceRuns
+        from palaver.evaluation.running.slice_runs import SliceRuns
         from palaver.server.reaching import reach_of
 
         evaluators = Evaluators(registry.evaluators, served=registry.names)

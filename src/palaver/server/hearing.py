@@ -9,7 +9,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.processes import Presence
 from palaver.engine.records import Records
 from palaver.errors import PalaverError
-from palaver.evaluation.running import Runner
+from palaver.evaluation.running.runner import Runner
 from palaver.server.callers import Callers
 from palaver.server.changes import Changes
 from palaver.server.connected import Connected

@@ -26,11 +26,12 @@ from palaver.server import filing, variants
 from palaver.server.callers import Caller
 from palaver.server.thread_turns import Look, Turn
 from palaver.server.turns import Turns
-from palaver.storage import file_uses, histories, runs, threads
+from palaver.storage import file_uses, histories, runs
 from palaver.storage.database import Database
 from palaver.storage.idempotency import Once
-from palaver.storage.nodes import Node, named
-from palaver.storage.threads import Thread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import Thread
+from palaver.storage.threads.nodes import Node, named
 from palaver.workflows.options import TurnPolicy
 from palaver.workflows.workflow import Workflow
 

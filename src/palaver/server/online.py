@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
-from palaver.evaluation.online import OnlineScorer
+from palaver.evaluation.online.scorer import OnlineScorer
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 
 if TYPE_CHECKING:
-    from palaver.evaluation.online_scoring import Scoring
+    from palaver.evaluation.online.scoring import Scoring
 
 
 def scorer_of(engine: Engine, database: Database, registry: Registry, settings: Settings, process: str) -> OnlineScorer:
@@ -17,7 +17,7 @@ def scorer_of(engine: Engine, database: Database, registry: Registry, settings: 
 
     def make() -> "Scoring":
         from palaver.evaluation.known import Evaluators
-        from palaver.evaluation.online_scoring import Scoring
+        from palaver.evaluation.online.scoring import Scoring
         from palaver.server.reaching import reach_of
 
         evaluators = Evaluators(registry.evaluators)

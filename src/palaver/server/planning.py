@@ -2,9 +2,9 @@
 
 from palaver.discovery.registry import Registry
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.planning import Planning
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.stored_sets import StoredSets
+from palaver.evaluation.planning.requests import Planning
+from palaver.evaluation.planning.stored_sets import StoredSets
+from palaver.evaluation.scoring.reach import Reach
 from palaver.server.settings import Settings
 from palaver.server.variants import resolve
 from palaver.storage.database import Database

@@ -7,7 +7,7 @@ from pathlib import Path
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.reaching import Online, Outside
+from palaver.evaluation.outside.reaching import Online, Outside
 from palaver.server.settings import Settings
 
 

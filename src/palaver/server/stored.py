@@ -34,12 +34,13 @@ from palaver.server.exchange import Exchange
 from palaver.server.padding import padded
 from palaver.server.replay import replay
 from palaver.server.settings import Settings
-from palaver.storage import histories, runs, threads
+from palaver.storage import histories, runs
 from palaver.storage.database import Database
-from palaver.storage.nodes import Node
 from palaver.storage.runs import Whole
-from palaver.storage.thread_rows import held_row
-from palaver.storage.threads import Changes, NewThread, Thread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import Changes, NewThread, Thread
+from palaver.storage.threads.nodes import Node
+from palaver.storage.threads.rows import held_row
 
 
 class Stored:

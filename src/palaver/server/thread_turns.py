@@ -13,8 +13,10 @@ from palaver.errors import HistoryConflict, InvalidValue, ItemNotFound
 from palaver.protocols import response_history
 from palaver.protocols.approvals import Waiting
 from palaver.protocols.ui_client import Client
-from palaver.storage import cleaning, nodes, threads
-from palaver.storage.nodes import Node
+from palaver.storage import cleaning
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import nodes
+from palaver.storage.threads.nodes import Node
 
 THREAD = "conv_"
 """What the id of every thread begins with."""

@@ -16,7 +16,7 @@ from palaver.server.callers import Caller
 from palaver.server.joining import Joined, Joining
 from palaver.server.settings import Settings
 from palaver.server.thread_turns import Look
-from palaver.storage.threads import Thread
+from palaver.storage.threads.keeping import Thread
 from palaver.workflows.workflow import Workflow
 
 PROTOCOL = "turns"

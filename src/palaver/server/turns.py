@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from palaver.engine.records import Records
 from palaver.errors import ConversationLocked, RateLimited, RunNotFound
-from palaver.storage import threads
 from palaver.storage.database import Database
+from palaver.storage.threads import keeping as threads
 from palaver.workflows.options import TurnPolicy
 
 _LOOK = 0.05

@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, select
 
-from palaver.storage import runs, span_erasing, threads
-from palaver.storage.span_erasing import Label
+from palaver.storage import runs
+from palaver.storage.spans import erasing as span_erasing
+from palaver.storage.spans.erasing import Label
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import file_uses
 from palaver.storage.tables import nodes as nodes_table
 from palaver.storage.tables import runs as runs_table
+from palaver.storage.threads import keeping as threads
 
 PIECE = 50
 

@@ -8,11 +8,11 @@ import msgspec
 from sqlalchemy import Connection, and_, delete, insert, select, update
 from sqlalchemy.engine import Row
 
-from palaver.storage.nodes import held
 from palaver.storage.notices import Change, touch
 from palaver.storage.pages import START, Page, Window, page
-from palaver.storage.span_tables import spans
+from palaver.storage.spans.tables import spans
 from palaver.storage.tables import feedback, nodes, runs
+from palaver.storage.threads.nodes import held
 
 Rating = Literal["up", "down"]
 

@@ -5,10 +5,11 @@ from sqlalchemy import Connection, select, update
 
 from palaver.core.files import file_ids
 from palaver.core.messages import Message
-from palaver.storage import file_uses, runs, threads
-from palaver.storage.nodes import Node, row_of
+from palaver.storage import file_uses, runs
 from palaver.storage.runs import Whole, call_of
 from palaver.storage.tables import nodes
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.nodes import Node, row_of
 
 _LONGEST = 2_000
 """Runs of one chain. No call takes more messages."""

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Row, Table, delete, exists, insert, select, t
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core.origins import DEFAULT_PROJECT
-from palaver.storage import span_retention
 from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.spans import retention as span_retention
 from palaver.storage.tables import keys, metadata, projects, runs, sessions
 
 

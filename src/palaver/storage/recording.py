@@ -180,7 +180,7 @@ def _previewed_output(reply: Reply) -> Any:
 
 
 def _join(db: Connection, one: EndedRun, now: datetime) -> None:
-    from palaver.storage import threads
+    from palaver.storage.threads import keeping as threads
 
     origin, last, reply = one.origin, one.events[-1], fold(one.events)
     assert origin.thread is not None

@@ -9,10 +9,10 @@ from sqlalchemy.engine import Row
 
 from palaver.core.ids import sortable
 from palaver.core.origins import RunStatus
-from palaver.storage.nodes import held
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.runs import RunRow
 from palaver.storage.tables import IS_UNUSUAL, events, runs
+from palaver.storage.threads.nodes import held
 
 _COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _EXACT = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")

@@ -16,13 +16,13 @@ from sqlalchemy import (
     text,
 )
 
-from palaver.storage.evaluation_tables import EVALUATIONS
-from palaver.storage.online_tables import ONLINE
-from palaver.storage.review_tables import REVIEWS
+from palaver.storage.evaluations.tables import EVALUATIONS
+from palaver.storage.online.tables import ONLINE
+from palaver.storage.reviews.tables import REVIEWS
 from palaver.storage.schema import metadata
 from palaver.storage.schema import project_column as _project
-from palaver.storage.span_tables import span_bodies, span_days, spans
-from palaver.storage.testset_tables import TESTSETS
+from palaver.storage.spans.tables import span_bodies, span_days, spans
+from palaver.storage.testsets.tables import TESTSETS
 from palaver.storage.types import Json, Moment
 
 # Who may

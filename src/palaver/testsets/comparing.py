@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Integer, column
 
-from palaver.storage import pages, testset_pieces, testset_rows
+from palaver.storage import pages
 from palaver.storage.pages import START, Page, Window
-from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import diff
 from palaver.testsets.diff import CellChange, Change, ColumnNames, Counts
 from palaver.testsets.gathering import entries_of

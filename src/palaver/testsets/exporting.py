@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 
 from palaver.storage.database import Database
-from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import files, reading
 from palaver.testsets.files import Format, Read
 from palaver.testsets.files.names import ID

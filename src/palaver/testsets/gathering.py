@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage import testset_pieces, testset_revisions, testset_rows
-from palaver.storage.testset_pieces import ENTRY, Piece, Place
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.pieces import ENTRY, Piece, Place
 from palaver.testsets.columns import Columns, Counted
 from palaver.testsets.limits import LIMITS, Limits
 from palaver.testsets.rows import new_packed_id

@@ -11,10 +11,12 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.storage import testset_pieces, testset_revisions, testsets
 from palaver.storage.database import Database
-from palaver.storage.testset_pieces import Place
-from palaver.storage.testsets import TestSet
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.testsets.pieces import Place
 from palaver.testsets import reading
 from palaver.testsets.files.values import Reader
 from palaver.testsets.gathering import cut_anew, entries_of, joined, last_piece, new_id

@@ -13,11 +13,15 @@ from sqlalchemy import Connection
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue, StaleBase
-from palaver.storage import testset_imports, testset_pieces, testset_revisions, testset_rows, testsets
-from palaver.storage.testset_imports import Import
-from palaver.storage.testset_pieces import Place
-from palaver.storage.testset_revisions import Revision
-from palaver.storage.testsets import TestSet
+from palaver.storage.testsets import imports as testset_imports
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.imports import Import
+from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.testsets.pieces import Place
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import delta as deltas
 from palaver.testsets.delta import Delta
 from palaver.testsets.gathering import Gathered, Gathering, cut_anew, entries_of, joined, new_id

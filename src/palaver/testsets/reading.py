@@ -13,11 +13,14 @@ from sqlalchemy import Connection, Integer, column
 
 from palaver.core import jsons
 from palaver.errors import NotFound
-from palaver.storage import pages, testset_pieces, testset_revisions, testset_rows
+from palaver.storage import pages
 from palaver.storage.database import Database
 from palaver.storage.pages import START, Page, Window
-from palaver.storage.testset_pieces import ENTRY, ID
-from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.pieces import ENTRY, ID
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets.finding import Wanted
 from palaver.testsets.rows import packed_id, row_id
 

@@ -9,8 +9,8 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.storage.database import Database
-from palaver.storage.testset_pieces import split
-from palaver.storage.testset_rows import contents
+from palaver.storage.testsets.pieces import split
+from palaver.storage.testsets.rows import contents
 from palaver.testsets.delta import ColumnChanges, recolumned
 from palaver.testsets.gathering import entries_of
 from palaver.testsets.limits import Limits

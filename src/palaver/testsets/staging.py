@@ -12,10 +12,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from palaver.storage import testset_imports, testset_rows
 from palaver.storage.database import Database
-from palaver.storage.testset_imports import Import
-from palaver.storage.testset_sweeping import sweep
+from palaver.storage.testsets import imports as testset_imports
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.imports import Import
+from palaver.storage.testsets.sweeping import sweep
 
 BATCH = 1_000
 """Rows that are brought at once."""

@@ -11,7 +11,7 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue
-from palaver.storage.testset_pieces import ENTRY, ID, Piece, split
+from palaver.storage.testsets.pieces import ENTRY, ID, Piece, split
 from palaver.testsets.files.values import Read, Reader, wrong
 from palaver.testsets.gathering import Gathering
 from palaver.testsets.limits import Limits

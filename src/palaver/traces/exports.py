@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage import span_trees
 from palaver.storage.pages import Window
+from palaver.storage.spans import trees as span_trees
 from palaver.traces.otlp import encode
 from palaver.traces.record import Span
 

@@ -15,8 +15,8 @@ from palaver.core.extraction.cutting import before
 from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPreview, TextPreview
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.storage.span_words import plain
-from palaver.storage.spans import SpanRow, packed
+from palaver.storage.spans.keeping import SpanRow, packed
+from palaver.storage.spans.words import plain
 from palaver.traces.record import Span
 
 LABEL = 256

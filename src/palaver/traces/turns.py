@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage import span_sessions, span_threads
 from palaver.storage.pages import Page, Window
-from palaver.storage.span_pages import TraceListed
+from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import threads as span_threads
+from palaver.storage.spans.pages import TraceListed
 from palaver.traces.record import Span
 from palaver.traces.threads import Turn, turn_of
 

@@ -16,9 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from palaver.errors import Overloaded, PalaverError
-from palaver.storage import spans
 from palaver.storage.database import Database
-from palaver.storage.spans import SpanRow
+from palaver.storage.spans import keeping as spans
+from palaver.storage.spans.keeping import SpanRow
 
 if TYPE_CHECKING:
     from palaver.traces.intake import Redact  # Slow to import, as it knows all conventions.

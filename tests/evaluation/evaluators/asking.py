@@ -10,12 +10,12 @@ from palaver.core.calls import Finish, Reply
 from palaver.core.messages import Message
 from palaver.core.parts import ToolCall
 from palaver.errors import InvalidValue
-from palaver.evaluation.cases import Case, Flags, Turn
-from palaver.evaluation.casing import case_of, turn_of
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Scored
+from palaver.evaluation.scoring.cases import Case, Flags, Turn
+from palaver.evaluation.scoring.casing import case_of, turn_of
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Scored
 
 
 def call(name: str, arguments: Any = "{}", call_id: str = "c") -> ToolCall:

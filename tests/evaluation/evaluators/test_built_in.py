@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palaver.evaluation import evaluators
-from palaver.evaluation.cases import Case
 from palaver.evaluation.evaluators import KEYS, built_in
 from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring import all_scored, answer
+from palaver.evaluation.scoring.cases import Case
+from tests.evaluation.scoring.scored import all_scored, answer
 
 LEAST: dict[str, dict[str, Any]] = {
     "regex": {"pattern": "x"},

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score, Skip
 from tests.evaluation.evaluators.asking import asked, chat, refused, told
 
 CASE = chat(Message.assistant("please do"))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.scores import Score
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
 from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
 
 CASE = called(call("a"))

@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring.scored import answer, scored, verdict
 
 FENCED = '```json\n{"a": 1}\n```'
 CODE = "So:\n```python\nx = 1\n```\nand\n~~~js\ny = 2\n~~~"

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.evaluation.cases import Case
+from palaver.evaluation.scoring.cases import Case
 from palaver.testsets.scripts import read_script
-from tests.evaluation.outside import completion, online, openai, scored, service
-from tests.evaluation.scoring import answer
+from tests.evaluation.outside.services import completion, online, openai, scored, service
+from tests.evaluation.scoring.scored import answer
 
 TALK: list[dict[str, Any]] = [
     {"user": "Which adaptor?", "output": "The http adaptor."},

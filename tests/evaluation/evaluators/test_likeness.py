@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.evaluation.evaluators.semantic_similarity import likeness
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring.scored import answer, scored, verdict
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.offline import Offline
 from palaver.traces.prices import Price
-from tests.evaluation.outside import KEY, Asked, completion, online, openai, scored, service, trouble
-from tests.evaluation.scoring import answer
+from tests.evaluation.outside.services import KEY, Asked, completion, online, openai, scored, service, trouble
+from tests.evaluation.scoring.scored import answer
 
 PARIS = answer("Paris.", expected="Paris", inputs={"city": "the capital of France"})
 GOOD = {"passed": True, "score": 0.9, "reason": "It says so."}

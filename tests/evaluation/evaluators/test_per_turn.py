@@ -7,9 +7,9 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.usage import Usage
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.offline import Offline
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
 from tests.evaluation.evaluators.asking import asked, call, chat, refused, talk, told, turn
 
 SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from palaver.core.messages import Message
-from palaver.evaluation.cases import Turn
+from palaver.evaluation.scoring.cases import Turn
 from tests.evaluation.evaluators.asking import asked, call, chat, talk, told, turn
 
 

@@ -16,7 +16,7 @@ interface Case {
   found: Partial<Mapping> | null;
 }
 
-const cases = JSON.parse(readFileSync(new URL('../../../tests/evaluation/mapping_cases.json', import.meta.url), 'utf-8')) as readonly Case[];
+const cases = JSON.parse(readFileSync(new URL('../../../tests/evaluation/planning/mapping_cases.json', import.meta.url), 'utf-8')) as readonly Case[];
 
 test.each(cases)('$of', ({ columns, properties, answers = [], said = {}, found }) => {
   const named = Object.entries(columns).map(([name, kind]) => ({ name, kind, present: 1, missing: 0, nulls: 0 }));

@@ -16,7 +16,7 @@ import msgspec
 from palaver.cli.doctoring.checks import Check, ok, problem, warning
 from palaver.discovery.declared import declared
 from palaver.errors import PalaverError, SettingsError
-from palaver.evaluation.providers.declared import key_of
+from palaver.evaluation.outside.providers.declared import key_of
 from palaver.outbound import printable
 from palaver.server import otlp_endpoint, workers
 from palaver.server.callers import check_reach

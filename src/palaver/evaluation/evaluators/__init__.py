@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
-from palaver.evaluation.evaluator import Evaluator
+from palaver.evaluation.scoring.evaluator import Evaluator
 
 KEYS: tuple[str, ...] = (
     "exact_match",

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation import citing, paths
-from palaver.evaluation.cases import Case
-from palaver.evaluation.citing import Citation, Source, Style
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.matching import citing
+from palaver.evaluation.matching.citing import Citation, Source, Style
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip
+from palaver.evaluation.values import paths
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

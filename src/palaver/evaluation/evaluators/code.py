@@ -5,12 +5,12 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation import children
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Scored, Skip
+from palaver.evaluation.scoring import children
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Scored, Skip
 
 
 def _check(parameters: Any, reach: Reach) -> None:

@@ -6,13 +6,13 @@ from msgspec import UNSET, Meta
 
 from palaver.core.parts import Data
 from palaver.errors import InvalidValue
-from palaver.evaluation import paths
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.calls import ExpectedFrom, listed
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.matching.calls import ExpectedFrom, listed
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip
+from palaver.evaluation.values import paths
 
 NAME = "code-edit"
 """Of the data part."""

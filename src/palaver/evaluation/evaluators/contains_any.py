@@ -1,10 +1,10 @@
 """contains_any: at least one of these is in the text."""
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.needles import Needles, check_needles, found_of, needles
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.needles import Needles, check_needles, found_of, needles
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
 
 
 @evaluator(title="Contains any", check=check_needles)

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta
 
-from palaver.evaluation import found_json
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_schemas import check_schema, misfits
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.json_schemas import check_schema, misfits
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values import found_json
 
 _KINDS: dict[str, type | tuple[type, ...]] = {"any": (dict, list), "object": dict, "array": list}
 

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from palaver.evaluation.budgets import within
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.matching.budgets import within
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score, Skip
 
 
 @evaluator(title="Cost budget", needs={"usage"})

@@ -8,12 +8,12 @@ from msgspec import UNSET, Meta
 
 from palaver.core.messages import Message
 from palaver.core.parts import Refusal, ToolCall
-from palaver.evaluation import found_json
-from palaver.evaluation.aim import Aim, messages_in
-from palaver.evaluation.cases import Case
-from palaver.evaluation.equality import same
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.scores import Score
+from palaver.evaluation.scoring.aim import Aim, messages_in
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values import found_json
+from palaver.evaluation.values.equality import same
 
 _SPACE = re.compile(r"\s+")
 

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation import found_json
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_schemas import check_schema, misfits
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.json_schemas import check_schema, misfits
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values import found_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
 _RULES = "schema max_chars min_chars max_words max_lines markdown code_blocks".split()

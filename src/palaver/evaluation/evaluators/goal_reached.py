@@ -6,16 +6,17 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.evaluation import paths, prompting, verdicts
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.expecting import JUDGE
-from palaver.evaluation.json_schemas import check_schema
-from palaver.evaluation.marks import Marks
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip
-from palaver.evaluation.verdicts import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.judging import prompting, verdicts
+from palaver.evaluation.judging.verdicts import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.matching.expecting import JUDGE
+from palaver.evaluation.matching.json_schemas import check_schema
+from palaver.evaluation.matching.marks import Marks
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip
+from palaver.evaluation.values import paths
 
 _SLOTS: Final = ("goal", *prompting.SLOTS)
 _PROMPT: Final = (

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.reviewing_questions import Question, Questions, check
-from palaver.evaluation.scores import Skip
+from palaver.evaluation.judging.questions import Question, Questions, check
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Skip
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta
 
-from palaver.evaluation import paths
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.equality import kind_of, same
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.fields import expected_json
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.fields import expected_json
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values import paths
+from palaver.evaluation.values.equality import kind_of, same
 
 _MOST_TOLD = 20
 

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.equality import same
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.fields import check_paths
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.fields import check_paths
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values.equality import same
 
 
 @evaluator(title="JSON field match", check=check_paths)

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta
 
-from palaver.evaluation import paths
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.equality import same
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.fields import check_paths, expected_json
-from palaver.evaluation.scores import Score, Unscored
+from palaver.evaluation.matching.fields import check_paths, expected_json
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score, Unscored
+from palaver.evaluation.values import paths
+from palaver.evaluation.values.equality import same
 
 _Path = Annotated[str, Meta(min_length=1)]
 

@@ -1,8 +1,8 @@
 """levenshtein: how few letters must be changed to get from the text to what is expected."""
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
 
 
 @evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)

@@ -4,16 +4,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palaver.evaluation import verdicts
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.expecting import JUDGE
-from palaver.evaluation.json_schemas import check_schema
-from palaver.evaluation.marks import Marks
-from palaver.evaluation.prompting import template
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.verdicts import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.judging import verdicts
+from palaver.evaluation.judging.prompting import template
+from palaver.evaluation.judging.verdicts import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.matching.expecting import JUDGE
+from palaver.evaluation.matching.json_schemas import check_schema
+from palaver.evaluation.matching.marks import Marks
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
 
 
 def _check(parameters: Any, reach: Reach) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta
 
-from palaver.evaluation.cases import Case, CaseCall
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.scores import Score
+from palaver.evaluation.scoring.cases import Case, CaseCall
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
 
 
 @evaluator(needs={"tools"})

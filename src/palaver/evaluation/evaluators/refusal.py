@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from palaver.core import jsons
-from palaver.evaluation import refusals
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.marks import Marks
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching import refusals
+from palaver.evaluation.matching.marks import Marks
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
 
 _VERDICT: Final = {
     "type": "object",

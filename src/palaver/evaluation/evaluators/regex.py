@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Unscored
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Unscored
 
 SECONDS = 0.1
 """What one text may take: some patterns would go on for years."""

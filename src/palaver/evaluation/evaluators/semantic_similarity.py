@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
 
 LETTERS = 3
 

@@ -1,8 +1,8 @@
 """similarity: how alike the text and what is expected are, letter by letter."""
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
 
 
 @evaluator(title="Similarity", needs={"expected"}, threshold=0.5)

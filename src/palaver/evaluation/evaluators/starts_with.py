@@ -1,10 +1,10 @@
 """starts_with: the text begins with these words."""
 
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.needles import Needle, needle
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.needles import Needle, needle
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
 
 
 @evaluator(title="Starts with")

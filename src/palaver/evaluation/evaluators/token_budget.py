@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.budgets import within
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.matching.budgets import within
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip
 
 _Tokens = Annotated[int, Meta(ge=0)] | None
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.aim import Aim
-from palaver.evaluation.calls import ExpectedFrom, arguments_fit, read_calls
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_schemas import Schema, check_schema, misfits
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip
+from palaver.evaluation.matching.calls import ExpectedFrom, arguments_fit, read_calls
+from palaver.evaluation.matching.json_schemas import Schema, check_schema, misfits
+from palaver.evaluation.scoring.aim import Aim
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

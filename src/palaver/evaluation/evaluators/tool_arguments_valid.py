@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta
 
 from palaver.core import jsons
-from palaver.evaluation.cases import Case, CaseCall
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_schemas import check_schema, misfits
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.json_schemas import check_schema, misfits
+from palaver.evaluation.scoring.cases import Case, CaseCall
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

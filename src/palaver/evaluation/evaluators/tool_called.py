@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.calls import Match, arguments_fit, listed
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_schemas import check_schema
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.calls import Match, arguments_fit, listed
+from palaver.evaluation.matching.json_schemas import check_schema
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

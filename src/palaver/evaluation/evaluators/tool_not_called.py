@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.calls import listed
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.calls import listed
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
 
 
 def _check(parameters: Any, _reach: Reach) -> None:

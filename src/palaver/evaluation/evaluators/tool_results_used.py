@@ -11,13 +11,13 @@ from msgspec import Meta
 from palaver.core import jsons
 from palaver.core.messages import Message
 from palaver.core.parts import Text, ToolCall, ToolResult
-from palaver.evaluation import paths
-from palaver.evaluation.aside import aside
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.marks import Marks
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score
+from palaver.evaluation.matching.marks import Marks
+from palaver.evaluation.scoring.aside import aside
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.values import paths
 
 _NUMBER: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
 _VERDICT: Final = {

@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.expecting import Check, checks
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import Score, Skip, Unscored
+from palaver.evaluation.matching.expecting import Check, checks
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import Score, Skip, Unscored
 
 
 @evaluator

@@ -9,8 +9,8 @@ from litestar.openapi.config import OpenAPIConfig
 from palaver.discovery.registry import Registry
 from palaver.engine.records import Records
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.online import OnlineScorer
-from palaver.evaluation.running import Runner
+from palaver.evaluation.online.scorer import OnlineScorer
+from palaver.evaluation.running.runner import Runner
 from palaver.server.api import (
     board_runs,
     boards,

@@ -15,8 +15,8 @@ from litestar.params import FromPath, QueryParameter
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue, NotFound
-from palaver.evaluation.pace import Pace, pace_of
-from palaver.evaluation.plans import Plan
+from palaver.evaluation.planning.plans import Plan
+from palaver.evaluation.running.pace import Pace, pace_of
 from palaver.protocols import sse
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, caller_of, streams, utc_now
@@ -27,9 +27,11 @@ from palaver.server.exchange import Exchange
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.server.stream import QUIET, unbroken
-from palaver.storage import evaluation_pages, evaluation_results, evaluations
 from palaver.storage.database import Database
-from palaver.storage.evaluations import Evaluation
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations.keeping import Evaluation
 
 AGAIN = 0.25
 """Seconds until an evaluation that changes is looked at again,"""

@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, cast
 
-from palaver.evaluation.exports.formats import FORMATS, Form
-from palaver.evaluation.exports.html import POLICY
-from palaver.evaluation.exports.report import Report
+from palaver.evaluation.reading.exports.formats import FORMATS, Form
+from palaver.evaluation.reading.exports.html import POLICY
+from palaver.evaluation.reading.exports.report import Report
 from palaver.server.api.conventions import Window
-from palaver.storage import evaluation_pages
 from palaver.storage.database import Database
-from palaver.storage.evaluation_pages import Whole
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations.pages import Whole
 
 T = TypeVar("T")
 Ask = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -13,13 +13,13 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from palaver.evaluation.figures import Comparison, EvaluationSummary
-from palaver.storage import evaluations
+from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
 from palaver.storage.database import Database
-from palaver.storage.evaluations import Evaluation
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations.keeping import Evaluation
 
 if TYPE_CHECKING:
-    from palaver.evaluation.columns import Results
+    from palaver.evaluation.reading.columns import Results
 
 T = TypeVar("T")
 
@@ -52,9 +52,9 @@ class Figures:
         if (kept := self._told.get(key)) is not None:
             return kept
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reporting import read_column
-        from palaver.evaluation.slices import cuts
-        from palaver.evaluation.summary import summary
+        from palaver.evaluation.reading.reporting import read_column
+        from palaver.evaluation.reading.slices import cuts
+        from palaver.evaluation.reading.summary import summary
 
         results = await self._results(project, found)
         values = None
@@ -66,8 +66,8 @@ class Figures:
     async def comparison(self, project: str, base: str, candidate: str, margin: float) -> Comparison:
         """One variant beside another."""
         await asyncio.to_thread(_load)
-        from palaver.evaluation.comparing import compared
-        from palaver.evaluation.reporting import side, split_side
+        from palaver.evaluation.reading.comparing import compared
+        from palaver.evaluation.reading.reporting import side, split_side
 
         (first, of_first), (second, of_second) = split_side(base), split_side(candidate)
         one = await self._database.read(evaluations.get, project, first)
@@ -83,7 +83,7 @@ class Figures:
     async def comparisons(self, project: str, evaluation: str, base: str | None, margin: float) -> list[Comparison]:
         """All variants of one beside a base, or beside its own first."""
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reporting import comparisons, side, split_side
+        from palaver.evaluation.reading.reporting import comparisons, side, split_side
 
         first, variant = (evaluation, None) if base is None else split_side(base)
         results = await self._of(project, evaluation)
@@ -99,9 +99,9 @@ class Figures:
         `base` is `ev_…:variant`; or `true`, which is the first variant of this evaluation.
         """
         await asyncio.to_thread(_load)
-        from palaver.evaluation.comparing import Side
-        from palaver.evaluation.finding import found_cells
-        from palaver.evaluation.reporting import side, split_side
+        from palaver.evaluation.reading.comparing import Side
+        from palaver.evaluation.reading.finding import found_cells
+        from palaver.evaluation.reading.reporting import side, split_side
 
         results, before = await self._of(project, evaluation), None
         if base == "true":
@@ -128,7 +128,7 @@ class Figures:
             return results
 
     async def _read_all(self, project: str, found: Evaluation) -> "Results":
-        from palaver.evaluation.reporting import read_results
+        from palaver.evaluation.reading.reporting import read_results
 
         return await self._database.read(read_results, project, found.id)
 
@@ -170,4 +170,4 @@ def _version(found: Evaluation) -> tuple[str, int]:
 
 def _load() -> None:
     """All that computes. It takes up to a second, the first time; it is for a thread."""
-    from palaver.evaluation import finding, reporting, slices, summary  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from palaver.evaluation.reading import summary  # noqa: F401 # pyright: ignore[reportUnusedImport]

@@ -7,10 +7,10 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from palaver.evaluation.exports.formats import Form
-from palaver.evaluation.exports.report import Report
-from palaver.evaluation.figures import Comparison, EvaluationSummary
-from palaver.evaluation.plans import Plan
+from palaver.evaluation.planning.plans import Plan
+from palaver.evaluation.reading.exports.formats import Form
+from palaver.evaluation.reading.exports.report import Report
+from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, answer, caller_of
 from palaver.server.api.evaluation_export import Cells, headers, streamed
@@ -20,9 +20,9 @@ from palaver.server.api.trace_export import tell
 from palaver.server.exchange import Exchange
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage import evaluations
 from palaver.storage.database import Database
-from palaver.storage.evaluations import Evaluation
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations.keeping import Evaluation
 
 Column = Annotated[
     str | None,
@@ -94,6 +94,6 @@ def routes(database: Database, settings: Settings, rates: Rates, read: Figures) 
 def _maker(
     found: Evaluation, plan: Plan, summary: EvaluationSummary, comparisons: list[Comparison]
 ) -> Callable[[Cells], Report]:
-    from palaver.evaluation.reporting import report
+    from palaver.evaluation.reading.reporting import report
 
     return lambda cells: report(found, plan, summary=summary, comparisons=comparisons, cells=cells)

@@ -9,14 +9,15 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue, NotFound
-from palaver.evaluation.plans import Place, Plan, cell_at, cell_id, place_of, read_cell_id
+from palaver.evaluation.planning.plans import Place, Plan, cell_at, cell_id, place_of, read_cell_id
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Search, Window, answer, caller_of
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import ResultRow, ResultView
-from palaver.storage import evaluation_pages, evaluations
 from palaver.storage.database import Database
-from palaver.storage.evaluation_pages import Wanted
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations.pages import Wanted
 
 Shown = Literal["done", "failed", "error"]
 OfStatus = Annotated[

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from palaver.core.keys import wire_id
-from palaver.evaluation.plans import Plan, cell_id
+from palaver.evaluation.planning.plans import Plan, cell_id
 from palaver.server.api.conventions import told_time
 from palaver.server.api.evaluation_views import (
     CellTold,
@@ -21,8 +21,8 @@ from palaver.server.api.evaluation_views import (
     TestsetNamed,
     TurnView,
 )
-from palaver.storage.evaluation_pages import Result, Score, Whole
-from palaver.storage.evaluations import Evaluation
+from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations.pages import Result, Score, Whole
 
 
 def plan_of(kept: Any) -> Plan:

@@ -9,9 +9,9 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.planning import Planning
-from palaver.evaluation.plans import NewEvaluation
-from palaver.evaluation.slicing import new_of
+from palaver.evaluation.planning.plans import NewEvaluation
+from palaver.evaluation.planning.requests import Planning
+from palaver.evaluation.planning.slicing import new_of
 from palaver.protocols.base import Answer
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import (
@@ -33,9 +33,9 @@ from palaver.server.api.conventions import (
 from palaver.server.api.evaluation_views import Begun, EvaluationRow, EvaluationState, EvaluationView, Rerun
 from palaver.server.api.idempotency import answered, once
 from palaver.server.settings import Settings
-from palaver.storage import evaluations
 from palaver.storage.database import Database
-from palaver.storage.evaluations import Evaluation, Filters
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations.keeping import Evaluation, Filters
 
 InState = Annotated[str | None, QueryParameter(name="state", description="How it goes, or how it ended.")]
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""

@@ -13,12 +13,12 @@ from litestar.params import FromPath
 
 from palaver.core import jsons
 from palaver.errors import NotFound, ShuttingDown
-from palaver.evaluation import agenta
-from palaver.evaluation.evaluator import Evaluator, Need
+from palaver.evaluation.agenta import importing as agenta
 from palaver.evaluation.known import Evaluators as Known
-from palaver.evaluation.reach import Reach
-from palaver.evaluation.scores import GivenUp, Scored
-from palaver.evaluation.trying import tried
+from palaver.evaluation.running.trying import tried
+from palaver.evaluation.scoring.evaluator import Evaluator, Need
+from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.scoring.scores import GivenUp, Scored
 from palaver.server.api.conventions import Asked, answer, caller_of, raw_body, read_body, takes
 from palaver.server.api.evaluation_views import (
     Evaluators,

@@ -26,10 +26,11 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.settings import Settings
-from palaver.storage import feedback, nodes, runs
+from palaver.storage import feedback, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts, Filters, Given, Opinion, Rating
 from palaver.storage.pages import Page, Window
+from palaver.storage.threads import nodes
 
 From = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: not older than this.")]
 _SPELLINGS = ("chatcmpl-", "resp_", "run_")

@@ -15,10 +15,11 @@ from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, Source
-from palaver.storage import erasing, migrating, processes, testset_origins
+from palaver.storage import erasing, migrating, processes
 from palaver.storage.database import Database
 from palaver.storage.places import redacted
-from palaver.storage.span_erasing import Label
+from palaver.storage.spans.erasing import Label
+from palaver.storage.testsets import origins as testset_origins
 
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}
 _SHOWN: Mapping[str, Callable[[Any], Any]] = {

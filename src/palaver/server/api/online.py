@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 from palaver.core.keys import wire_id
 from palaver.errors import InvalidValue, RequestError
 from palaver.evaluation.known import Evaluators
-from palaver.evaluation.online import read_filter
-from palaver.evaluation.plans import MOST_EVALUATORS, Name, PlannedEvaluator, WantedEvaluator
-from palaver.evaluation.reach import Reach
+from palaver.evaluation.online.scorer import read_filter
+from palaver.evaluation.planning.plans import MOST_EVALUATORS, Name, PlannedEvaluator, WantedEvaluator
+from palaver.evaluation.scoring.reach import Reach
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import (
     After,
@@ -36,11 +36,11 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.api.trace_views import Since, Until, moment
 from palaver.server.settings import Settings
-from palaver.storage import online_rules as rules
-from palaver.storage import online_scores
 from palaver.storage.database import Database
-from palaver.storage.online_rules import Rule
-from palaver.storage.online_scores import Stat, Step
+from palaver.storage.online import rules
+from palaver.storage.online import scores as online_scores
+from palaver.storage.online.rules import Rule
+from palaver.storage.online.scores import Stat, Step
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
 from palaver.errors import NotFound
-from palaver.evaluation.plans import NAMED
-from palaver.evaluation.reviewing_questions import answered
-from palaver.evaluation.reviewing_scores import fill_in, fills
+from palaver.evaluation.judging.questions import answered
+from palaver.evaluation.planning.plans import NAMED
+from palaver.evaluation.reviewing.scores import fill_in, fills
 from palaver.protocols.base import Answer
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
@@ -42,9 +42,11 @@ from palaver.server.api.review_views import (
     ProgressView,
 )
 from palaver.server.settings import Settings
-from palaver.storage import evaluations, review_items, reviews
 from palaver.storage.database import Database
-from palaver.storage.reviews import Review
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.reviews import items as review_items
+from palaver.storage.reviews import keeping as reviews
+from palaver.storage.reviews.keeping import Review
 
 NOBODY = "somebody"
 """Who answers where the server has no keys, and no name was given."""

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
 from palaver.errors import NotFound
-from palaver.evaluation.cases import Case, Turn
-from palaver.evaluation.online_cases import read_trace
-from palaver.evaluation.plans import cell_id
-from palaver.evaluation.reviewing_questions import Question
+from palaver.evaluation.judging.questions import Question
+from palaver.evaluation.online.cases import read_trace
+from palaver.evaluation.planning.plans import cell_id
+from palaver.evaluation.scoring.cases import Case, Turn
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import told_time
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, TurnView
@@ -28,9 +28,10 @@ from palaver.server.api.review_views import (
     ReviewView,
     WorkedView,
 )
-from palaver.storage import evaluation_pages, evaluations
-from palaver.storage.review_items import Item, Said
-from palaver.storage.reviews import Progress, Review
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.reviews.items import Item, Said
+from palaver.storage.reviews.keeping import Progress, Review
 
 _NOWHERE: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
 

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core.messages import Message
-from palaver.evaluation.agreement import Agreement
-from palaver.evaluation.plans import NAMED
-from palaver.evaluation.reviewing import WantedItems
-from palaver.evaluation.reviewing_questions import Question, Questions
+from palaver.evaluation.judging.questions import Question, Questions
+from palaver.evaluation.planning.plans import NAMED
+from palaver.evaluation.reviewing.agreement import Agreement
+from palaver.evaluation.reviewing.choosing import WantedItems
 from palaver.server.api.conventions import Time, Words
 from palaver.server.api.evaluation_views import CaseCallView, ScoreView, TurnView
 

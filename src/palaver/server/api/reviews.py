@@ -9,9 +9,9 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.agreement import agreements
-from palaver.evaluation.reviewing import chosen, questions_of
-from palaver.evaluation.reviewing_questions import check
+from palaver.evaluation.judging.questions import check
+from palaver.evaluation.reviewing.agreement import agreements
+from palaver.evaluation.reviewing.choosing import chosen, questions_of
 from palaver.protocols.base import Answer
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
@@ -36,9 +36,11 @@ from palaver.server.api.review_items import item_routes
 from palaver.server.api.review_views import Agreements, NewReview, ReviewPatch, ReviewRow, ReviewView
 from palaver.server.api.trace_views import Asker
 from palaver.server.settings import Settings
-from palaver.storage import evaluations, review_items, reviews
 from palaver.storage.database import Database
-from palaver.storage.reviews import Filters, Review
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.reviews import items as review_items
+from palaver.storage.reviews import keeping as reviews
+from palaver.storage.reviews.keeping import Filters, Review
 
 JUDGE = "llm_judge"
 """The evaluator that reviewers are compared with."""

@@ -17,8 +17,9 @@ from palaver.errors import NotFound
 from palaver.server.api.conventions import Asked, Page, answer, caller_of, read_body, takes, told_time
 from palaver.server.api.trace_views import Asker, Asking, SpanRow, span_row
 from palaver.server.settings import Settings
-from palaver.storage import span_pages, span_trees
 from palaver.storage.database import Database
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import trees as span_trees
 from palaver.traces.record import Span
 
 PartName = Literal[

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, NotFound
-from palaver.evaluation.plans import Plan, read_cell_id
+from palaver.evaluation.planning.plans import Plan, read_cell_id
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Asked, caller_of, read_body, shown_as, takes, utc_now
 from palaver.server.api.idempotency import answered, once
@@ -26,19 +26,16 @@ from palaver.server.api.testset_views import (
 )
 from palaver.server.api.trace_views import missing_trace
 from palaver.server.settings import Settings
-from palaver.storage import (
-    evaluation_pages,
-    evaluations,
-    file_uses,
-    nodes,
-    runs,
-    span_pages,
-    span_trees,
-    testset_revisions,
-    thread_rows,
-    threads,
-)
+from palaver.storage import file_uses, runs
 from palaver.storage.database import Database
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import trees as span_trees
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import nodes
+from palaver.storage.threads import rows as thread_rows
 from palaver.testsets import cutting, keeping, reading
 from palaver.testsets.cutting import Happened
 from palaver.testsets.delta import Added, Delta, Replaced

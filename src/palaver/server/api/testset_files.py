@@ -24,10 +24,10 @@ from palaver.server.api.trace_export import tell
 from palaver.server.exchange import Exchange, Gone
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage import testsets
 from palaver.storage.database import Database
-from palaver.storage.testset_revisions import Revision
-from palaver.storage.testsets import TestSet
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import files, keeping
 from palaver.testsets.exporting import exported, filename
 from palaver.testsets.files import MEDIA_TYPES, Format, Types, format_of

@@ -39,9 +39,10 @@ from palaver.server.api.testset_views import (
     revision_view,
 )
 from palaver.server.settings import Settings
-from palaver.storage import testset_revisions, testsets
 from palaver.storage.database import Database
-from palaver.storage.testset_revisions import Revision
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import comparing, keeping, recolumning
 from palaver.testsets.comparing import Difference
 from palaver.testsets.delta import Delta

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from palaver.server.api.conventions import After, Asked, Limit, Page, Search, Window, answer, caller_of
 from palaver.server.api.testset_revisions import named
 from palaver.server.api.testset_views import RowView, WholeRow, row_view, whole_row
-from palaver.storage import testset_rows
 from palaver.storage.database import Database
+from palaver.storage.testsets import rows as testset_rows
 from palaver.testsets import reading
 from palaver.testsets.finding import Wanted, read_filter
 from palaver.testsets.reading import Found

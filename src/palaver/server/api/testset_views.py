@@ -7,8 +7,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core.keys import wire_id
 from palaver.server.api.conventions import Time, Words, told_time
-from palaver.storage.testset_revisions import Revision
-from palaver.storage.testsets import TestSet
+from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.testsets.revisions import Revision
 from palaver.testsets.delta import Delta
 from palaver.testsets.diff import CellChange, Change, ColumnNames
 from palaver.testsets.reading import Found, shortened

@@ -30,10 +30,10 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.api.testset_views import NewTestSet, TestSetPatch, TestSetRow, TestSetView, row, view
 from palaver.server.settings import Settings
-from palaver.storage import testsets
 from palaver.storage.database import Database
-from palaver.storage.testset_sweeping import sweep
-from palaver.storage.testsets import TestSet
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.testsets.sweeping import sweep
 from palaver.testsets import keeping
 from palaver.testsets.keeping import Given, Written
 

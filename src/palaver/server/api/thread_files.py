@@ -19,12 +19,13 @@ from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
 from palaver.server.api.thread_page import POLICY, shown
 from palaver.server.settings import Settings
-from palaver.storage import thread_files, threads
 from palaver.storage.database import Database
 from palaver.storage.pages import Page, Window
-from palaver.storage.thread_copies import Branches
-from palaver.storage.thread_files import Lines, ThreadFile
-from palaver.storage.threads import Filters, Found
+from palaver.storage.threads import files as thread_files
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.copies import Branches
+from palaver.storage.threads.files import Lines, ThreadFile
+from palaver.storage.threads.keeping import Filters, Found
 
 LINES = "application/x-ndjson"
 Format = Literal["jsonl", "messages", "html"]

@@ -27,12 +27,14 @@ from palaver.server.api.thread_views import (
 )
 from palaver.server.api.threads import check_results, said, with_files
 from palaver.server.settings import Settings
-from palaver.storage import branches, feedback, nodes, runs, threads
+from palaver.storage import feedback, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts
-from palaver.storage.nodes import Leaf, Node
 from palaver.storage.pages import Page, Window
-from palaver.storage.threads import Thread
+from palaver.storage.threads import branches, nodes
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import Thread
+from palaver.storage.threads.nodes import Leaf, Node
 
 MOST_MESSAGES = 100
 """That may be put into a thread at once."""

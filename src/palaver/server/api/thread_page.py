@@ -6,10 +6,10 @@ from sqlalchemy import Connection
 
 from palaver.server.api import html_page
 from palaver.server.api.html_page import POLICY
-from palaver.storage import nodes
-from palaver.storage.nodes import Node
-from palaver.storage.thread_files import paths, written
-from palaver.storage.thread_rows import Thread, sure
+from palaver.storage.threads import nodes
+from palaver.storage.threads.files import paths, written
+from palaver.storage.threads.nodes import Node
+from palaver.storage.threads.rows import Thread, sure
 
 __all__ = ["POLICY", "shown", "page"]
 

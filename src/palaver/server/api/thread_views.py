@@ -14,8 +14,8 @@ from palaver.core.parts import Part
 from palaver.core.trees import NodeStatus
 from palaver.server.api.conventions import Time, told_time
 from palaver.storage.feedback import Counts
-from palaver.storage.nodes import LINE, Leaf, Node
-from palaver.storage.thread_rows import Found, Match, Thread, ThreadRow, TitleBy
+from palaver.storage.threads.nodes import LINE, Leaf, Node
+from palaver.storage.threads.rows import Found, Match, Thread, ThreadRow, TitleBy
 
 
 class Answering(msgspec.Struct, frozen=True):

@@ -37,12 +37,15 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
 from palaver.server.settings import Settings
-from palaver.storage import boards, span_erasing, thread_copies, threads
+from palaver.storage import boards
 from palaver.storage.database import Database
 from palaver.storage.pages import Page, Window
-from palaver.storage.thread_copies import Branches
-from palaver.storage.thread_rows import LONGEST_TITLE
-from palaver.storage.threads import Changes, Filters, NewThread, Thread
+from palaver.storage.spans import erasing as span_erasing
+from palaver.storage.threads import copies as thread_copies
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.copies import Branches
+from palaver.storage.threads.keeping import Changes, Filters, NewThread, Thread
+from palaver.storage.threads.rows import LONGEST_TITLE
 
 Title = Annotated[str, Meta(max_length=LONGEST_TITLE)]
 Workflow = Annotated[str, Meta(max_length=64)]

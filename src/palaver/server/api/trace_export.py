@@ -15,9 +15,9 @@ from palaver.server.api.trace_views import Asker, FilterText, Since, Until, Word
 from palaver.server.exchange import Exchange, Gone
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage import span_pages
 from palaver.storage.database import Database
-from palaver.storage.span_pages import Query
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans.pages import Query
 from palaver.traces.exports import Lines, piece
 
 Format = Annotated[

@@ -15,10 +15,10 @@ from palaver.core import jsons
 from palaver.errors import NotFound
 from palaver.server.api import html_page
 from palaver.server.api.html_page import DEEPEST, article, inert, text
-from palaver.storage import span_trees
 from palaver.storage.pages import Window
-from palaver.storage.span_pages import TraceListed
-from palaver.storage.span_trees import Place, Summary
+from palaver.storage.spans import trees as span_trees
+from palaver.storage.spans.pages import TraceListed
+from palaver.storage.spans.trees import Place, Summary
 from palaver.traces.exports import bodies_of, spans_of
 from palaver.traces.record import Span
 from palaver.traces.threads import MessageStep, Step, Tab, ToolStep, Turn, thread

@@ -11,14 +11,17 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
-from palaver.evaluation.reviewing_questions import Question
+from palaver.evaluation.judging.questions import Question
 from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
-from palaver.storage import feedback, online_scores, review_items, span_pages
+from palaver.storage import feedback
 from palaver.storage.database import Database
 from palaver.storage.feedback import Opinion
-from palaver.storage.online_scores import LiveScore
-from palaver.storage.review_items import OnTrace
+from palaver.storage.online import scores as online_scores
+from palaver.storage.online.scores import LiveScore
+from palaver.storage.reviews import items as review_items
+from palaver.storage.reviews.items import OnTrace
+from palaver.storage.spans import pages as span_pages
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):

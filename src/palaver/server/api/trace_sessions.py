@@ -25,9 +25,10 @@ from palaver.server.api.conventions import (
 from palaver.server.api.spans import shortened
 from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, moment, session_row
 from palaver.server.settings import Settings
-from palaver.storage import span_sessions, span_trees
 from palaver.storage.database import Database
-from palaver.storage.span_pages import Query
+from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import trees as span_trees
+from palaver.storage.spans.pages import Query
 from palaver.traces.record import Span
 from palaver.traces.threads import Live, MessageStep, Step, Tab, Turn, live, thread, turn_of
 from palaver.traces.turns import turn, turns_of

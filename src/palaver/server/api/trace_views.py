@@ -14,15 +14,15 @@ from palaver.core import jsons
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
 from palaver.server.api.conventions import Time, told_time
 from palaver.server.settings import Settings
-from palaver.storage import span_filters
 from palaver.storage.asking import within
 from palaver.storage.database import Database
 from palaver.storage.pages import Window
-from palaver.storage.span_conditions import unindexed
-from palaver.storage.span_pages import Query, SpanListed, TraceListed
-from palaver.storage.span_sessions import SessionListed
-from palaver.storage.span_stats import Stat
-from palaver.storage.span_trees import Bone, Branch, Summary
+from palaver.storage.spans import filters as span_filters
+from palaver.storage.spans.conditions import unindexed
+from palaver.storage.spans.pages import Query, SpanListed, TraceListed
+from palaver.storage.spans.sessions import SessionListed
+from palaver.storage.spans.stats import Stat
+from palaver.storage.spans.trees import Bone, Branch, Summary
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -30,11 +30,13 @@ from palaver.server.api.trace_views import (
     trace_view,
 )
 from palaver.server.settings import Settings
-from palaver.storage import span_pages, span_stats, span_trees
 from palaver.storage.database import Database
-from palaver.storage.span_pages import Query
-from palaver.storage.span_stats import Group, Stat, Step
-from palaver.storage.span_trees import Bone, Branch
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import stats as span_stats
+from palaver.storage.spans import trees as span_trees
+from palaver.storage.spans.pages import Query
+from palaver.storage.spans.stats import Group, Stat, Step
+from palaver.storage.spans.trees import Bone, Branch
 
 Bones = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
 Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children are wanted.")]

@@ -32,10 +32,11 @@ from palaver.server.status import and_headers
 from palaver.server.thread_turns import HEAD as END
 from palaver.server.thread_turns import Look, Turn, again, saying
 from palaver.server.turning import Given, Turning
-from palaver.storage import begun, idempotency, nodes
+from palaver.storage import begun, idempotency
 from palaver.storage.database import Database
 from palaver.storage.idempotency import Kept, Once
 from palaver.storage.runs import RunRow
+from palaver.storage.threads import nodes
 
 Object = dict[str, Any]
 _LOOK, _KEPT_SECONDS = 0.05, 10.0

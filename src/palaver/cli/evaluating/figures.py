@@ -1,0 +1,124 @@
+"""What an evaluation came to, for `palaver eval`: its figures, what it is compared with, its gates and its report."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import StillRunning
+from palaver.evaluation.planning.plans import Plan
+from palaver.evaluation.reading.exports.report import error_of
+from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
+from palaver.evaluation.reading.gates import Gates, failed
+from palaver.storage.database import Database
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations.keeping import Evaluation, Filters
+from palaver.storage.evaluations.pages import Whole
+from palaver.storage.pages import Window
+
+if TYPE_CHECKING:
+    from palaver.evaluation.reading.exports.report import Report
+
+LAST = "last"
+"""As what to compare with: the one before, of the same test set and workflow."""
+_TOLD = 5
+"""Failed calls that are told one by one."""
+_PIECE = 100
+"""Cells that are read at once for a file."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How it went."""
+
+    evaluation: Evaluation
+    plan: Plan
+    summary: EvaluationSummary
+    comparisons: list[Comparison]
+    failed: list[str]
+    """The gates that it does not pass, a line for each."""
+    failures: list[str]
+    """Why calls failed, those of the first cells."""
+    note: str | None = None
+    """What could not be compared, and why."""
+
+
+async def figures(database: Database, ended: Evaluation, plan: Plan, base: str | None, gates: Gates) -> Outcome:
+    """All figures of one that has ended; beside `base` (`ev_…:variant`), or its variants beside the first of them."""
+    from palaver.evaluation.reading import reporting  # Late: it computes with numpy.
+    from palaver.evaluation.reading.summary import summary
+
+    results = await database.read(reporting.read_results, DEFAULT_PROJECT, ended.id)
+    told = summary(results)
+    beside = None
+    if base is not None:
+        named, variant = reporting.split_side(base)
+        older = await database.read(reporting.read_results, DEFAULT_PROJECT, named)
+        names = list(older.variants)
+        same = [one.name for one in plan.variants if one.name in names]
+        beside = reporting.side(older, variant or (same or names)[0], "--compare")
+    comparisons = reporting.comparisons(results, beside)
+    which = evaluation_pages.Wanted(status="failed")
+    broken = await database.read(evaluation_pages.list_page, DEFAULT_PROJECT, ended.id, which, Window(_TOLD))
+    return Outcome(
+        evaluation=ended,
+        plan=plan,
+        summary=told,
+        comparisons=comparisons,
+        failed=failed(gates, told, comparisons),
+        failures=[f"{one.row}, {plan.variants[one.variant].name}: {error_of(one)}" for one in broken.data],
+    )
+
+
+async def base_of(database: Database, compare: str | None, plan: Plan) -> tuple[str | None, str | None]:
+    """The evaluation to compare with, as `ev_…` or `ev_…:variant`; or what to say where there is none."""
+    if compare is None:
+        return None, None
+    if compare != LAST:
+        found = await database.read(evaluations.get, DEFAULT_PROJECT, compare.partition(":")[0])
+        if found.ended_at is None:
+            raise StillRunning(f"The evaluation {found.id} has not ended: compare with another.")
+        return compare, None
+    workflows = {one.workflow for one in plan.variants}
+    page = await database.read(evaluations.list_page, DEFAULT_PROJECT, Filters(testset=plan.testset.id))
+    kept = await database.read(evaluations.plans, DEFAULT_PROJECT, [one.id for one in page.data])
+    for one in page.data:
+        older = msgspec.convert(kept[one.id], Plan)
+        if one.state in ("succeeded", "partly") and workflows & {variant.workflow for variant in older.variants}:
+            return one.id, None
+    return None, "There is no earlier evaluation of this test set to compare with: this is the first."
+
+
+# Files
+
+
+def report(database: Database, found: Outcome) -> "Report":
+    """What files are made of; it is for another thread than the loop's, which goes on meanwhile."""
+    from palaver.evaluation.reading import reporting
+
+    loop = asyncio.get_running_loop()
+
+    def cells() -> Iterable[Whole]:
+        return _cells(database, found.evaluation.id, loop)
+
+    return reporting.report(
+        found.evaluation,
+        found.plan,
+        summary=found.summary,
+        comparisons=found.comparisons,
+        failed_gates=found.failed,
+        cells=cells,
+    )
+
+
+def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[Whole]:
+    after = -1
+    while True:
+        asked = database.read(evaluation_pages.every, DEFAULT_PROJECT, evaluation, after, _PIECE)
+        some = asyncio.run_coroutine_threadsafe(asked, loop).result()
+        yield from some
+        if not some:
+            return
+        after = some[-1].result.cell

@@ -1,0 +1,94 @@
+"""The test set that `palaver eval` runs over: a file, one that is stored, or one that an installed package brings."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from palaver.core.ids import sortable
+from palaver.errors import TargetNotFound
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+
+ENTRY_POINTS = "palaver.testsets"
+_CHUNK = 256 * 1024
+_FILES = (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".tsv", ".xlsx")
+Types = Literal["auto", "text"]
+
+
+def file_of(text: str) -> Path | None:
+    """The file that is meant; None: it is the name of a set that is stored."""
+    path = Path(text)
+    if path.is_file() or text.lower().endswith(_FILES):
+        return path
+    return _installed(text)
+
+
+def _installed(name: str) -> Path | None:
+    """The file that an installed package brings under that name: `package:path in it`."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            package, _, below = entry.value.partition(":")
+            spec = find_spec(package)
+            places = list(spec.submodule_search_locations or ()) if spec is not None else []
+            return Path(places[0], below) if places else None
+    return None
+
+
+async def testset_id(database: "Database", project: str, text: str, file: Path | None, *, types: Types) -> str:
+    """The id of the set; a file is brought into the database first, and rows that it had before keep their ids."""
+    if file is not None:
+        return await _brought(database, project, file, types)
+    from palaver.storage.testsets import keeping as testsets
+
+    found = await database.read(testsets.find, project, text)
+    if found is not None:
+        return found.id
+    if text.startswith("ts_"):
+        return (await database.read(testsets.get, project, text)).id
+    installed = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
+    raise TargetNotFound(f"There is no file and no stored test set {text!r}. Installed ones: {installed}.")
+
+
+async def _brought(database: "Database", project: str, file: Path, types: Types) -> str:
+    from palaver.storage.testsets import keeping as testsets
+    from palaver.storage.testsets.keeping import TestSet
+    from palaver.testsets import keeping
+    from palaver.testsets.files import format_of, reader
+    from palaver.testsets.importing import Into, imported
+    from palaver.testsets.keeping import Written
+
+    found = await database.read(testsets.find, project, file.name)
+    into = Into(testset=found.id, mode="replace") if found is not None else Into(testset=_new_id(), is_new=True)
+    reading = reader(format_of(file.name), types=types)
+    async with imported(database, project, into, reading, _chunks(file), now=_now) as taken:
+        written, at = Written(message="palaver eval", at=_now()), _now()
+        if found is not None:
+            await database.write(keeping.commit, project, found.id, taken.prepared, written)
+        else:
+            made = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
+            await database.write(keeping.create, project, made, taken.prepared, written)
+    return into.testset
+
+
+async def _chunks(file: Path) -> AsyncIterator[bytes]:
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
+    with stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk
+
+
+def _new_id() -> str:
+    return f"ts_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

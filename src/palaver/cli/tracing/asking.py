@@ -1,0 +1,137 @@
+"""Which traces a command is about: its options, and what they ask of the database."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import NotFound, RequestError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.spans.pages import Query
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPS = {"!=": "ne", ">=": "gte", "<=": "lte", "^=": "starts_with", "=": "eq", ">": "gt", "<": "lt", "~": "contains"}
+_CONDITION = re.compile(r"([^=<>~!^]+?)\s*(!=|>=|<=|\^=|=|>|<|~)\s*(.*)", re.DOTALL)
+_SHORT = {
+    "tokens_in": "usage.input_tokens",
+    "tokens_out": "usage.output_tokens",
+    "input_tokens": "usage.input_tokens",
+    "output_tokens": "usage.output_tokens",
+    "tool": "tool.name",
+    "exception": "exception.type",
+}
+_AGO = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_ID = re.compile(r"[0-9a-f]{1,32}")
+_NAMED = 5
+"""Traces that are named where an id fits several."""
+
+
+def project_option(command: F) -> F:
+    """Whose traces: `def command(project: str)`."""
+    told = "Whose traces."
+    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help=told)(command)
+
+
+def filter_options(command: F) -> F:
+    """Which of them: `def command(filters: tuple[str, ...], search: str | None)`."""
+    told = "Like status=error, duration_ms>2000, model~gpt, http.route=/chat (an attribute); or JSON. Repeat it."
+    command = click.option("--search", help='Only those with these words, and "phrases".')(command)
+    return click.option("--filter", "filters", multiple=True, metavar="CONDITION", help=told)(command)
+
+
+def asked(
+    filters: Sequence[str],
+    search: str | None,
+    since: str | None = None,
+    until: str | None = None,
+    **fields: str | None,
+) -> "Query":
+    """What these options ask for; all of it has to hold."""
+    from palaver.storage.spans import filters as span_filters  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.spans.pages import Query
+
+    given = [{"field": name, "op": "eq", "value": value} for name, value in fields.items() if value is not None]
+    given += [_condition(text) for text in filters]
+    try:
+        read = span_filters.read({"and": given}) if given else None
+    except RequestError as error:
+        raise click.UsageError(f"--filter: {error.message}") from None
+    return Query(filter=read, search=search, since=moment(since, "--from"), until=moment(until, "--to"))
+
+
+def _condition(text: str) -> dict[str, Any]:
+    """A condition as the filter language of the REST API has it: in short, or as its JSON."""
+    if text.lstrip().startswith("{"):
+        try:
+            return jsons.received(text.encode())
+        except RequestError as error:
+            raise click.UsageError(f"--filter: {error.message}") from None
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None:
+        raise click.UsageError(f"--filter {text!r}: write a name, one of {' '.join(_OPS)}, and a value.")
+    name, sign, value = found[1].strip(), found[2], found[3]
+    return _of(_SHORT.get(name, name)) | {"op": _OPS[sign], "value": _value(_SHORT.get(name, name), sign, value)}
+
+
+def _of(name: str) -> dict[str, Any]:
+    from palaver.storage.spans.filters import FIELDS
+
+    if name in FIELDS:
+        return {"field": name}
+    alike = [] if "." in name else get_close_matches(name, [*FIELDS, *_SHORT], n=1, cutoff=0.75)
+    if alike:  # Else a slip would find nothing, and not say why.
+        as_json = f'{{"attribute": "{name}", …}}'
+        raise click.UsageError(
+            f"--filter: there is no field {name!r}: {alike[0]}? An attribute is asked for as {as_json}."
+        )
+    return {"attribute": name}
+
+
+def _value(name: str, sign: str, text: str) -> Any:
+    from palaver.storage.spans.filters import FIELDS
+
+    kind = FIELDS.get(name)
+    if kind in ("text", "time") or sign in ("~", "^="):
+        return text
+    try:
+        return msgspec.json.decode(text, type=int | float | bool)
+    except msgspec.MsgspecError:
+        return text
+
+
+def moment(text: str | None, option: str) -> datetime | None:
+    """A time: a day, RFC 3339, or so long ago, like 30m, 12h, 7d. Without a zone it is UTC."""
+    if text is None:
+        return None
+    if ago := _AGO.fullmatch(text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{option} {text!r}: give 2026-11-15, 2026-11-15T07:20:00Z, 30m, 12h or 7d.") from None
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
+
+
+def sure(db: "Connection", project: str, given: str) -> str:
+    """The one trace whose id is this, or begins so."""
+    from palaver.storage.spans import arrivals as span_arrivals
+
+    prefix = given.strip().rstrip("…").lower()
+    found = span_arrivals.beginning_with(db, project, prefix, limit=_NAMED + 1) if _ID.fullmatch(prefix) else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(f"There is no trace {given[:80]!r} in the project {project}: see palaver trace tail.")
+    named = ", ".join(found[:_NAMED]) + (", …" if len(found) > _NAMED else "")
+    raise NotFound(f"Several traces begin with {prefix}: {named}")

@@ -1,0 +1,163 @@
+"""palaver trace export: traces as lines of JSON, as OTLP, or one of them as a page."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import click
+
+from palaver.cli.databases import db_option, using
+from palaver.cli.tracing.asking import asked, filter_options, project_option, sure
+from palaver.errors import TargetNotFound
+from palaver.outbound import printable_json, printable_lines
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+    from palaver.storage.spans.pages import Query, TraceListed
+    from palaver.traces.exports import Lines
+
+_AT_ONCE = 50
+"""Traces that are looked up at once, and spans that are read."""
+_Form = Literal["jsonl", "otlp", "html"]
+_Write = Callable[[bytes], object]
+
+
+@click.command()
+@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("jsonl", "otlp", "html")),
+    help="Records; requests for /v1/traces; a page to read. (jsonl, or by the name of the file)",
+)
+@click.option("--trace", metavar="TRACE", help="This one; the beginning of its id is enough.")
+@click.option("--workflow", help="Only those of this workflow.")
+@click.option("--session", help="Only those of this session.")
+@click.option("--status", help="Only those that ended so: ok, error, cancelled, incomplete.")
+@click.option(
+    "--from", "since", metavar="WHEN", help="Started then or later: 2026-11-15, a time, or 7d for a week ago."
+)
+@click.option("--to", "until", metavar="WHEN", help="Started before that.")
+@filter_options
+@project_option
+@db_option
+def export(
+    output: str | None,
+    form: str | None,
+    trace: str | None,
+    session: str | None,
+    project: str,
+    db: str | None,
+    **options: Any,
+) -> None:
+    """Write all spans of the traces that the options select; what is asked is asked of each trace's root.
+
+    Both kinds of lines are taken back by palaver trace import, and give equal records. A page shows one trace, or the
+    conversation of a session, and needs no network.
+
+    \b
+    Examples:
+      palaver trace export --from 1d --status error -o errors.jsonl
+      palaver trace export --format otlp --workflow tutor | gzip > tutor.otlp.gz
+      palaver trace export --trace 0af76519 -o trace.html
+      palaver trace export --session s-1 -o talk.html
+    """
+    page = output is not None and output.endswith((".html", ".htm"))
+    chosen = cast("_Form", form or ("html" if page else "jsonl"))
+    if chosen == "html" and (trace is None) == (session is None):
+        raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
+    query = asked(**options)
+    if output is None or output == "-":
+        asyncio.run(_export(db, project, trace, session, query, chosen, _print))
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            told = asyncio.run(_export(db, project, trace, session, query, chosen, stream.write))
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+    click.echo(f"{output}: {told}.", err=True)
+
+
+async def _export(
+    db: str | None,
+    project: str,
+    trace: str | None,
+    session: str | None,
+    query: "Query",
+    form: _Form,
+    write: _Write,
+) -> str:
+    async with using(db) as database:
+        known = None if trace is None else await database.read(sure, project, trace)
+        if form == "html":
+            await _page(database, project, known, session, write)
+            return "one page"
+        names = _one(known) if known is not None else _names(database, project, session, query)
+        count = 0
+        async for name in names:
+            count += 1
+            await _lines(database, project, name, form, write)
+        return f"{count:,} trace{'s' * (count != 1)}"
+
+
+async def _page(database: "Database", project: str, trace: str | None, session: str | None, write: _Write) -> None:
+    from palaver.server.api import trace_page
+
+    made = (
+        trace_page.of_trace(database.read, project, trace)
+        if trace is not None
+        else trace_page.of_session(database.read, project, session or "")
+    )
+    async for piece in made:
+        write(piece)
+
+
+async def _lines(database: "Database", project: str, trace: str, form: "Lines", write: _Write) -> None:
+    from palaver.storage.pages import Window
+    from palaver.traces.exports import piece
+
+    after: str | None = None
+    while True:
+        lines, after = await database.read(piece, project, trace, form, Window(_AT_ONCE, after))
+        write(lines)
+        if after is None:
+            return
+
+
+async def _one(trace: str) -> AsyncIterator[str]:
+    yield trace
+
+
+async def _names(database: "Database", project: str, session: str | None, query: "Query") -> AsyncIterator[str]:
+    """The traces that are asked for. A session's are those of which any span says so."""
+    from palaver.storage.pages import Window
+    from palaver.storage.spans import arrivals as span_arrivals
+    from palaver.storage.spans import pages as span_pages
+    from palaver.storage.spans import sessions as span_sessions
+
+    after: str | None = None
+    while True:
+        window = Window(_AT_ONCE, after)
+        if session is None:
+            page = await database.read(span_pages.listed_traces, project, query, window)
+            found: list[TraceListed] = page.data
+        else:
+            page = await database.read(span_sessions.traces_of, project, session, window)
+            ids = [row.trace_id for row in page.data]
+            found = await database.read(span_arrivals.traces_of, project, ids, query)
+        for row in found:
+            yield row.trace_id
+        after = page.next
+        if after is None:
+            return
+
+
+def _print(text: bytes) -> None:
+    """On standard output; a terminal is given nothing that steers it."""
+    if text.startswith(b"{"):
+        text = printable_json(text.decode()).encode()
+    elif sys.stdout.isatty():
+        text = printable_lines(text.decode()).encode()
+    sys.stdout.buffer.write(text)

@@ -1,0 +1,1 @@
+"""Agenta's evaluators and their settings, as our own."""

@@ -1,0 +1,1 @@
+"""Live traffic, scored by rules."""

@@ -1,0 +1,1 @@
+"""The world outside of a case: models, workflows that judge, webhooks, vectors."""

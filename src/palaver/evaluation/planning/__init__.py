@@ -1,0 +1,1 @@
+"""From what was asked for to a plan that is fixed: which rows, which columns, which cells."""

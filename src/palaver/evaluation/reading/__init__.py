@@ -1,0 +1,1 @@
+"""From results to figures: intervals, comparison, slices, gates, reports."""

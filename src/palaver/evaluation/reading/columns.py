@@ -1,0 +1,182 @@
+"""The scores of a run as numpy columns, which is how everything that reads results has them.
+
+A run is a grid of rows × variants × repeats, and a cell's number is its place in it, counted row by row:
+`cell = (row * variants + variant) * repeats + repeat`. So every column is an array of the shape (rows, variants,
+repeats), and what storage gives as plain tuples, in any order, is put in its place by the number alone:
+
+- `score_columns` takes `(evaluator, name, cell, status, passed, score)`, and gives one `ScoreColumns` for each
+  evaluator and name;
+- `cell_columns` takes `(cell, status, latency, cost)`, and gives the one `CellColumns` of the run.
+
+A cell without a tuple is one that has not come to an end. `counted` then says what of it goes into figures. Nothing
+else of the server needs numpy: import this only where a result is read.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.evaluation.planning.plans import FailedAs
+
+T = TypeVar("T")
+Codes = NDArray[np.int8]
+Floats = NDArray[np.float64]
+
+ABSENT, SCORED, SKIPPED, ERROR = range(4)
+"""What became of a score."""
+PENDING, DONE, FAILED, CANCELLED = range(4)
+"""What became of a cell."""
+_SCORES = {"scored": SCORED, "skipped": SKIPPED, "error": ERROR}
+_CELLS = {"pending": PENDING, "running": PENDING, "done": DONE, "failed": FAILED, "cancelled": CANCELLED}
+_PASSED = {True: 1, False: 0, None: -1}
+_AT_ONCE = 2_000
+"""Tuples that are in memory."""
+
+
+class Shape(NamedTuple):
+    """How many of each a run has."""
+
+    rows: int
+    variants: int
+    repeats: int
+
+    @property
+    def cells(self) -> int:
+        """Of all of them."""
+        return self.rows * self.variants * self.repeats
+
+
+class ScoreColumns(NamedTuple):
+    """What one evaluator said, under one name, of every cell."""
+
+    evaluator: int
+    """Its place in the plan; one evaluator may score under several names."""
+    name: str
+    status: Codes
+    """ABSENT, SCORED, SKIPPED or ERROR."""
+    passed: Codes
+    """1, 0, or -1 where it did not say."""
+    score: Floats
+    """NaN where it did not say."""
+
+
+class CellColumns(NamedTuple):
+    """What became of every cell."""
+
+    status: Codes
+    """PENDING, DONE, FAILED or CANCELLED."""
+    latency: Floats
+    """Seconds; NaN where unknown."""
+    cost: Floats
+    """NaN where unknown."""
+
+
+class Results(NamedTuple):
+    """All of a run that figures are made of."""
+
+    id: str
+    shape: Shape
+    rows: bytes
+    """Of each row 16 bytes of its id, then 16 of its hash."""
+    variants: Sequence[str]
+    """Their names."""
+    cells: CellColumns
+    scores: Sequence[ScoreColumns]
+    failed_as: FailedAs = "not_passed"
+
+    @property
+    def size(self) -> int:
+        """In bytes, about."""
+        columns = [*self.cells, *(column for one in self.scores for column in (one.status, one.passed, one.score))]
+        return len(self.rows) + sum(column.nbytes for column in columns)
+
+
+class Counted(NamedTuple):
+    """What of an evaluator's scores goes into figures; NaN where there is nothing to count."""
+
+    passed: Floats
+    """1 or 0."""
+    score: Floats
+    is_counted: NDArray[np.bool_]
+    """Cells that were scored, or that failed and count as not passed."""
+
+
+def score_columns(
+    given: Iterable[tuple[int, str, int, str, bool | None, float | None]], shape: Shape
+) -> list[ScoreColumns]:
+    """The columns of each evaluator and name, in the order of evaluators, names as they first come."""
+    found: dict[tuple[int, str], ScoreColumns] = {}
+    numbers = defaultdict[tuple[int, str, str, bool | None], int](count().__next__)
+    for some in _lots(given):
+        evaluators, names, cells, statuses, passed, scores = zip(*some, strict=True)
+        # One number stands for all that is not a number: there are few kinds, and one look tells them apart.
+        kinds = np.fromiter(map(numbers.__getitem__, zip(evaluators, names, statuses, passed, strict=True)), np.int64)
+        places, number = np.array(cells, np.int64), np.array(scores, np.float64)  # None is NaN.
+        present = set(kinds.tolist())
+        for (evaluator, name, status, said), kind in numbers.items():
+            if kind not in present:
+                continue
+            own = found.get((evaluator, name)) or found.setdefault((evaluator, name), unsaid(evaluator, name, shape))
+            mine = kinds == kind
+            here = places[mine]
+            own.status.reshape(-1)[here] = _SCORES[status]
+            own.passed.reshape(-1)[here] = _PASSED[said]
+            own.score.reshape(-1)[here] = number[mine]
+    return sorted(found.values(), key=lambda columns: columns.evaluator)
+
+
+def cell_columns(given: Iterable[tuple[int, str, float | None, float | None]], shape: Shape) -> CellColumns:
+    """The columns of the cells themselves."""
+    columns = CellColumns(np.full(shape, PENDING, np.int8), np.full(shape, np.nan), np.full(shape, np.nan))
+    for some in _lots(given):
+        cells, statuses, latencies, costs = zip(*some, strict=True)
+        places = np.array(cells, np.int64)
+        columns.status.reshape(-1)[places] = np.fromiter(map(_CELLS.__getitem__, statuses), np.int8)
+        columns.latency.reshape(-1)[places] = np.array(latencies, np.float64)
+        columns.cost.reshape(-1)[places] = np.array(costs, np.float64)
+    return columns
+
+
+def counted(scores: ScoreColumns, cells: CellColumns, failed_as: FailedAs = "not_passed") -> Counted:
+    """What counts: scores as they are, and each failed cell as not passed with a score of 0.
+
+    An evaluator that never says whether something passed does not do so of a failed cell either; the same of scores.
+    What was skipped, and an evaluator's own error, count nowhere.
+    """
+    is_scored = scores.status == SCORED
+    passed = np.where(is_scored & (scores.passed >= 0), scores.passed, np.nan)
+    score = np.where(is_scored, scores.score, np.nan)
+    if failed_as == "exclude":
+        return Counted(passed, score, is_scored)
+    is_failed = cells.status == FAILED
+    says_nothing = not is_scored.any()
+    if says_nothing or not np.isnan(passed).all():
+        passed[is_failed] = 0.0
+    if says_nothing or not np.isnan(score).all():
+        score[is_failed] = 0.0
+    return Counted(passed, score, is_scored | is_failed)
+
+
+def by_row(values: Floats) -> Floats:
+    """Each row's mean over its repeats, of those that count; NaN where none does. The row is the unit of figures."""
+    if values.shape[-1] == 1:
+        return values[..., 0]
+    counts = np.count_nonzero(~np.isnan(values), axis=-1)
+    sums: Floats = np.nansum(values, axis=-1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def unsaid(evaluator: int, name: str, shape: Shape) -> ScoreColumns:
+    """The columns of an evaluator that has not said anything yet."""
+    status, passed = np.full(shape, ABSENT, np.int8), np.full(shape, -1, np.int8)
+    return ScoreColumns(evaluator, name, status, passed, np.full(shape, np.nan))
+
+
+def _lots(given: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(given)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some

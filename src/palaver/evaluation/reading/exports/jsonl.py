@@ -1,0 +1,43 @@
+"""A run as lines of JSON: the run with its figures first, then every cell with all that was said in it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.evaluation.planning.plans import cell_id
+from palaver.evaluation.reading.exports.report import Report
+from palaver.storage.evaluations.pages import Result, Score, Whole
+
+MEDIA_TYPE = "application/x-ndjson"
+
+
+def write(report: Report) -> Iterator[bytes]:
+    """The lines."""
+    head = {name: value for name, value in msgspec.structs.asdict(report).items() if name != "cells"}
+    yield jsons.encode({"type": "evaluation", **head}) + b"\n"
+    for whole in report.cells():
+        yield jsons.encode(_cell(report, whole)) + b"\n"
+
+
+def _cell(report: Report, whole: Whole) -> dict[str, Any]:
+    result: Result = whole.result
+    fields = msgspec.structs.asdict(result)
+    for name in ("cell", "seq", "scores", "preview_in", "preview_out"):
+        del fields[name]
+    body: dict[str, Any] = whole.body or {}
+    return {
+        "type": "cell",
+        "id": cell_id(result.cell),
+        **fields,
+        "variant": report.variants[result.variant],
+        "scores": [_score(score) for score in result.scores],
+        **{name: value for name, value in body.items() if name not in fields},
+    }
+
+
+def _score(score: Score) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(score)
+    del fields["evaluator"], fields["name"]
+    return {"evaluator": score.name, **fields, "details": score.details or {}}

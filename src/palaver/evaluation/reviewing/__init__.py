@@ -1,0 +1,1 @@
+"""People look at results: what they are given, and what they said."""

@@ -1,0 +1,1 @@
+"""From a plan to results: slices are taken, cells called, scored and recorded."""

@@ -1,0 +1,1 @@
+"""Evaluations, their slices and results, kept and found."""

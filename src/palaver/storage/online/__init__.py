@@ -1,0 +1,1 @@
+"""The rules of online evaluation, their cases and scores, kept and found."""

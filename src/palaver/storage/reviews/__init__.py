@@ -1,0 +1,1 @@
+"""Reviews, their items and answers, kept and found."""

@@ -1,0 +1,1 @@
+"""Spans, kept and found."""

@@ -1,0 +1,122 @@
+"""Sessions: traces that belong to one conversation, because any of their spans says so."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Connection,
+    Row,
+    ScalarSelect,
+    Subquery,
+    Text,
+    func,
+    literal,
+    select,
+    type_coerce,
+)
+
+from palaver.core import jsons
+from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans.pages import ANY, Query, TraceListed, in_time
+from palaver.storage.spans.tables import IS_HEAD, spans
+from palaver.storage.types import Moment
+
+
+class SessionListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as a row."""
+
+    session: str
+    first: datetime
+    last: datetime
+    """When the first and the last of its spans started."""
+    traces: int
+    spans: int
+    preview_in: Any = msgspec.field(default=None, name="in")
+    """What its first trace was given,"""
+    preview_out: Any = msgspec.field(default=None, name="out")
+    """and what came of its last."""
+
+
+def listed(
+    db: Connection, project: str, query: Query = ANY, window: Window = START, *, name: str | None = None
+) -> Page[SessionListed]:
+    """A page of sessions, the last active first: those with spans in the time asked for, and `name` in their names."""
+    named = [] if not name else [spans.c.session.contains(name, autoescape=True)]
+    counted = (
+        select(
+            spans.c.session,
+            func.min(spans.c.start).label("first"),
+            func.max(spans.c.start).label("last"),
+            func.count(spans.c.trace_id.distinct()).label("traces"),
+            func.count().label("spans"),
+        )
+        .where(spans.c.project == project, spans.c.session.is_not(None), *named, *in_time(query))
+        .group_by(spans.c.session)
+        .subquery()
+    )
+    bound = {"since": f"{query.since}", "until": f"{query.until}", "name": name or ""}
+    by = [counted.c.last, counted.c.session]
+    found = page(db, select(counted), _read, project=project, by=by, window=window, filters=bound)
+    return _with_previews(db, project, found)
+
+
+def _with_previews(db: Connection, project: str, found: Page[SessionListed]) -> Page[SessionListed]:
+    """The same page with what was said first and last: for each of its rows two heads are read, and no more."""
+    if not found.data:
+        return found
+    wanted = _values(db, [row.session for row in found.data])
+    first, last = _head(project, wanted, "first"), _head(project, wanted, "last")
+    previews = {row[0]: (row[1], row[2]) for row in db.execute(select(wanted.c.session, first, last))}
+
+    def shown(row: SessionListed) -> SessionListed:
+        given, said = previews[row.session]
+        return msgspec.structs.replace(row, preview_in=given, preview_out=said)
+
+    return found.of(shown)
+
+
+def _values(db: Connection, names: Sequence[str]) -> Subquery:
+    """These names as the rows of a table."""
+    if db.dialect.name == "postgresql":
+        rows = func.unnest(literal(names, ARRAY(Text))).table_valued("value").render_derived()
+    else:
+        rows = func.json_each(literal(jsons.encode(names).decode(), Text)).table_valued("value")
+    return select(rows.c.value.label("session")).subquery("wanted")
+
+
+def _head(project: str, wanted: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
+    """What the head of a session's first or last trace shows: of the first what was given, of the last what came."""
+    own, head = spans.alias(f"own_{end}"), spans.alias(f"head_{end}")
+    theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == wanted.c.session)
+    theirs = theirs.limit(1).correlate(wanted)
+    if end == "first":
+        trace = theirs.order_by(own.c.start, own.c.trace_id).scalar_subquery()
+        shown = select(head.c.preview_in)
+    else:
+        trace = theirs.order_by(own.c.start.desc(), own.c.trace_id.desc()).scalar_subquery()
+        shown = select(head.c.preview_out)
+    is_head = (head.c.project == project, head.c.head == IS_HEAD, head.c.trace_id == trace)
+    return shown.where(*is_head).limit(1).scalar_subquery()
+
+
+def traces_of(db: Connection, project: str, session: str, window: Window = START) -> Page[TraceListed]:
+    """A page of a session's traces, the earliest first."""
+    own = spans.alias("own")
+    theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == session)
+    asked = span_pages.heads(project).where(spans.c.trace_id.in_(theirs))
+    # Not by the column itself: SQLite would go through all traces in that order to find these few.
+    start = type_coerce(
+        type_coerce(spans.c.start, BigInteger) + literal(0, BigInteger, literal_execute=True), Moment
+    ).label("started")
+    by, bound = [start, spans.c.span_id, spans.c.id], {"session": session}
+    found = page(db, asked, span_pages.read_row, project=project, by=by, window=window, filters=bound, order="oldest")
+    return span_pages.as_traces(db, project, found)
+
+
+def _read(row: Row[Any]) -> SessionListed:
+    return SessionListed(**dict(zip(SessionListed.__struct_fields__, row, strict=False)))

@@ -1,0 +1,119 @@
+"""Traces over time: how many, how many failed, how long they took, and what they cost, by minute, hour or day."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    null,
+    select,
+    type_coerce,
+)
+
+from palaver.storage.spans.pages import ANY, Query, conditions
+from palaver.storage.spans.tables import CALLS, IS_HEAD, spans
+
+Step = Literal["minute", "hour", "day"]
+Group = Literal["workflow", "model", "status", "kind", "service", "user", "session"]
+
+_MICROSECONDS: dict[Step, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+_SUMMED = ("input_tokens", "output_tokens", "cost")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MOST = 10_000
+"""Rows of one answer."""
+
+
+class Stat(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in one step of time, to one group."""
+
+    at: datetime
+    """When the step begins."""
+    group: str | None
+    traces: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+def stats(
+    db: Connection, project: str, *, by: Step = "hour", group: Group | None = None, query: Query = ANY
+) -> list[Stat]:
+    """What traces came to, in the order of time; each counts where its head does. Of too many rows the latest."""
+    step = _MICROSECONDS[by]
+    heads = (
+        select(
+            spans.c.trace_id,
+            (type_coerce(spans.c.start, BigInteger) // step).label("step"),
+            (cast(null(), Text) if group is None else spans.c[group]).label("of"),
+            *(spans.c[name] for name in ("status", "duration_ms", *_SUMMED)),
+        )
+        .where(*conditions(db, project, query), spans.c.head == IS_HEAD)
+        .cte("heads")
+    )
+    return [_stat(row, step) for row in reversed(db.execute(_counted(project, heads)).all())]
+
+
+def _counted(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
+    call = spans.alias("call")
+    is_theirs = (call.c.project == project, call.c.trace_id == heads.c.trace_id, call.c.kind.in_(CALLS))
+    totals = (
+        select(
+            *(heads.c[name] for name in ("step", "of", "status", "duration_ms")),
+            *(func.coalesce(func.sum(call.c[name]), heads.c[name], 0).label(name) for name in _SUMMED),
+        )
+        .join_from(heads, call, and_(*is_theirs), isouter=True)
+        .group_by(*heads.c)
+        .cte("totals")
+    )
+    same = [totals.c.step, totals.c.of]
+    ranked = select(
+        *totals.c,
+        func.row_number().over(partition_by=same, order_by=totals.c.duration_ms).label("place"),
+        func.count().over(partition_by=same).label("size"),
+    ).cte("ranked")
+    return (
+        select(
+            ranked.c.step,
+            ranked.c.of,
+            func.count().label("traces"),
+            func.count(case((ranked.c.status == "error", 1))).label("errors"),
+            *(_percentile(ranked, percent).label(f"p{percent}_ms") for percent in (50, 95)),
+            *(func.sum(ranked.c[name]).label(name) for name in _SUMMED),
+        )
+        .group_by(ranked.c.step, ranked.c.of)
+        .order_by(ranked.c.step.desc(), ranked.c.of.desc())
+        .limit(MOST)
+    )
+
+
+def _percentile(ranked: CTE, percent: int) -> ColumnElement[Any]:
+    """Of so many in a hundred, none took longer: one of the durations, and none between two."""
+    return func.max(case((ranked.c.place == (ranked.c.size * percent + 99) // 100, ranked.c.duration_ms)))
+
+
+def _stat(row: Row[Any], step: int) -> Stat:
+    return Stat(
+        at=_EPOCH + timedelta(microseconds=row.step * step),
+        group=row.of,
+        traces=row.traces,
+        errors=row.errors,
+        p50_ms=row.p50_ms,
+        p95_ms=row.p95_ms,
+        input_tokens=int(row.input_tokens),
+        output_tokens=int(row.output_tokens),
+        cost=row.cost,
+    )

@@ -1,0 +1,1 @@
+"""Test sets, their revisions and rows, kept and found."""

@@ -1,0 +1,1 @@
+"""Threads: conversations with branches, kept and found."""

@@ -1,0 +1,198 @@
+"""Threads as lines of a file: all that was said, taken back equal; or branches, as cases of a test set."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.core import dialects, jsons
+from palaver.core.messages import NOTHING, Message, Role
+from palaver.core.parts import Part
+from palaver.core.structs import fitted
+from palaver.core.trees import Link, NodeStatus, Tree
+from palaver.errors import InvalidValue
+from palaver.storage.threads import nodes as tree
+from palaver.storage.threads.branches import turn
+from palaver.storage.threads.copies import Branches
+from palaver.storage.threads.keeping import NewThread, insert_row
+from palaver.storage.threads.nodes import Node, is_id
+from palaver.storage.threads.rows import LONGEST_TITLE, Thread, TitleBy, get, previews, set_row, sure
+
+FORMAT: Literal["thread/1"] = "thread/1"
+Lines = Literal["jsonl", "messages"]
+"""A line for a thread, with all of it; or a line for a branch."""
+
+_NO_NUL = r"^[^\x00]*$"
+_Time = Annotated[datetime, Meta(tz=True)]
+_Name = Annotated[str, Meta(max_length=64, pattern=_NO_NUL)]
+
+
+class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message in a file."""
+
+    id: str
+    parent: str | None
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+    metadata: dict[str, Any] = NOTHING
+    run: _Name | None = None
+    status: NodeStatus = "done"
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    created_at: _Time
+
+
+class ThreadFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread in a file: one line, with all branches, each message after its parent."""
+
+    palaver: Literal["thread/1"]
+    id: str
+    title: Annotated[str, Meta(max_length=LONGEST_TITLE)]
+    title_by: TitleBy
+    workflow: _Name | None
+    variant: Annotated[str, Meta(max_length=80, pattern=_NO_NUL)] | None = None
+    parameters: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    pinned: bool = False
+    origin: Annotated[str, Meta(pattern="^[a-z]{1,16}$")] = "import"
+    head: str | None = None
+    created_at: _Time
+    updated_at: _Time
+    messages: list[NodeFile]
+
+
+# Writing
+
+
+def exported(db: Connection, project: str, thread: str, form: Lines = "jsonl", branches: Branches = "current") -> bytes:
+    """A thread as lines of a file: one with all that was said, or one for each branch that is asked for."""
+    found, everything = sure(db, project, thread), tree.everything(db, project, thread)
+    if form == "jsonl":
+        return written(found, everything)
+    ends = [found.head] if branches == "current" else _ends(everything)
+    return b"".join([_case(found, path) for path in paths(everything, ends) if path])
+
+
+def written(thread: Thread, found: list[Node]) -> bytes:
+    """A thread as the line of a file."""
+    same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
+    fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
+    kept = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in found], **fields)
+    return jsons.encode(kept) + b"\n"
+
+
+def _case(thread: Thread, branch: Sequence[Node]) -> bytes:
+    messages = dialects.write([node.message for node in branch], "chat-completions")
+    return jsons.encode({"messages": messages, "inputs": thread.inputs}) + b"\n"
+
+
+def _ends(everything: Sequence[Node]) -> list[str | None]:
+    """Where branches end that can be gone on from."""
+    healthy = [node for node in everything if node.status != "failed"]
+    followed = {node.parent for node in healthy}
+    return [node.id for node in healthy if node.id not in followed]
+
+
+def paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
+    """The branches that end there."""
+    whole = Tree(Link(node.id, node.parent, node.place) for node in everything)
+    by_id = {node.id: node for node in everything}
+    return [[by_id[node] for node in whole.path(end)] for end in ends]
+
+
+# Reading
+
+
+def read(value: object) -> ThreadFile:
+    """The thread that a line of a file holds, or the error that points at what is wrong with it."""
+    kept = fitted(value, ThreadFile)
+    _check(kept)
+    return kept
+
+
+def take(db: Connection, project: str, kept: ThreadFile, *, id: str) -> Thread | None:
+    """Make the thread of a file under its own id, or under the one given where its own is taken.
+
+    None where the project has this very thread already.
+    """
+    name = kept.id if is_thread_id(kept.id) else id
+    if name == kept.id and get(db, project, name) is not None:
+        if [_node_file(node) for node in tree.everything(db, project, name)] == kept.messages:
+            return None
+        name = id
+    insert_row(db, project, _made(kept, name))
+    made = [_node(node, place) for place, node in enumerate(kept.messages, 1)]
+    if made:
+        tree.put(db, project, name, made)
+    if kept.head is not None:
+        turn(db, project, name, kept.head)
+    shown = previews(db, project, name, kept.head)
+    said = {"title_by": kept.title_by, "messages": len(made), "head": kept.head, "updated_at": kept.updated_at}
+    set_row(db, project, name, **said, **shown)
+    return sure(db, project, name)
+
+
+def is_thread_id(text: str) -> bool:
+    """May a thread have this id?"""
+    return text.startswith("conv_") and is_id(text)
+
+
+def _made(kept: ThreadFile, name: str) -> NewThread:
+    same = ("workflow", "variant", "parameters", "inputs", "metadata", "pinned", "origin", "title")
+    fields: dict[str, Any] = {field: getattr(kept, field) for field in same}
+    return NewThread(id=name, at=kept.created_at, **fields)
+
+
+def _check(kept: ThreadFile) -> None:
+    """Raise where the messages are no tree."""
+    statuses: dict[str, NodeStatus] = {}
+    for index, node in enumerate(kept.messages):
+        at = f"/messages/{index}"
+        if not is_id(node.id) or node.id in statuses:
+            raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{at}/id")
+        if node.parent is not None and node.parent not in statuses:
+            raise InvalidValue(f"{node.parent[:80]!r} does not stand before what follows it.", pointer=f"{at}/parent")
+        if node.status == "streaming":
+            raise InvalidValue("Nothing is being said in a file.", pointer=f"{at}/status")
+        if node.parent is not None and statuses[node.parent] == "failed" != node.status:
+            raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{at}/parent")
+        statuses[node.id] = node.status
+    if kept.head is not None and statuses.get(kept.head, "failed") == "failed":
+        raise InvalidValue("The current branch ends at a message that is not there, or failed.", pointer="/head")
+
+
+def _node_file(node: Node) -> NodeFile:
+    message = node.message
+    return NodeFile(
+        id=node.id,
+        parent=node.parent,
+        role=message.role,
+        parts=message.parts,
+        name=message.name,
+        metadata=message.metadata,
+        run=node.run,
+        status=node.status,
+        error=node.error,
+        usage=node.usage,
+        created_at=node.created_at,
+    )
+
+
+def _node(kept: NodeFile, place: int) -> Node:
+    return Node(
+        id=kept.id,
+        parent=kept.parent,
+        place=place,
+        message=Message(kept.role, kept.parts, kept.id, kept.name, kept.metadata),
+        origin="import",
+        run=kept.run,
+        status=kept.status,
+        error=kept.error,
+        usage=kept.usage,
+        created_at=kept.created_at,
+    )

@@ -1,0 +1,139 @@
+import time
+
+import numpy as np
+import pytest
+
+from palaver.evaluation.reading.figures import EvaluatorSummary, Latencies, SliceSummary, VariantSummary
+from palaver.evaluation.reading.slices import cuts
+from palaver.evaluation.reading.statistics.bootstrap import intervals
+from palaver.evaluation.reading.statistics.wilson import wilson
+from palaver.evaluation.reading.summary import summary
+from tests.evaluation.reading.written import large, near, once, results
+
+
+def test_a_run_is_told_by_variant_and_evaluator() -> None:
+    run = results({"exact": once(True, False, True, "failed", "pending", "error", "skipped")}, latency=2.0, cost=0.25)
+
+    assert summary(run).variants == [
+        VariantSummary(
+            name="base",
+            cells=6,
+            failed=1,
+            cost=1.5,
+            latency=Latencies(2.0, 2.0),
+            evaluators=[
+                EvaluatorSummary(
+                    name="exact",
+                    n=4,
+                    errors=1,
+                    skipped=1,
+                    pass_rate=0.5,
+                    pass_ci=wilson(2, 4),
+                    ci="wilson",
+                    mean=0.5,
+                    mean_ci=intervals([np.array([1.0, 0.0, 1.0, 0.0])], "ev_1")[0],
+                    flaky=None,
+                )
+            ],
+        )
+    ]
+
+
+def test_failed_cells_can_be_left_out() -> None:
+    run = results({"exact": once(True, "failed", True)}, failed_as="exclude")
+
+    (variant,) = summary(run).variants
+
+    assert (variant.cells, variant.failed) == (3, 1)
+    assert [(one.n, one.pass_rate, one.mean) for one in variant.evaluators] == [(2, 1.0, 1.0)]
+
+
+def test_with_repeats_the_row_is_the_unit() -> None:
+    run = results({"exact": [[[True, True, True]], [[True, False, False]], [["error", "failed", True]]]})
+
+    ((told,),) = (variant.evaluators for variant in summary(run).variants)
+
+    shares = np.array([1.0, 1 / 3, 1 / 2])
+    assert told == EvaluatorSummary(
+        name="exact",
+        n=3,
+        errors=1,
+        skipped=0,
+        pass_rate=near(shares.mean()),
+        pass_ci=intervals([shares], "ev_1")[0],
+        ci="bootstrap",
+        mean=near(shares.mean()),
+        mean_ci=intervals([shares], "ev_1")[0],
+        flaky=2,
+    )
+
+
+def test_a_row_is_flaky_whose_scores_are_far_apart() -> None:
+    run = results({"similar": [[[0.5, 0.7]], [[0.5, 0.71]], [[0.9, 0.9]], [["error", 0.2]]]})
+
+    assert [one.flaky for one in summary(run).variants[0].evaluators] == [1]
+
+
+def test_who_only_scores_has_no_share_of_passes() -> None:
+    (told,) = summary(results({"similar": once(0.5, 0.75, "failed")})).variants[0].evaluators
+
+    assert (told.n, told.pass_rate, told.pass_ci, told.mean) == (3, None, None, pytest.approx(1.25 / 3))
+
+
+def test_a_run_that_has_not_begun_has_no_figures() -> None:
+    (variant,) = summary(results({"exact": once("pending", "error")}, latency=None)).variants
+    (told,) = variant.evaluators
+
+    assert (variant.cells, variant.failed, variant.cost, variant.latency) == (1, 0, None, Latencies(None, None))
+    assert (told.n, told.errors, told.pass_rate, told.pass_ci, told.mean, told.mean_ci) == (
+        0,
+        1,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_variants_are_told_apart() -> None:
+    run = results({"exact": [[[True], [False]], [[True], [True]]]}, variants=("base", "new"))
+
+    assert [(one.name, one.cells, one.evaluators[0].pass_rate) for one in summary(run).variants] == [
+        ("base", 2, 1.0),
+        ("new", 2, 0.5),
+    ]
+
+
+def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
+    run = results({"exact": once(True, False, True, "pending")})
+
+    (told,) = summary(run, cuts(["maths", "maths", "art", "music"])).variants[0].evaluators
+
+    assert told.slices == [
+        SliceSummary(
+            value="maths",
+            n=2,
+            pass_rate=0.5,
+            pass_ci=wilson(1, 2),
+            mean=0.5,
+            mean_ci=intervals([np.array([1.0, 0.0])], "ev_1")[0],
+        ),
+        SliceSummary(value="art", n=1, pass_rate=1.0, pass_ci=wilson(1, 1), mean=1.0, mean_ci=(1.0, 1.0)),
+    ]
+
+
+def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
+    run = results({"exact": once(*[True] * 101)})
+    seconds = np.arange(101.0).reshape(101, 1, 1)
+    run = run._replace(cells=run.cells._replace(latency=seconds))
+
+    assert summary(run).variants[0].latency == Latencies(50.0, 95.0)
+
+
+def test_ten_thousand_rows_of_two_variants_are_read_within_the_time_that_was_promised() -> None:
+    run = large()
+    begin = time.thread_time()
+
+    summary(run)
+
+    assert time.thread_time() - begin < 1.5  # Promised are 0.3 s; this must hold on any machine, however slow.

@@ -1,0 +1,35 @@
+"""Calls that may only be so many come at their pace, however many make them."""
+
+import asyncio
+import time
+from itertools import pairwise
+
+from palaver.engine.engine import utc_now
+from palaver.evaluation.planning.plans import Rate
+from palaver.evaluation.running.limiting import Pace
+from palaver.storage.database import Database
+from tests.evaluation.running.in_process import plan, put, rows
+
+
+async def test_two_processes_together_keep_the_pace(database: Database) -> None:
+    await database.write(put, "ev_1", plan(), rows(1))
+    paces = [Pace(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
+    made: list[float] = []
+
+    async def call(pace: Pace) -> None:
+        await pace.wait()
+        made.append(time.monotonic())
+
+    await asyncio.gather(*(call(paces[number % 2]) for number in range(12)))
+
+    made.sort()
+    gaps = [later - earlier for earlier, later in pairwise(made)]
+    assert made[-1] - made[0] >= 11 * 0.025 - 0.05
+    assert sum(gap < 0.01 for gap in gaps) <= 2, gaps
+
+
+async def test_an_evaluation_that_is_gone_keeps_nobody_waiting(database: Database) -> None:
+    pace = Pace(database, "default", "ev_1", Rate(calls=1, seconds=60), utc_now)
+
+    async with asyncio.timeout(5):
+        await pace.wait()

@@ -1,0 +1,286 @@
+"""The filter language: what it takes, what it refuses and where, and that SQL finds what plain Python would."""
+
+import operator
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
+
+from palaver.core import jsons
+from palaver.errors import InvalidValue
+from palaver.storage.pages import Window
+from palaver.storage.postgres import engine_at
+from palaver.storage.spans import filters as span_filters
+from palaver.storage.spans import keeping as spans
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans.conditions import unindexed
+from palaver.storage.spans.filters import FIELDS, Filter, Joined, Leaf, read
+from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans.pages import Query
+from palaver.storage.spans.tables import INDEXED
+from palaver.storage.tables import metadata
+from tests.storage.spanning import NOON, SECOND, TODAY, row
+
+# Reading
+
+
+def test_a_filter_is_read_into_leaves_and_what_joins_them() -> None:
+    given = {
+        "and": [
+            {"field": "kind", "op": "eq", "value": "llm"},
+            {"or": [{"field": "status", "op": "in", "value": ["error"]}, {"field": "cost", "op": "gt", "value": 2}]},
+            {"attribute": "http.route", "op": "exists"},
+            {"field": "start", "op": "lt", "value": "2026-11-15T13:00:00+01:00"},
+        ]
+    }
+
+    assert read(given) == Joined(
+        "and",
+        (
+            Leaf("field", "kind", "eq", ("llm",)),
+            Joined("or", (Leaf("field", "status", "in", ("error",)), Leaf("field", "cost", "gt", (2,)))),
+            Leaf("attribute", "http.route", "exists"),
+            Leaf("field", "start", "lt", (datetime(2026, 11, 15, 12, tzinfo=UTC),)),
+        ),
+    )
+
+
+def nested(levels: int) -> Any:
+    made: Any = {"field": "kind", "op": "exists"}
+    for _ in range(levels):
+        made = {"and": [made]}
+    return made
+
+
+KIND = {"field": "kind", "op": "eq", "value": "llm"}
+OBJECT = "A filter is an object: a field or an attribute with an op, or and, or or."
+NAME = "The name is a text of 1 to 512 characters."
+OPS = "The op is one of eq, ne, lt, lte, gt, gte, in, not_in, contains, starts_with, exists, missing."
+TIME = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer", "message"),
+    [
+        (7, "/filter", OBJECT),
+        ({}, "/filter", "A condition names either a field or an attribute."),
+        (KIND | {"attribute": "a"}, "/filter", "A condition names either a field or an attribute."),
+        (KIND | {"a/b": 1}, "/filter/a~1b", "A condition has no 'a/b'."),
+        ({"and": []}, "/filter/and", "'and' takes a list of filters."),
+        ({"or": {"and": []}}, "/filter/or", "'or' takes a list of filters."),
+        ({"and": [KIND], "or": [KIND]}, "/filter", "Beside 'and' nothing else may stand."),
+        ({"and": [KIND, 7]}, "/filter/and/1", OBJECT),
+        (nested(9), "/filter" + 8 * "/and/0", "A filter is at most 8 levels deep."),
+        ({"and": [KIND] * 51}, "/filter/and/50", "A filter has at most 50 conditions."),
+        ({"field": 7, "op": "eq"}, "/filter/field", NAME),
+        ({"attribute": "", "op": "eq"}, "/filter/attribute", NAME),
+        ({"attribute": "a" * 513, "op": "eq"}, "/filter/attribute", NAME),
+        ({"field": "kind", "op": "like"}, "/filter/op", OPS),
+        ({"field": "kind", "op": ["eq"]}, "/filter/op", OPS),
+        ({"field": "kind", "op": "exists", "value": 1}, "/filter/value", "'exists' takes no value."),
+        ({"field": "kind", "op": "eq"}, "/filter/value", "The value has to be a text."),
+        ({"field": "kind", "op": "eq", "value": 7}, "/filter/value", "The value has to be a text."),
+        ({"field": "cost", "op": "eq", "value": "7"}, "/filter/value", "The value has to be a number."),
+        ({"field": "cost", "op": "eq", "value": True}, "/filter/value", "The value has to be a number."),
+        ({"field": "cost", "op": "eq", "value": 10**400}, "/filter/value", "The number is too large."),
+        ({"field": "cost", "op": "contains", "value": "7"}, "/filter/op", "'contains' is for texts."),
+        ({"attribute": "a", "op": "contains", "value": 7}, "/filter/value", "The value has to be a text."),
+        ({"attribute": "a", "op": "lt", "value": True}, "/filter/value", "The value has to be a text or a number."),
+        ({"attribute": "a", "op": "eq", "value": None}, "/filter/value", "The value has to be a text or a number."),
+        ({"attribute": "a", "op": "eq", "value": ["a"]}, "/filter/value", "The value has to be a text or a number."),
+        ({"field": "kind", "op": "in", "value": "llm"}, "/filter/value", "'in' takes a list of 1 to 100 values."),
+        ({"field": "kind", "op": "in", "value": []}, "/filter/value", "'in' takes a list of 1 to 100 values."),
+        ({"field": "kind", "op": "not_in", "value": ["a", 7]}, "/filter/value/1", "The value has to be a text."),
+        ({"field": "start", "op": "lt", "value": "noon"}, "/filter/value", TIME),
+        ({"field": "start", "op": "lt", "value": "2026-11-15T07:20:00"}, "/filter/value", TIME),
+        ({"field": "start", "op": "lt", "value": 7}, "/filter/value", TIME),
+    ],
+)
+def test_what_is_no_filter_is_refused_with_its_place(given: Any, pointer: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        read(given)
+
+    assert (refused.value.pointer, refused.value.message) == (pointer, message)
+
+
+def test_an_unknown_field_is_told_with_the_known_ones() -> None:
+    with pytest.raises(InvalidValue) as refused:
+        read({"field": "spans; DROP TABLE spans", "op": "exists"})
+
+    assert refused.value.pointer == "/filter/field"
+    assert refused.value.message.startswith("There is no field 'spans; DROP TABLE spans'. Known: trace_id, ")
+
+
+def test_eight_levels_and_fifty_conditions_are_taken() -> None:
+    assert span_filters.leaves(read(nested(8))) == [Leaf("field", "kind", "exists")]
+    assert len(span_filters.leaves(read({"and": [KIND] * 50}))) == 50
+
+
+_keys = st.sampled_from(["and", "or", "field", "attribute", "op", "value", "x"])
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=4),
+)
+
+
+@given(_json)
+def test_whatever_is_given_is_read_or_refused(given: Any) -> None:
+    with suppress(InvalidValue):
+        assert isinstance(read(given), Leaf | Joined)
+
+
+def test_what_no_index_helps_with_is_named() -> None:
+    name, kind = Leaf("field", "name", "eq", ("a",)), Leaf("field", "kind", "eq", ("a",))
+    label = Leaf("attribute", "http.route", "exists")
+
+    assert unindexed(kind) == []
+    assert unindexed(Leaf("field", "kind", "ne", ("a",))) == ["kind"]
+    assert unindexed(Leaf("field", "start", "gte", (NOON,))) == []
+    assert unindexed(Leaf("attribute", "kind", "eq", ("a",))) == ["kind"]
+    assert unindexed(Joined("and", (name, kind, label))) == []
+    assert unindexed(Joined("and", (name, label))) == ["name", "http.route"]
+    assert unindexed(Joined("or", (name, kind))) == ["name"]
+
+
+# Finding
+
+TEXTS = ["", "a", "A", "ab", "a_b", "a%b", "axb", "ä", "ok", "error", "llm", "tool", 'a"b', "a\\b", "'", "𝄞", "B"]
+NUMBERS = [0, 1, -1, 2.5, 100.0, 7, 1e300, 31]
+NAMES = ["http.route", "a", 'odd "name"', "$.a", "a.b", "__proto__", "[0]", "back\\slash", "ä"]
+TIMES = [NOON + at * SECOND for at in (-1, 0, 1, 2)]
+
+
+def rows() -> list[SpanRow]:
+    """Spans that differ in all that can be asked for."""
+    return [
+        row("a", 0, kind="llm", model="a", cost=2.5, input_tokens=1, attributes={"http.route": "a_b", "a": 1}),
+        row("ab", 1, kind="tool", status="error", model="A", user="a%b", attributes={"a": "1", "a.b": True}),
+        row("a_b", 1, parent="a", session="a_b", duration_ms=0.0, attributes={'odd "name"': "a%b", "a": None}),
+        row("a%b", 2, trace="u", workflow="ä", cost=0.0, output_tokens=7, attributes={"$.a": 2.5, "a": False}),
+        row("axb", 2, trace="u", user="axb", provider='a"b', attributes={"a.b": "true", "__proto__": "a", "ä": 7}),
+        row("ä", 0, trace="v", model="ab", tool="a", status="cancelled", attributes={"[0]": -1, "back\\slash": "'"}),
+        row("'", -1, trace="v", exception="B", run_id="'", service="𝄞", attributes={"a": "𝄞", "http.route": 100}),
+        row("B", 1, trace="w", scope="ab", finish="a\\b", status_message="ok", attributes={"a": "A", "a.b": 1e300}),
+    ]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"], scope="module")
+def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """A database that holds these, and others in another project."""
+    if request.param == "sqlite":
+        engine: Engine = create_engine("sqlite://", poolclass=StaticPool)
+    else:
+        engine = engine_at(request.getfixturevalue("postgres").create())
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        spans.add(connection, [*rows(), *(row(name, project="theirs") for name in TEXTS if name)], today=TODAY)
+        yield connection
+    engine.dispose()
+
+
+def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
+    wanted = FIELDS[name] if of == "field" else None
+    texts, numbers = st.sampled_from(TEXTS), st.sampled_from(NUMBERS)
+    times = st.sampled_from([moment.isoformat() for moment in TIMES])
+    ordered = {"text": texts, "number": numbers, "time": times, None: texts | numbers}[wanted]
+    values = ordered | st.booleans() if wanted is None else ordered
+    bare = st.sampled_from(["exists", "missing"]).map(lambda op: {of: name, "op": op})
+    kinds = [
+        bare,
+        st.tuples(st.sampled_from(["eq", "ne"]), values),
+        st.tuples(st.sampled_from(["lt", "lte", "gt", "gte"]), ordered),
+        st.tuples(st.sampled_from(["in", "not_in"]), st.lists(values, min_size=1, max_size=4)),
+    ]
+    if wanted in ("text", None):
+        kinds.append(st.tuples(st.sampled_from(["contains", "starts_with"]), texts))
+    return st.one_of(kinds).map(
+        lambda made: made if isinstance(made, dict) else {of: name, "op": made[0], "value": made[1]}
+    )
+
+
+_leaves = st.one_of(
+    st.sampled_from(sorted(FIELDS.keys() - {"feedback"})).flatmap(lambda name: _leaf(name, "field")),
+    st.sampled_from(NAMES).flatmap(lambda name: _leaf(name, "attribute")),
+)
+_filters = st.recursive(
+    _leaves,
+    lambda inner: st.tuples(st.sampled_from(["and", "or"]), st.lists(inner, min_size=1, max_size=3)).map(
+        lambda made: {made[0]: made[1]}
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_filters)
+def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> None:
+    asked = read(given)
+
+    found = span_pages.listed_spans(filled, "mine", Query(filter=asked), Window(100))
+
+    assert sorted(one.name for one in found.data) == sorted(one.name for one in rows() if holds(asked, one))
+
+
+def holds(asked: Filter, span: SpanRow) -> bool:
+    """The same, the slow way."""
+    if isinstance(asked, Joined):
+        return (all if asked.by == "and" else any)(holds(part, span) for part in asked.parts)
+    if asked.op in ("ne", "not_in", "missing"):
+        positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[asked.op]
+        return not holds(Leaf(asked.of, asked.name, positive, asked.values), span)  # type: ignore[arg-type]
+    if asked.of == "attribute":
+        attributes = jsons.opened(span.labels)
+        if asked.name not in attributes:
+            return False
+        value = attributes[asked.name]
+    else:
+        value = getattr(span, COLUMNS.get(asked.name, asked.name))
+        if value is None:
+            return False
+    return asked.op == "exists" or any(_compares(asked.op, value, other) for other in asked.values)
+
+
+COLUMNS = {"tool.name": "tool", "exception.type": "exception"} | {
+    f"usage.{name}": name for name in ("input_tokens", "output_tokens")
+}
+
+
+def _compares(op: str, value: Any, other: Any) -> bool:
+    if _kind(value) != _kind(other):
+        return False
+    match op:
+        case "contains":
+            return other in value
+        case "starts_with":
+            return value.startswith(other)
+        case "in":
+            return value == other
+        case _:
+            return getattr(operator, {"lte": "le", "gte": "ge"}.get(op, op))(value, other)
+
+
+def _kind(value: Any) -> type:
+    return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
+
+
+@pytest.mark.parametrize("field", sorted(INDEXED - {"trace_id", "start"}))
+def test_the_latest_of_what_has_an_index_are_found_in_its_order(field: str) -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    metadata.create_all(engine)
+    value = "error" if field == "status" else "x"
+    query = Query(filter=span_filters.read({"field": field, "op": "eq", "value": value}))
+    asked: list[tuple[str, Any]] = []
+    with engine.connect() as db:
+        event.listen(db, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
+        span_pages.listed_spans(db, "mine", query)
+        [(text, values)] = [one for one in asked if one[0].startswith("SELECT")]
+        [plan] = [row[3] for row in db.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
+    engine.dispose()
+
+    index = "unusual" if field == "status" else f"of_{field}"
+    assert plan == f"SEARCH spans USING INDEX ix_spans_{index} (project=? AND {field}=?)"

@@ -1,0 +1,206 @@
+"""Days go whole, the oldest first, on every database; what comes late for one is filed under today."""
+
+from datetime import date, timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy.exc import DBAPIError
+
+from palaver.storage.database import Database, open_database
+from palaver.storage.spans import days as span_days
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import retention as span_retention
+from palaver.storage.spans.days import Held
+from palaver.storage.spans.pages import Query
+from palaver.storage.spans.tables import span_bodies
+from palaver.storage.spans.tables import spans as table
+from tests.storage.spanning import TODAY, keep, row
+
+DAY = 24 * 60 * 60
+ONE = timedelta(days=1)
+
+
+async def names(database: Database, search: str | None = None, project: str = "mine") -> list[str]:
+    found = await database.read(span_pages.listed_spans, project, Query(search=search))
+    return [one.name for one in found.data]
+
+
+async def let_go(database: Database, before: date, project: str | None = None) -> int:
+    gone = 0
+    while some := await database.write(span_retention.let_go, before, project):
+        gone += some
+    return gone
+
+
+async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database) -> None:
+    await keep(database, *(row(f"{days}", days * DAY, said="x", trace=f"{days}") for days in (0, -1, -2)))
+    await keep(database, row("theirs", -2 * DAY, project="theirs"))
+
+    assert await let_go(database, TODAY) == 3
+    assert await let_go(database, TODAY) == 0
+
+    def bodies(db: Connection) -> int:
+        return len(db.execute(select(span_bodies.c.day)).all())
+
+    assert await names(database) == ["0"]
+    assert await names(database, "x") == ["0"]
+    assert await names(database, project="theirs") == []
+    assert await database.read(bodies) == 1
+
+
+async def test_a_day_goes_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_retention, "PIECE", 3)
+    await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(7)))
+
+    pieces = [await database.write(span_retention.let_go, TODAY + ONE, "mine") for _ in range(4)]
+
+    assert pieces == [3, 3, 1, 0]
+    assert await names(database) == []
+
+
+async def test_no_piece_is_begun_after_its_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_retention, "PIECE_SECONDS", 0)
+    await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(50)))
+
+    pieces = [await database.write(span_retention.let_go, TODAY + ONE, "mine") for _ in range(4)]
+
+    assert pieces == [20, 20, 10, 0]
+
+
+async def test_one_project_may_keep_less_than_others(database: Database) -> None:
+    await keep(database, row("old", -1 * DAY), row("new"), row("theirs", -1 * DAY, project="theirs"))
+
+    assert await let_go(database, TODAY, "mine") == 1
+
+    assert await names(database) == ["new"]
+    assert await names(database, project="theirs") == ["theirs"]
+    await keep(database, row("late", -1 * DAY), row("tardy", -1 * DAY, project="theirs"))
+    held = await database.read(span_days.held)
+    assert [(one.project, one.day, one.spans) for one in held] == [("theirs", TODAY - ONE, 2), ("mine", TODAY, 2)]
+
+
+async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database: Database) -> None:
+    await keep(database, row("old", -2 * DAY))
+    await let_go(database, TODAY - ONE)
+
+    await keep(database, row("late", -2 * DAY), row("later", -3 * DAY), row("other", -2 * DAY, project="theirs"))
+    await keep(database, row("in time", -1 * DAY))
+
+    held = await database.read(span_days.held)
+    assert [(one.project, one.day, one.spans) for one in held] == [
+        ("mine", TODAY - ONE, 1),
+        ("mine", TODAY, 2),
+        ("theirs", TODAY, 1),
+    ]
+
+
+async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Database) -> None:
+    night = 12 * 60 * 60
+    await keep(
+        database,
+        row("root", night - 60, duration_ms=120_000.0),
+        row("before", night - 30, parent="root"),
+        row("after", night + 10, parent="root"),
+        row("last", night + 20, parent="root"),
+        row("short", night - 60, trace="u"),
+        row("alone", night - 60, trace="v", duration_ms=120_000.0),
+    )
+
+    assert await let_go(database, TODAY + ONE) == 4
+    found = await database.read(span_pages.listed_traces, "mine")
+    assert [(one.name, one.spans) for one in found.data] == [("after", 2)]
+
+
+async def test_how_much_days_hold_is_counted(database: Database) -> None:
+    first, second, third = row("a"), row("b", 1), row("b", 1, duration_ms=999.0, body=b"{}")
+    await keep(database, first, second, row("c", -1 * DAY))
+    await keep(database, third, first)
+
+    held = await database.read(span_days.held, "mine")
+
+    assert held == [
+        Held("mine", TODAY - ONE, 1, row("c").bytes),
+        Held("mine", TODAY, 2, first.bytes + third.bytes),
+    ]
+    assert await database.read(span_days.held, "theirs") == []
+
+
+async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> None:
+    size = row("0").bytes
+    await keep(database, *(row(f"{days}", -days * DAY, trace=f"{days}", said="0") for days in range(4)))
+
+    async def over(spans: float) -> date | None:
+        return await database.read(span_days.over, int(spans * size) + 8)
+
+    assert await over(4) is None
+    assert await over(3.5) == TODAY - 2 * ONE
+    assert await over(2) == TODAY - ONE
+    assert await over(0) == TODAY
+    await let_go(database, TODAY)
+    assert await over(0) is None
+
+
+async def test_coming_days_have_their_partitions(database: Database) -> None:
+    await database.write(span_days.make_ahead, TODAY)
+    await database.write(span_days.make_ahead, TODAY)
+
+    def partitions(db: Connection) -> list[str]:
+        return sorted(name for name in inspect(db).get_table_names() if name.startswith(("spans_2", "span_bodies_2")))
+
+    made = [f"{name}_{day}" for name in ("span_bodies", "spans") for day in (20261115, 20261116, 20261117)]
+    assert await database.read(partitions) == (made if database.kind == "postgresql" else [])
+
+
+async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None:
+    database = open_database(postgres_url)
+    await keep(database, row("old", -1 * DAY), row("new"))
+    await let_go(database, TODAY, "mine")
+
+    def partitions(db: Connection) -> list[str]:
+        return sorted(name for name in inspect(db).get_table_names() if name.startswith("spans_2"))
+
+    before = await database.read(partitions)
+    await let_go(database, TODAY)
+
+    assert before == ["spans_20261114", "spans_20261115"]
+    assert await database.read(partitions) == ["spans_20261115"]
+    assert await names(database) == ["new"]
+    await database.close()
+
+
+async def test_a_count_that_is_wrong_does_not_keep_a_day_for_ever(database: Database) -> None:
+    await keep(database, row("a"))
+    await database.write(span_days.count, "mine", [(span_days.number(TODAY), 5, 500)])
+
+    assert await database.write(span_retention.let_go, TODAY + ONE, "mine") == 1
+    assert await database.write(span_retention.let_go, TODAY + ONE, "mine") == 0
+    assert await database.read(span_days.held) == []
+    assert await database.read(lambda db: db.execute(select(table.c.id)).all()) == []
+
+
+async def test_a_day_that_somebody_reads_for_long_goes_another_time(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_retention, "WAIT_SECONDS", 0.05)
+    database = open_database(postgres_url)
+    await keep(database, row("old", -1 * DAY), row("new"))
+
+    with psycopg.connect(postgres_url) as reader:
+        assert reader.execute("SELECT count(*) FROM spans").fetchone() == (2,)
+        assert await database.write(span_retention.let_go, TODAY) == 0
+        reader.rollback()
+        assert await database.write(span_retention.let_go, TODAY) == 1
+
+    assert await names(database) == ["new"]
+    await database.close()
+
+
+async def test_whatever_else_keeps_a_day_from_going_is_told(postgres_url: str) -> None:
+    database = open_database(postgres_url)
+    await keep(database, row("old", -1 * DAY))
+    await database.write(lambda db: db.execute(text("CREATE VIEW watched AS SELECT * FROM spans_20261114")))
+
+    with pytest.raises(DBAPIError):
+        await database.write(span_retention.let_go, TODAY)
+    await database.close()

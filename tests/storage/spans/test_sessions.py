@@ -1,0 +1,127 @@
+"""Sessions, and traces over time, on every database."""
+
+from datetime import timedelta
+
+from palaver.storage.database import Database
+from palaver.storage.pages import START, Window
+from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import stats as span_stats
+from palaver.storage.spans.filters import Leaf
+from palaver.storage.spans.pages import Query
+from palaver.storage.spans.sessions import SessionListed
+from palaver.storage.spans.stats import Stat
+from tests.storage.spanning import NOON, SECOND, keep, row
+
+HOUR = timedelta(hours=1)
+
+
+async def test_sessions_are_listed_the_last_active_first(database: Database) -> None:
+    await keep(
+        database,
+        row("a", 0, trace="1", session="s1"),
+        row("b", 5, trace="2", session="s1"),
+        row("c", 6, trace="2", parent="b", session="s1"),
+        row("d", 3, trace="3"),
+        row("e", 4, trace="3", parent="d", session="s2"),
+        row("f", 5, trace="4", session="s3"),
+        row("g", 9, trace="5", session="s9", project="theirs"),
+    )
+
+    first = await database.read(span_sessions.listed, "mine", Query(), Window(2))
+    second = await database.read(span_sessions.listed, "mine", Query(), Window(2, first.next))
+    early = await database.read(span_sessions.listed, "mine", Query(until=NOON + SECOND))
+
+    def listed(session: str, at: float, until: float, traces: int, spans: int, **said: str) -> SessionListed:
+        shown = {f"preview_{end}": {"renderer": "text", "text": f"{end} {name}"} for end, name in said.items()}
+        began, ended = NOON + at * SECOND, NOON + until * SECOND
+        return SessionListed(session=session, first=began, last=ended, traces=traces, spans=spans, **shown)
+
+    assert first.data == [
+        listed("s1", 0, 6, 2, 3, **{"in": "a", "out": "b"}),
+        listed("s3", 5, 5, 1, 1, **{"in": "f", "out": "f"}),
+    ]
+    assert [one.session for one in second.data] == ["s2"]
+    assert early.data == [listed("s1", 0, 0, 1, 1, **{"in": "a", "out": "b"})]
+
+
+async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_it(database: Database) -> None:
+    await keep(
+        database,
+        row("root", 0, trace="1"),
+        row("inner", 1, trace="1", parent="root", session="s"),
+        row("mute", 2, trace="2", session="s", preview_in=b"null", preview_out=b"null"),
+    )
+
+    found = await database.read(span_sessions.listed, "mine")
+
+    assert [(one.preview_in, one.preview_out) for one in found.data] == [
+        ({"renderer": "text", "text": "in root"}, None)
+    ]
+
+
+async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -> None:
+    names = ["shop-1", "shop_2", "100 %", "\u202ekcatta", "'; DROP TABLE spans; --"]
+    await keep(database, *(row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
+
+    async def found(name: str, window: Window = START) -> list[str]:
+        page = await database.read(span_sessions.listed, "mine", Query(), window, name=name)
+        return [one.session for one in page.data]
+
+    assert await found("shop") == ["shop_2", "shop-1"]
+    assert await found("p_") == ["shop_2"]
+    assert await found("%") == ["100 %"]
+    assert await found("DROP") == [names[4]]
+    assert await found("nobody") == []
+    page = await database.read(span_sessions.listed, "mine", Query(), Window(1), name="shop")
+    assert await found("shop", Window(1, page.next)) == ["shop-1"]
+
+
+async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(database: Database) -> None:
+    await keep(
+        database,
+        row("second", 2, trace="2"),
+        row("inner", 3, trace="2", parent="second", session="s"),
+        row("first", 1, trace="1", session="s"),
+        row("third", 4, trace="3", session="s"),
+        row("other", 4, trace="4", session="t"),
+    )
+
+    first = await database.read(span_sessions.traces_of, "mine", "s", Window(2))
+    rest = await database.read(span_sessions.traces_of, "mine", "s", Window(2, first.next))
+
+    assert [(one.name, one.spans) for one in (*first.data, *rest.data)] == [("first", 1), ("second", 2), ("third", 1)]
+
+
+async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
+    hour = HOUR.total_seconds()
+    await keep(
+        database,
+        *(row(f"{ms}", ms, trace=f"{ms}", workflow="w", duration_ms=float(ms)) for ms in range(1, 21)),
+        row("chat", 1, trace="1", parent="1", kind="llm", input_tokens=5, output_tokens=2, cost=0.5),
+        row("more", 2, trace="1", parent="1", kind="embedding", input_tokens=5, cost=0.25),
+        row("tool", 2, trace="1", parent="1", kind="tool", input_tokens=500, cost=100.0),
+        row("bad", 30, trace="bad", workflow="w", status="error", duration_ms=1.0, input_tokens=1),
+        row("alone", 31, trace="alone", cost=0.125),
+        row("next", hour, trace="next", workflow="w"),
+        row("theirs", 0, trace="x", project="theirs"),
+    )
+
+    found = await database.read(span_stats.stats, "mine", group="workflow")
+    by_day = await database.read(span_stats.stats, "mine", by="day")
+    failed = Query(filter=Leaf("field", "status", "eq", ("error",)))
+
+    def stat(at: float, group: str | None, traces: int, **more: float) -> Stat:
+        usual = {"errors": 0, "p50_ms": 100.0, "p95_ms": 100.0, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
+        return Stat(at=NOON + at * HOUR, group=group, traces=traces, **(usual | more))  # type: ignore[arg-type]
+
+    busy = stat(0, "w", 21, errors=1, p50_ms=10.0, p95_ms=19.0, input_tokens=11, output_tokens=2, cost=0.75)
+    assert sorted(found, key=lambda one: (one.at, one.group or "")) == [
+        stat(0, None, 1, cost=0.125),
+        busy,
+        stat(1, "w", 1),
+    ]
+    assert [(one.at, one.group, one.traces, one.cost) for one in by_day] == [(NOON - 12 * HOUR, None, 23, 0.875)]
+    by_minute = await database.read(span_stats.stats, "mine", by="minute")
+    assert [(one.at, one.traces) for one in by_minute] == [(NOON, 22), (NOON + HOUR, 1)]
+    assert [one.traces for one in await database.read(span_stats.stats, "mine", query=failed)] == [1]
+    assert await database.read(span_stats.stats, "nobody") == []
