@@ -1,10 +1,7 @@
 """`python -m benchmarks`: measures, and prints the table."""
 
-import os
-import platform
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -12,6 +9,7 @@ from typing import Literal
 import click
 import msgspec
 
+from benchmarks import report
 from benchmarks.figures import Figure, table
 from benchmarks.parts import (
     blocking,
@@ -23,9 +21,11 @@ from benchmarks.parts import (
     invocations,
     jobchat,
     micro,
+    page,
     recording,
     startup,
     streaming,
+    testsets,
     traces,
 )
 from benchmarks.stand import CannotMeasure, Stand
@@ -43,7 +43,9 @@ PARTS: dict[str, ModuleType] = {
     "blocking": blocking,
     "jobchat": jobchat,
     "traces": traces,
+    "testsets": testsets,
     "evaluation": evaluation,
+    "page": page,
 }
 
 
@@ -52,13 +54,18 @@ PARTS: dict[str, ModuleType] = {
 @click.option("--quick", "pace", flag_value="quick", default="full", help="A smoke test: the figures mean little.")
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures here too.")
 def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | None) -> None:
-    """Measure Palaver on this machine. A missed goal is marked; exit code 1 means that a part could not run."""
+    """Measure Palaver on this machine, print the figures, and write them to docs/benchmarks.md and README's table.
+
+    A missed goal is marked; exit code 1 means that a part could not run. What --quick finds is written nowhere.
+    """
     figures: dict[str, list[Figure]] = {}
+    loads: dict[str, float] = {}
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="palaver-bench-") as folder:
         stand = Stand(pace=pace, folder=Path(folder))
         for name in only or PARTS:
             click.echo(f"measuring {name} …", err=True)
+            loads[name] = report.load_now()
             try:
                 for figure in PARTS[name].measure(stand):  # Should it break, what it has found so far is told.
                     figures.setdefault(name, []).append(figure)
@@ -66,18 +73,16 @@ def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | Non
                 failures[name] = str(error)
             except Exception as error:  # One part that breaks must not lose the figures of the others.
                 failures[name] = f"{type(error).__name__}: {error}"
-    click.echo(f"{_where()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
+    click.echo(f"{report.where()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
     click.echo(table([figure for part in figures.values() for figure in part]))
     for name, reason in failures.items():
         click.echo(f"{name} could not run: {reason}", err=True)
+    if pace == "full":
+        whole = {name: report.part(part, load=loads[name]) for name, part in figures.items() if name not in failures}
+        report.keep(whole, list(PARTS))
     if file is not None:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(_document(figures, failures, pace))) + b"\n")
     sys.exit(1 if failures else 0)
-
-
-def _where() -> str:
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return f"Palaver {version('palaver')}, {platform.python_implementation()} {platform.python_version()}, {system}"
 
 
 def _document(figures: dict[str, list[Figure]], failures: dict[str, str], pace: str) -> dict[str, object]:
@@ -85,7 +90,7 @@ def _document(figures: dict[str, list[Figure]], failures: dict[str, str], pace: 
         name: [msgspec.to_builtins(figure) | {"verdict": figure.verdict} for figure in part]
         for name, part in figures.items()
     }
-    return {"where": _where(), "pace": pace, "parts": measured, "failures": failures}
+    return {"where": report.where(), "pace": pace, "parts": measured, "failures": failures}
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from palaver import demo
+from palaver.cli.attacking.asking import ATTACKS
 from palaver.conform import GROUPS, Protocol, Rule
 from palaver.core.dialects import READABLE
-from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.scoring.evaluator import Evaluator
 from palaver.server.settings import Settings
+from tests.docs import commands, routes
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -76,12 +78,20 @@ def evaluators() -> str:
     return "\n".join(["| key | what it says | parameters |", "|---|---|---|", *rows])
 
 
+def attacks() -> str:
+    rows = [f"| `{one.name}` | {one.statement} | {one.says} | {one.needs} |" for one in ATTACKS]
+    return "\n".join(["| check | statement | what should hold | needs |", "|---|---|---|---|", *rows])
+
+
 PARTS = {
     "protocols.md": ("losses", losses),
     "settings.md": ("settings", settings),
     "demo.md": ("workflows", workflows),
     "conform.md": ("rules", rules),
+    "doctor.md": ("attacks", attacks),
     "evaluators.md": ("evaluators", evaluators),
+    "routes.md": ("routes", routes.table),
+    "cli.md": ("commands", commands.table),
 }
 
 

@@ -1,6 +1,8 @@
 """The shape of the files: small modules that say what they are, and locks that know no address."""
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +23,14 @@ def test_every_module_opens_with_a_docstring() -> None:
     ]
 
     assert silent == []
+
+
+def test_the_changelog_begins_with_the_version_that_this_is() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+
+    told = [heading for heading in headings if heading != "[Unreleased]"]
+    assert re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", told[0]), told
 
 
 def test_the_locks_hold_hashes_and_no_address() -> None:

@@ -1,0 +1,111 @@
+"""The last measurement, kept: docs/benchmarks.json holds it part by part, docs/benchmarks.md and README show it."""
+
+import os
+import platform
+import re
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.figures import Figure, table
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "docs" / "benchmarks.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+
+_SHOWN = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
+
+INTRODUCTION = """# Figures
+
+`make bench` measures all of this and writes this page; `make bench ARGS="--only traces"` measures one part anew. Every
+timing stands beside a baseline or a peer that was measured in the same run on the same machine: machines differ, and
+shared ones from minute to minute. The ratios move by about a tenth from run to run.
+
+A goal that was not reached is marked. ± is half the distance between the lowest and the highest of the repeats.
+"""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What one part of the benchmarks said when it was measured last."""
+
+    where: str
+    day: str
+    load: float
+    """How busy the machine was before: the load average of the last minute."""
+    figures: list[Figure]
+
+
+Parts = dict[str, Part]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of README's table."""
+
+    words: str
+    figures: list[str]
+    """`part: name` of each."""
+
+
+def load_now() -> float:
+    """How busy the machine is, where it can tell."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
+
+
+def where() -> str:
+    """The machine and what runs on it."""
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"Palaver {version('palaver')}, {platform.python_implementation()} {platform.python_version()}, {system}"
+
+
+def part(figures: list[Figure], *, load: float) -> Part:
+    """These figures, as they were measured now and here."""
+    return Part(where=where(), day=datetime.now(UTC).date().isoformat(), load=load, figures=figures)
+
+
+def kept(file: Path = DATA) -> Parts:
+    """What was measured last."""
+    return msgspec.json.decode(file.read_bytes(), type=Parts) if file.exists() else {}
+
+
+def keep(measured: Parts, order: list[str]) -> None:
+    """Put these parts into what is kept, and write the page and README's table anew."""
+    parts = kept() | measured
+    parts = {name: parts[name] for name in order if name in parts}
+    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(parts), indent=1) + b"\n")
+    PAGE.write_text(page(parts), encoding="utf-8")
+    README.write_text(with_figures(README.read_text("utf-8"), parts), encoding="utf-8")
+
+
+def page(parts: Parts) -> str:
+    """docs/benchmarks.md."""
+    sections = [
+        f"## {name}\n\n{one.where}; {one.day}, load {one.load:g} before\n\n{table(one.figures)}\n"
+        for name, one in parts.items()
+    ]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def with_figures(readme: str, parts: Parts, rows: list[Row] | None = None) -> str:
+    """README with the figures that it has chosen to show (readme.toml), as they were measured last."""
+    shown = _rows() if rows is None else rows
+    lines = ["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in shown)]
+    return _SHOWN.sub(lambda _: "\n".join(lines), readme)
+
+
+def _rows() -> list[Row]:
+    return msgspec.toml.decode((Path(__file__).parent / "readme.toml").read_bytes(), type=dict[str, list[Row]])["row"]
+
+
+def _line(row: Row, parts: Parts) -> str:
+    figures = [_find(name, parts) for name in row.figures if name.partition(": ")[0] in parts]
+    measured = " · ".join(figure.measured for figure in figures) or "not measured yet"
+    goals = " · ".join(figure.aim or "-" for figure in figures)
+    return f"| {row.words} | {measured} | {goals} |"
+
+
+def _find(name: str, parts: Parts) -> Figure:
+    part, _, figure = name.partition(": ")
+    return next(one for one in parts[part].figures if one.name == figure)

@@ -1,0 +1,68 @@
+"""The last measurement: what docs/benchmarks.md and README say is what was measured, and nothing else."""
+
+from benchmarks import report
+from benchmarks.__main__ import PARTS
+from benchmarks.figures import Figure, at_least, at_most
+from benchmarks.report import Part, Row
+
+START = Figure(name="start", value=0.482, unit="s", spread=0.02, goal=at_most(1.5), how="median of 5")
+IDLE = Figure(name="idle", value=131.4, unit="MB", goal=at_most(110), how="RSS")
+SHARE = Figure(name="share", value=0.74, goal=at_least(0.7, must=0.6), how="of a bare one")
+PARTS_OF_OURS = {
+    "startup": Part(where="Here", day="2026-11-16", load=0.3, figures=[START, IDLE]),
+    "streaming": Part(where="Here", day="2026-11-17", load=1, figures=[SHARE]),
+}
+
+
+def test_each_part_is_shown_with_where_when_and_how_busy_it_was() -> None:
+    said = report.page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
+
+    assert said == [
+        "## startup",
+        "",
+        "Here; 2026-11-16, load 0.3 before",
+        "",
+        "| figure | measured      | goal             | how it was measured |",
+        "|--------|---------------|------------------|---|",
+        "| start  | 0.48 ± 0.02 s | ≤ 1.5 met        | median of 5 |",
+        "| idle   | 131 MB        | ≤ 110 **missed** | RSS |",
+        "",
+        "## streaming",
+        "",
+        "Here; 2026-11-17, load 1 before",
+        "",
+        "| figure | measured | goal                   | how it was measured |",
+        "|--------|----------|------------------------|---|",
+        "| share  | 0.74     | ≥ 0.7 (must ≥ 0.6) met | of a bare one |",
+    ]
+
+
+def test_rows_of_readme_are_made_of_the_figures_that_they_name() -> None:
+    rows = [
+        Row("starting · waiting", ["startup: start", "startup: idle"]),
+        Row("streams", ["streaming: share"]),
+        Row("traces", ["traces: spans"]),
+    ]
+    readme = "Before\n<!-- figures -->\nold\n<!-- /figures -->\nAfter\n"
+
+    assert report.with_figures(readme, PARTS_OF_OURS, rows).splitlines() == [
+        "Before",
+        "<!-- figures -->",
+        "| figure | measured | goal |",
+        "|---|---|---|",
+        "| starting · waiting | 0.48 ± 0.02 s · 131 MB | ≤ 1.5 met · ≤ 110 **missed** |",
+        "| streams | 0.74 | ≥ 0.7 (must ≥ 0.6) met |",
+        "| traces | not measured yet |  |",
+        "<!-- /figures -->",
+        "After",
+    ]
+
+
+def test_what_the_repository_says_is_what_was_measured_last() -> None:
+    parts = report.kept()
+    readme = report.README.read_text("utf-8")
+
+    assert list(parts) == [name for name in PARTS if name in parts]
+    assert report.PAGE.read_text("utf-8") == report.page(parts)
+    assert "<!-- figures -->" in readme
+    assert report.with_figures(readme, parts) == readme

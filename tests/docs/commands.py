@@ -1,0 +1,61 @@
+"""Every command with all that its `--help` says, as docs/cli.md shows it; and what an invocation is to them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import click
+
+from palaver.cli.main import cli
+from palaver_jobchat.cli import commands as jobchat
+
+PROGRAMS: dict[str, click.Group] = {"palaver": cli, "palaver-jobchat": jobchat}
+WIDTH = 110
+
+
+def contexts(program: str) -> Iterator[click.Context]:
+    """A context for the program and for each of its commands, the commands of groups included."""
+    group = PROGRAMS[program]
+    return _below(click.Context(group, info_name=program, terminal_width=WIDTH, **group.context_settings))
+
+
+def _below(context: click.Context) -> Iterator[click.Context]:
+    yield context
+    if isinstance(group := context.command, click.Group):
+        for name in group.list_commands(context):
+            found = group.get_command(context, name)
+            assert found is not None
+            yield from _below(click.Context(found, info_name=name, parent=context))
+
+
+def table() -> str:
+    """The part of docs/cli.md that is written by this."""
+    every = [context for program in PROGRAMS for context in contexts(program)]
+    return "\n\n".join(f"{_heading(context)}\n\n```text\n{help_of(context)}\n```" for context in every)
+
+
+def _heading(context: click.Context) -> str:
+    return f"{'##' if context.parent is None else '###'} {context.command_path}"
+
+
+def help_of(context: click.Context) -> str:
+    """What `--help` prints, in lines of 110 characters."""
+    return "\n".join(line.rstrip() for line in context.get_help().splitlines())
+
+
+def examples(context: click.Context) -> str:
+    """The examples in a command's help, as lines of shell."""
+    found = re.search(r"^ *(?:Examples?|Start here|Serve it):\n((?:    .*\n?)+)", context.get_help(), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def parse(program: str, arguments: Sequence[str]) -> str:
+    """The command that is meant, once its arguments were read; a ClickException where it does not take them."""
+    with ExitStack() as opened:  # A file that an argument names is opened when it is read.
+        context = opened.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
+        while isinstance(group := context.command, click.Group):
+            rest = [*context._protected_args, *context.args]  # Click keeps them apart.
+            name, command, rest = group.resolve_command(context, rest)
+            assert command is not None
+            context = opened.enter_context(command.make_context(name, rest, parent=context))
+        return context.command_path

@@ -1,0 +1,52 @@
+"""A call of curl as the request that it makes."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+_OURS = ("localhost:8642", "127.0.0.1:8642")
+
+
+class Asked(NamedTuple):
+    """One request."""
+
+    method: str
+    host: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes | None
+
+    @property
+    def is_ours(self) -> bool:
+        """Does it go to the server that the docs speak of?"""
+        return self.host in _OURS
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return self.path + (f"?{self.query}" if self.query else "")
+
+
+def read(arguments: Sequence[str], folder: Path) -> Asked:
+    """What curl would send; SystemExit for an option that no page has needed so far."""
+    parser = argparse.ArgumentParser(prog="curl", add_help=False)
+    parser.add_argument("url")
+    parser.add_argument("-s", "-N", "-i", "--no-buffer", "--fail", action="store_true")
+    parser.add_argument("-X", "--request")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("-H", "--header", action="append", default=[])
+    parser.add_argument("-d", "--data", "--json", "--data-binary")
+    given = parser.parse_args(arguments)
+    url = urlsplit(given.url if "://" in given.url else f"http://{given.url}")
+    headers = {name.lower(): value.strip() for name, _, value in (header.partition(":") for header in given.header)}
+    if "--json" in arguments:
+        headers |= {"content-type": "application/json", "accept": "application/json"}
+    body: bytes | None = None
+    if given.data is not None:
+        headers.setdefault("content-type", "application/x-www-form-urlencoded")
+        body = (folder / given.data[1:]).read_bytes() if given.data.startswith("@") else given.data.encode()
+    method = given.request or ("GET" if body is None else "POST")
+    return Asked(method, url.netloc, unquote(url.path) or "/", url.query, headers, body)

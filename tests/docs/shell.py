@@ -1,0 +1,66 @@
+"""Which programs a block of shell calls, and how: bash reads it, and every program is one that only notes its call.
+
+So quotes, pipes, line ends and substitutions are the shell's own to understand. Nothing is run but `cat`, `date` and
+what is built into bash.
+"""
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+_NOTING = r"""
+set -o pipefail
+PATH=/nowhere
+cat() { /bin/cat "$@"; }
+date() { /bin/date "$@"; }
+note() {
+    local to="$NOTES/$EPOCHREALTIME-$BASHPID"
+    printf '%s\0' "$@" >"$to.called"
+    [[ -p /dev/stdin ]] && /bin/cat >"$to.stdin"
+    return 0
+}
+command_not_found_handle() { note "$@"; }
+open() { note open "$@"; }
+cd() { note cd "$@"; }
+"""
+_TO_FILL_IN = re.compile(r"<[a-z][a-z ]*>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called:
+    """A program, what it is given, and what is piped into it."""
+
+    program: str
+    arguments: tuple[str, ...]
+    stdin: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Does it stand there as one would type it? An ellipsis, or <words>, are for the reader to fill in."""
+        return not any("…" in argument for argument in (*self.arguments, self.stdin))
+
+
+def calls(source: str, folder: Path, notes: Path) -> list[Called]:
+    """The calls of a block that is read in that folder, in order; AssertionError for what bash cannot read."""
+    bash = which("bash")
+    assert bash, "bash is needed to read the shell blocks of the docs"
+    ran = subprocess.run(
+        [bash, "--noprofile", "--norc", "-c", f"{_NOTING}\n{_TO_FILL_IN.sub('…', source)}"],
+        cwd=folder,
+        env={"NOTES": str(notes), "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=20,
+    )
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    return [_noted(path) for path in sorted(notes.glob("*.called"))]
+
+
+def _noted(path: Path) -> Called:
+    program, *arguments = path.read_text("utf-8").split("\0")[:-1]
+    stdin = path.with_suffix(".stdin")
+    return Called(program=program, arguments=tuple(arguments), stdin=stdin.read_text("utf-8") if stdin.exists() else "")

@@ -1,0 +1,113 @@
+"""Pages that tell how to add something are true: their files and changes are made in a copy of the sources, and run.
+
+A block under a line with a path is that file, or a change to it: `diff`, whose hunks need no numbers.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT
+
+NAMED = re.compile(
+    r"^`(?P<path>[\w./-]+)`:\n\n(?:<!--[^\n]*-->\n)?```(?P<language>\w+)\n(?P<source>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ("adding-a-dialect.md", "adding-an-evaluator.md", "adding-a-framework.md")
+HELD = {"core/dialects/test_dialects.py": "bedrock", "evaluation/evaluators/test_built_in.py": "asks_back"}
+"""Tests of ours that go through a table which a page adds to, and a word in the names of those for what it adds."""
+
+
+def changed(text: str, diff: str) -> str:
+    """The text with each hunk of a diff applied; what a hunk expects must stand there exactly once."""
+    for hunk in diff.partition("@@\n")[2].split("@@\n"):
+        lines = [line or " " for line in hunk.splitlines()]
+        before = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
+        after = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
+        assert text.count(before) == 1, f"the sources do not have this once:\n{before}"
+        text = text.replace(before, after)
+    return text
+
+
+def test_a_change_is_made_where_its_lines_stand() -> None:
+    diff = "--- a/x\n+++ b/x\n@@\n a\n-b\n+B\n@@\n+c\n d\n"
+
+    assert changed("a\nb\n\nd\n", diff) == "a\nB\n\nc\nd\n"
+    with pytest.raises(AssertionError, match="the sources do not have this once"):
+        changed("a\nx\nd\n", diff)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources with all that the pages add."""
+    made = tmp_path_factory.mktemp("added")
+    shutil.copytree(ROOT / "src", made / "src", ignore=shutil.ignore_patterns("web"))
+    for page in PAGES:
+        for path, (language, source) in added(page).items():
+            target = made / path
+            target.write_text(changed(target.read_text("utf-8"), source) if language == "diff" else source, "utf-8")
+            if path == "pyproject.toml":
+                install(made, tomllib.loads(source)["project"]["entry-points"])
+    return made
+
+
+def added(page: str) -> dict[str, tuple[str, str]]:
+    """By path, what a page puts there: a language and its source."""
+    text = (DOCS / page).read_text("utf-8")
+    return {match["path"]: (match["language"], match["source"]) for match in NAMED.finditer(text)}
+
+
+def install(folder: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
+    """Make a package of a folder that has these entry points, as far as Python looks."""
+    told = folder / "added-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n", encoding="utf-8")
+    lines = [
+        line
+        for group, entries in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {entries[name]}" for name in entries))
+    ]
+    (told / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def python(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    path = os.pathsep.join(map(str, (copy / "src", copy, ROOT)))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_adds_does_what_it_says(page: str, copy: Path) -> None:
+    files = {source for _, source in added(page).values()}
+    checks = [source for source in BLOCK.findall((DOCS / page).read_text("utf-8")) if source not in files]
+    assert checks
+
+    ran = python(copy, "-W", "error", "-c", "\n".join(checks))
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_what_the_pages_add_is_held_by_the_tests_of_all_others(copy: Path) -> None:
+    files = [str(ROOT / "tests" / name) for name in HELD]
+    config = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
+    plugins = ["-p", "anyio.pytest_plugin", "-p", "_hypothesis_pytestplugin"]  # All others only take their time.
+
+    ran = python(copy, "-m", "pytest", "-v", *config, *plugins, *files, "-k", " or ".join(HELD.values()))
+
+    assert ran.returncode == 0, ran.stdout[-3000:]
+    assert [word for word in HELD.values() if f"[{word}" not in ran.stdout] == []

@@ -1,0 +1,90 @@
+"""JSON on a page is JSON, TOML is settings that a server starts with, and JavaScript is what tests/conformance runs."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palaver.server.settings import Settings, read_settings
+from palaver_jobchat.settings import Settings as JobChatSettings
+from palaver_jobchat.settings import read_settings as read_jobchat_settings
+from tests.docs.pages import PAGES, ROOT, named, pages_with
+
+SNIPPETS = [path.read_text("utf-8") for path in sorted((ROOT / "tests/conformance/snippets").iterdir())]
+GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
+"""The groups of entry points, which our own pyproject.toml has too."""
+NO_SETTING = {
+    "PALAVER_KEY": "a key, in snippets",
+    "PALAVER_URL": "of make web",
+    "PALAVER_WEBHOOK": "secrets of webhooks",
+}
+
+
+def values(source: str) -> list[object]:
+    """The values of a block: one, or several one after the other."""
+    found: list[object] = []
+    reader, at = json.JSONDecoder(), 0
+    while source[at:].strip():
+        at += len(source[at:]) - len(source[at:].lstrip())
+        value, at = reader.raw_decode(source, at)
+        found.append(value)
+    return found
+
+
+def test_several_values_of_a_block_are_all_read() -> None:
+    assert values('{"a": 1}\n[2]\n') == [{"a": 1}, [2]]
+    with pytest.raises(json.JSONDecodeError):
+        values('{"a": 1}\n{"b": }\n')
+
+
+@pytest.mark.parametrize("page", pages_with("json"))
+def test_every_json_block_is_json(page: str) -> None:
+    for block in pages_with("json")[page]:
+        try:
+            assert values(block.source), f"{page}:{block.line}"
+        except json.JSONDecodeError as error:
+            pytest.fail(f"{page}:{block.line}: {error}")
+
+
+@pytest.mark.parametrize("page", pages_with("toml"))
+def test_every_toml_block_sets_what_there_is_to_set(page: str, tmp_path: Path) -> None:
+    settings = {field.name for field in msgspec.structs.fields(Settings)}
+    for block in pages_with("toml")[page]:
+        written = tomllib.loads(block.source)
+        if "project" in written:
+            assert written["project"]["entry-points"].keys() <= GROUPS, f"{page}:{block.line}"
+            continue
+        assert written
+        assert written.keys() <= {*settings, "jobchat"}, f"{page}:{block.line}"
+        (tmp_path / "palaver.toml").write_text(block.source, encoding="utf-8")
+        read_settings(env={}, folder=tmp_path)
+        read_jobchat_settings({}, tmp_path)
+
+
+@pytest.mark.parametrize("page", pages_with("js", "ts"))
+def test_every_block_of_javascript_is_run_by_the_conformance_tests(page: str) -> None:
+    others = [f"{page}:{block.line}" for block in pages_with("js", "ts")[page] if block.source not in SNIPPETS]
+
+    assert others == []
+
+
+def test_every_variable_that_a_page_names_is_a_setting() -> None:
+    known = {f"PALAVER_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
+    known |= {f"PALAVER_JOBCHAT_{field.name.upper()}" for field in msgspec.structs.fields(JobChatSettings)}
+    unknown = [
+        f"{named(page)}: {variable}"
+        for page in PAGES
+        for variable in re.findall(r"PALAVER_[A-Z_]*[A-Z]", page.read_text("utf-8"))
+        if variable not in known | NO_SETTING.keys() | {"PALAVER_JOBCHAT"}
+    ]
+
+    assert unknown == []
+
+
+def test_the_groups_of_entry_points_are_those_that_we_use_ourselves() -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+
+    assert ours.keys() == GROUPS

@@ -1,0 +1,68 @@
+"""Every page can be found from the index, and every link leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, PAGES, ROOT, named
+
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+
+
+def anchors(text: str) -> set[str]:
+    """The headings of a page as GitHub names them."""
+    found: list[str] = []
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.append(f"{name}-{found.count(name)}" if name in found else name)
+    return set(found)
+
+
+def links(text: str) -> list[str]:
+    """What a page links to, code aside."""
+    return LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
+
+
+def broken(page: Path) -> list[str]:
+    """Links to a file, or a heading of one, that is not there."""
+    faults: list[str] = []
+    for link in links(page.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            faults.append(link)
+    return faults
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples/README.md"], ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_a_link_to_no_page_and_to_no_heading_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# One `two`\n\n```sh\n# three\n```\n", encoding="utf-8")
+    page = tmp_path / "b.md"
+    page.write_text("[a](a.md#one-two) [b](a.md#three) [c](c.md) `[d](d.md)` [e](#e)\n\n# E\n", encoding="utf-8")
+
+    assert broken(page) == ["a.md#three", "c.md"]
+
+
+def test_the_index_has_a_line_for_every_page() -> None:
+    index = (DOCS / "README.md").read_text("utf-8")
+    pages = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
+
+    assert {link for link in links(index) if "/" not in link} == pages
+    assert "decisions/README.md" in links(index)
+
+
+def test_every_decision_is_in_the_list_of_them() -> None:
+    listed = links((DOCS / "decisions/README.md").read_text("utf-8"))
+
+    assert sorted(path.name for path in (DOCS / "decisions").glob("0*.md")) == sorted(
+        link for link in listed if link.startswith("0")
+    )

@@ -1,0 +1,68 @@
+"""What counts as a block, and that none is left out in silence."""
+
+import re
+
+from tests.docs.pages import ROOT, Block, blocks, pages_with
+
+RUN = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff"}
+SHOWN = {"text"}
+"""Languages: those that are run or read by a test, and what is only to be looked at."""
+
+PAGE = """\
+# Title
+```python
+a = 1
+```
+<!-- not run: needs a model -->
+```python
+ask()
+
+```
+<!-- not run: -->
+
+```python
+```
+```sh
+make demo
+```
+1. Then:
+   ```python
+   if a:
+       b = 2
+   ```
+"""
+
+
+def test_blocks_are_found_with_their_language_line_and_reason() -> None:
+    assert blocks(PAGE) == [
+        Block(language="python", line=3, source="a = 1\n", reason=None),
+        Block(language="python", line=7, source="ask()\n\n", reason="needs a model"),
+        Block(language="python", line=13, source="", reason=""),
+        Block(language="sh", line=15, source="make demo\n", reason=None),
+        Block(language="python", line=19, source="if a:\n    b = 2\n", reason=None),
+    ]
+
+
+def test_every_block_has_a_language_that_is_run_or_only_shown() -> None:
+    others = [
+        f"{page}:{block.line}: {block.language or 'none'}"
+        for page, found in pages_with().items()
+        for block in found
+        if block.language not in RUN | SHOWN
+    ]
+
+    assert others == []
+
+
+def test_a_block_that_is_not_run_says_why() -> None:
+    silent = [f"{page}:{block.line}" for page, found in pages_with().items() for block in found if block.reason == ""]
+
+    assert silent == []
+
+
+def test_a_test_that_runs_a_block_instead_is_there() -> None:
+    reasons = [block.reason for found in pages_with().values() for block in found if block.reason]
+    named = {path for reason in reasons for path in re.findall(r"tests/[\w/.]*\w", reason)}
+
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []

@@ -1,0 +1,50 @@
+"""Every route has a page that tells of it."""
+
+import re
+
+import pytest
+
+from palaver.server import scopes
+from tests.docs import routes
+from tests.docs.pages import DOCS
+
+
+@pytest.mark.parametrize("route", routes.every_route(), ids=lambda route: f"{','.join(route.methods)} {route.path}")
+def test_the_page_that_a_route_refers_to_tells_of_it(route: routes.Route) -> None:
+    page = (DOCS / route.page).read_text("utf-8")
+    fixed = "/".join(route.path.split("/")[:3]) if route.group == routes.REST else route.path.partition("/{")[0]
+
+    assert fixed.strip("/") in page
+
+
+def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
+    assert scopes.API.keys() - {"socket"} == routes.PAGES_OF_API.keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "answered"),
+    [
+        ("GET", "/tutor/inspect", True),
+        ("PUT", "/tutor/inspect", False),
+        ("GET", "/conversations/conv_…/items", True),
+        ("GET", "/tutor/v1/conversations/conv_1/items", True),
+        ("POST", "/api/threads/conv_…/turns", True),
+        ("POST", "/tutor/api/threads", False),
+        ("GET", "/services/eliza/stream", False),
+        ("GET", "/nowhere", False),
+    ],
+)
+def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, answered: bool) -> None:
+    assert routes.answers(method, path) is answered
+
+
+def test_a_path_in_the_docs_is_one_of_the_table() -> None:
+    """What pages write as METHOD `/path`, with names in braces or not."""
+    wrong = [
+        f"{page.name}: {method} {path}"
+        for page in sorted(set(DOCS.glob("*.md")) - set(DOCS.glob("adding-*.md")))
+        for method, path in re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) `(/[^`\s?]*)", page.read_text("utf-8"))
+        if not routes.answers(method, path.rstrip("…/") or "/")
+    ]
+
+    assert wrong == []

@@ -1,0 +1,188 @@
+"""Every line of shell in the docs does what it says.
+
+Commands of ours that need no server and no network are run, in a folder with the files that they name; those that do
+are read by the command line, so that an option which is not there is found. What curl asks of our server is asked, in
+this process; with an ellipsis in it, its route must be there and its body be JSON. Other programs have to be known.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from palaver.demo import eliza, headline
+from palaver.discovery.targets import load_one
+from palaver.testing import client, echo
+from tests.docs import commands, curl, routes
+from tests.docs.pages import PAGES, ROOT, named, pages_with
+from tests.docs.shell import Called, calls
+from tests.docs.world import BEFORE, furnish
+
+WITH_BLOCKS = pages_with("sh", "bash")
+STAYING = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
+"""Commands that go on until they are stopped, or that look at this machine or beyond it."""
+ELSEWHERE = ("http://", "https://", "postgresql://")
+OTHERS = {
+    "pip",
+    "pipx",
+    "uvx",
+    "docker",
+    "open",
+    "git",
+    "cd",
+    "npm",
+    "node",
+    "python",
+    "jq",
+    "sed",
+    "zcat",
+    "gzip",
+    "pg_dump",
+    "pg_restore",
+}
+"""Programs that are not ours."""
+PRINTS = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = {named(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
+"""By page, commands and what they print, word for word."""
+TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+EXAMPLES = {
+    context.command_path: commands.examples(context)
+    for program in commands.PROGRAMS
+    for context in commands.contexts(program)
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the reader sits; nothing that is on this machine is seen from there."""
+    here = tmp_path / "here"
+    furnish(here)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PALAVER_DB", str(tmp_path / "palaver.db"))
+    monkeypatch.setattr("palaver.cli.finding.listens", lambda _url: False)
+    monkeypatch.setattr("palaver.cli.call.listens", lambda _url: False)
+    return here
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path, tmp_path: Path) -> None:
+    for arguments in BEFORE.get(page, ()):
+        run(Called(program="palaver", arguments=tuple(arguments)))
+    requests: dict[str, curl.Asked] = {}
+    for block in WITH_BLOCKS[page]:
+        for called in calls(block.source, folder, notes(tmp_path, block.line)):
+            told = f"{page}:{block.line}: {called.program} {' '.join(called.arguments)}"
+            runs = block.reason is None and called.is_whole
+            match called.program:
+                case "palaver" | "palaver-jobchat":
+                    take(called, runs=runs, told=told)
+                case "curl":
+                    asked = curl.read(called.arguments, folder)
+                    check(asked, told=told)
+                    requests |= {told: asked} if runs and asked.is_ours else {}
+                case "make":
+                    assert called.arguments[0] in TARGETS, told
+                case other:
+                    assert other in OTHERS, told
+    if requests:
+        asyncio.run(ask(requests))
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_what_a_page_says_is_printed_is(page: str, folder: Path, tmp_path: Path) -> None:
+    for number, (line, printed) in enumerate(PRINTED[page]):
+        [called] = calls(line, folder, notes(tmp_path, number))
+        assert run(called, told=f"{page}: {line}") == printed
+
+
+def test_every_command_has_an_example_in_its_help() -> None:
+    assert [path for path, example in EXAMPLES.items() if not example] == []
+
+
+def test_every_example_in_the_help_of_a_command_can_be_taken(folder: Path, tmp_path: Path) -> None:
+    for called in calls("\n".join(EXAMPLES.values()), folder, notes(tmp_path, 0)):
+        told = f"{called.program} {' '.join(called.arguments)}"
+        if called.program in commands.PROGRAMS:
+            take(called, runs=False, told=told)
+        else:
+            assert called.program in (*OTHERS, "curl"), told
+
+
+def notes(folder: Path, line: int) -> Path:
+    made = folder / f"notes-{line}"
+    made.mkdir()
+    return made
+
+
+def take(called: Called, *, runs: bool, told: str) -> None:
+    """Run a command of ours, or only read it."""
+    try:
+        meant = commands.parse(called.program, called.arguments)
+    except click.exceptions.Exit:
+        return
+    except click.ClickException as error:
+        pytest.fail(f"{told}: {error.format_message()}")
+    away = any(argument.startswith(ELSEWHERE) for argument in called.arguments)
+    if runs and not away and meant.partition(" ")[2] not in STAYING:
+        run(called, told=told)
+
+
+def run(called: Called, *, told: str = "") -> str:
+    """What the command prints."""
+    program = commands.PROGRAMS[called.program]
+    ended = CliRunner().invoke(program, called.arguments, input=called.stdin, standalone_mode=False)
+
+    assert (ended.exception, ended.return_value or 0) == (None, 0), f"{told}: {ended.output}"
+    return ended.stdout
+
+
+def check(asked: curl.Asked, *, told: str) -> None:
+    """There is such a route, and what is sent as JSON is JSON."""
+    assert not asked.is_ours or routes.answers(asked.method, asked.path), told
+    if asked.body and asked.headers["content-type"] == "application/json":
+        msgspec.json.decode(asked.body)
+
+
+async def ask(requests: Mapping[str, curl.Asked]) -> None:
+    """Ask all that a page asks of our server, in order."""
+    async with client(*load_one("app.py"), eliza, headline, echo) as http:
+        for told, asked in requests.items():
+            answer = await http.request(asked.method, asked.target, headers=asked.headers, content=asked.body)
+            assert answer.is_success, f"{told}: {answer.text}"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["serve", "app.py", "--nope"], ["key", "creat"], ["serve"], ["trace", "tail", "x"]]
+)
+def test_what_no_command_takes_is_found(arguments: list[str], folder: Path) -> None:
+    assert (folder / "app.py").exists()
+    with pytest.raises(click.UsageError):
+        commands.parse("palaver", arguments)
+
+
+def test_what_curl_would_send_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    line = ["-s", "localhost:8642/a/b?c=1", "-H", "X-One: 1", "--json", "@a.json"]
+
+    assert curl.read(line, tmp_path) == curl.Asked(
+        method="POST",
+        host="localhost:8642",
+        path="/a/b",
+        query="c=1",
+        headers={"x-one": "1", "content-type": "application/json", "accept": "application/json"},
+        body=b"{}",
+    )
+
+
+def test_the_calls_of_a_block_are_noted_with_what_is_piped_into_them(tmp_path: Path) -> None:
+    source = "echo '{\"a\": 1}' | palaver call \\\n  x - # why\nX=1 palaver list $(date +%F >/dev/null) <name>\n"
+
+    assert calls(source, tmp_path, notes(tmp_path, 1)) == [
+        Called(program="palaver", arguments=("call", "x", "-"), stdin='{"a": 1}\n'),
+        Called(program="palaver", arguments=("list", "…")),
+    ]

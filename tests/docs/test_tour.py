@@ -1,0 +1,37 @@
+"""The tour in the page and the one in the docs are the same: titles, links to press, pictures."""
+
+import re
+
+from tests.docs.pages import DOCS, ROOT
+
+PAGE = (DOCS / "tour.md").read_text("utf-8")
+STEPS = (ROOT / "web/src/tour/steps.ts").read_text("utf-8")
+LARGEST = 150_000
+
+
+def texts(field: str) -> list[str]:
+    """What the steps of the page have there, in order."""
+    return re.findall(rf"^    {field}: '(.+)',$", STEPS, re.MULTILINE)
+
+
+def test_the_steps_have_the_same_titles() -> None:
+    told = [f"{number}. {title}" for number, title in enumerate(texts("title"), start=1)]
+
+    assert len(told) == 7
+    assert [heading for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE) if heading[0].isdigit()] == told
+
+
+def test_each_step_of_the_docs_presses_the_link_of_the_page_and_what_it_names() -> None:
+    parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:8]
+    for part, link, text in zip(parts, texts("link"), texts("text"), strict=True):
+        assert f"*{link}*" in part
+        named = re.findall(r"\[(.+?)\]|`(.+?)`", text)
+        assert [one for one in map("".join, named) if one not in part] == []
+
+
+def test_each_step_has_a_picture_and_none_is_large() -> None:
+    shown = re.findall(r"\]\(images/(tour-.+?\.png)\)", PAGE)
+
+    assert [name.split("-")[1] for name in shown] == list("1234567")
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
+    assert {name: size for name, size in sizes.items() if size >= LARGEST} == {}
