@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench web types faults sbom postgres chromium lock clean help
+.PHONY: demo test check bench web types pictures faults sbom postgres chromium lock clean help
 
 demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
@@ -61,6 +61,9 @@ web: $(VENV)/installed $(WEB)/installed ## Work on the web page: it changes as y
 
 types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Write the web page's types anew, from the server's OpenAPI document
 	@$(BIN)/python -m tests.web_types write
+
+pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Take the pictures of README and docs anew, by walking the tour
+	PALAVER_PICTURES=1 $(BIN)/python -m pytest tests/e2e/test_tour.py -p no:randomly $(ARGS)
 
 faults: $(VENV)/dev $(VENV)/installed postgres ## The fault tests in full (make test samples them)
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)

@@ -1,4 +1,4 @@
-"""A real browser for tests/e2e: Debian's chromium, driven by Playwright.
+"""A real browser for tests/e2e and benchmarks/parts/page.py: Debian's chromium, driven by Playwright.
 
 `python -m tests.chromium install` makes sure that it is there; without it, the tests that need it are skipped.
 """
@@ -21,6 +21,12 @@ OPTIONS = [
     "--no-default-browser-check",
     "--no-first-run",
     *(["--no-sandbox"] if sys.platform == "linux" and os.geteuid() == 0 else []),
+]
+
+# Every other name leads nowhere, so that a page which needs another host is seen to fail without it.
+LOOPBACK_ONLY = [
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 ]
 
 

@@ -44,6 +44,18 @@ def test_every_page_has_something_to_look_at(demo: Served, path: str, count: int
     assert len(listed(demo, path)) == count
 
 
+def test_it_shows_around_unless_somebody_wants_no_tour(
+    demo: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_toured(server: Served) -> bool:
+        return httpx.get(f"{server.url}/api/bootstrap", trust_env=False, timeout=60).json()["features"]["tour"]
+
+    assert is_toured(demo)
+    monkeypatch.setenv("PALAVER_TOUR", "false")
+    with demonstrated(tmp_path) as other:
+        assert not is_toured(other)
+
+
 def test_every_conversation_was_answered(demo: Served) -> None:
     threads = listed(demo, "/api/threads?limit=50")
 

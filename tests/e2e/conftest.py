@@ -14,12 +14,6 @@ PAGE = Path(__file__).parents[2] / "src" / "palaver" / "web" / "index.html"
 FLOWS = Path(__file__).parent / "flows.py"
 LAPTOP: ViewportSize = {"width": 1280, "height": 800}
 
-# Every other name leads nowhere, so that a page which needs another host is seen to fail without it.
-LOOPBACK_ONLY = [
-    "--no-proxy-server",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
-]
-
 expect.set_options(timeout=20_000)  # A busy machine may take its time; what is right is seen at once.
 
 
@@ -47,7 +41,7 @@ async def browser() -> AsyncIterator[Browser]:
     except chromium.Unavailable as error:
         pytest.skip(str(error))
     async with async_playwright() as playwright:
-        options = [*chromium.OPTIONS, *LOOPBACK_ONLY]
+        options = [*chromium.OPTIONS, *chromium.LOOPBACK_ONLY]
         browser = await playwright.chromium.launch(executable_path=program, args=options)
         yield browser
         await browser.close()

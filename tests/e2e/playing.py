@@ -1,7 +1,9 @@
 """What a person does on the page, and where: by roles and names, as a screen reader finds them."""
 
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 
 from playwright.async_api import Locator, Page, expect
@@ -9,6 +11,9 @@ from playwright.async_api import Locator, Page, expect
 BUILD = Path(__file__).parents[2] / "build"
 SCREENSHOTS, FIGURES = BUILD / "screenshots", BUILD / "figures.json"
 """Kept with a run of CI; nobody compares them but people."""
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+"""What README and docs show; written anew where PALAVER_PICTURES is set (`make pictures`)."""
 
 SIZES = {"laptop": (1280, 800), "desktop": (1920, 1080), "phone": (390, 844)}
 
@@ -79,6 +84,16 @@ async def shots(page: Page, name: str) -> None:
         await shot(page, f"{name}-{size}")
     if before is not None:
         await page.set_viewport_size(before)
+
+
+async def picture(page: Page, name: str) -> None:
+    """Keep a picture, and give it to the docs: in light, and in dark where they show that."""
+    await page.mouse.move(0, 0)  # Nothing is pointed at.
+    await shot(page, name)
+    if os.environ.get("PALAVER_PICTURES"):
+        shutil.copy(SCREENSHOTS / f"{name}-light.png", IMAGES / f"{name}.png")
+        if (IMAGES / f"{name}-dark.png").exists():
+            shutil.copy(SCREENSHOTS / f"{name}-dark.png", IMAGES)
 
 
 async def overflow(page: Page) -> int:

@@ -1,11 +1,11 @@
 """Much of everything: long threads, long answers and six streams, with the main thread kept free."""
 
 import asyncio
-from typing import Any
 
 import httpx
 from playwright.async_api import Page, expect
 
+from tests.e2e.measuring import LONG_THREAD, scroll_up
 from tests.e2e.playing import answered, cell, figure, messages, send, settled, shot, six
 from tests.serving import Served
 
@@ -25,27 +25,14 @@ async def longest(page: Page) -> list[int]:
 
 
 async def test_two_thousand_messages_scroll(page: Page, site: Served) -> None:
-    said: list[Any] = [
-        {
-            "role": ("user", "assistant")[number % 2],
-            "content": f"Message **{number}**\n\n- a\n- b\n\n```python\nx = {number}\n```",
-        }
-        for number in range(2_000)
-    ]
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
-        thread = (await http.post("/api/threads", json={"workflow": "scripted", "messages": said})).json()["id"]
+        thread = (await http.post("/api/threads", json=LONG_THREAD)).json()["id"]
     await page.goto(f"/play/{thread}")
     await expect(messages(cell(page, 1)).last).to_contain_text("Message 1999")
     await page.evaluate(LONG_TASKS)
 
-    log = cell(page, 1).get_by_role("log")
-    earlier = messages(cell(page, 1)).filter(has_text="Message 1701")
-    for _ in range(300):  # Up through three hundred messages; each page of them is fetched on the way.
-        if await earlier.count():
-            break
-        await log.evaluate("(box) => box.scrollBy(0, -1500)")
-        await asyncio.sleep(0.1)
-    await expect(earlier).to_have_count(1)
+    await scroll_up(page, to=1701)  # Through three hundred messages.
+    await expect(messages(cell(page, 1)).filter(has_text="Message 1701")).to_have_count(1)
     tasks = await longest(page)
     figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 1_000  # A wide watchdog; the figure is what we look at.

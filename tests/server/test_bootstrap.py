@@ -9,10 +9,11 @@ import pytest
 
 from palaver import Message
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
-from palaver.storage import boards, threads
+from palaver.storage import boards
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 from palaver.workflows.declare import workflow
 from palaver.workflows.workflow import Workflow
 from tests.server.keyed import Keyed, keyed
@@ -47,7 +48,7 @@ async def test_an_empty_house() -> None:
         "pinned": [],
         "running": [],
         "limits": {"file": 20971520, "body": 8388608, "socket": 1048576},
-        "features": {"traces": True, "evaluation": True},
+        "features": {"traces": True, "evaluation": True, "tour": False},
     }
 
 

@@ -42,7 +42,8 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     if settings.db:  # Somebody's own: nothing is put there that nobody asked for.
         serve(_samples(), settings, sources=sources, or_next=True, started=opening)
         return
-    settings = msgspec.structs.replace(settings, db=_database(fresh=fresh))
+    toured = settings.tour or sources["tour"] == "default"  # Unless somebody wants none.
+    settings = msgspec.structs.replace(settings, db=_database(fresh=fresh), tour=toured)
     serve(_samples(), settings, sources=sources, or_next=True, started=_filling(opening))
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 _SECOND = 1_000_000_000
 _ASKED = "Is there a train to Bergen tonight?"
-_FOUND = '{"departs": "23:25", "arrives": "06:52", "berths": 3}'
+_FOUND = {"departs": "23:25", "arrives": "06:52", "berths": 3}
 _SAID = "Yes: the night train leaves at 23:25 and arrives at 06:52. Three berths are left."
 _CALL = {"type": "tool_call", "id": "call_1", "name": "timetable", "arguments": {"to": "Bergen", "after": "20:00"}}
 _BACK = {"type": "tool_call_response", "id": "call_1", "response": _FOUND}
@@ -15,7 +15,7 @@ _BACK = {"type": "tool_call_response", "id": "call_1", "response": _FOUND}
 def sent(now: int) -> dict[str, Any]:
     """An OTLP request, as if that program had answered just before `now` (nanoseconds)."""
     begun = now - 3 * _SECOND
-    trace = f"{now:032x}"
+    trace = f"{now:016x}" * 2
     model = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini", "gen_ai.operation.name": "chat"}
     asked = [_message("user", {"type": "text", "content": _ASKED})]
     called = _message("assistant", _CALL)

@@ -20,7 +20,8 @@ async def fill(http: httpx.AsyncClient, tell: Callable[[str], None]) -> None:
     tell("a test set, and two evaluations over it")
     await _evaluations(http)
     tell("boards: variants side by side")
-    await asyncio.gather(_side_by_side(http), _headlines(http))
+    await _headlines(http)
+    await _side_by_side(http)  # The page opens with the board that was saved last.
     tell("conversations, and a trace of another program")  # Last, so that lists of traces begin with them.
     await _post(http, "/api/online", story.RULE)
     await asyncio.gather(*(_talk(http, workflow, variant, said) for workflow, variant, said in story.TALKS))

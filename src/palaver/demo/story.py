@@ -88,11 +88,14 @@ RULE: dict[str, Any] = {
 
 
 def sums() -> list[dict[str, Any]]:
-    """Cases for the calculator: a question, its answer, the tools that are called for it, and of what kind it is."""
+    """Cases for the calculator: a question, its answer, the tools that are called for it, and of what kind it is.
+
+    The question stands as messages, as a turn does that somebody adds from the playground.
+    """
     table = [[cell.strip() for cell in line.split("|")] for line in _SUMS.strip().splitlines()]
     return [
         {
-            "question": f"What is {question}?",
+            "messages": [{"role": "user", "content": f"What is {question}?"}],
             "expected": f"The answer is {answer}.",
             "tools": tools.split(),
             "kind": kind,

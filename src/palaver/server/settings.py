@@ -15,8 +15,8 @@ from palaver.core.retention import Keep
 from palaver.discovery.declared import Declared
 from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
-from palaver.evaluation.providers import declared as providing
-from palaver.evaluation.providers.declared import Provider
+from palaver.evaluation.outside.providers import declared as providing
+from palaver.evaluation.outside.providers.declared import Provider
 from palaver.testsets.limits import LIMITS, Limits
 from palaver.traces.prices import Price
 
@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes serve; more than one need PostgreSQL."""
     debug: bool = False
     """Tell callers what went wrong inside a workflow."""
+    tour: bool = False
+    """Offer the guided tour of the demo in the page; `palaver demo` does."""
     threads: int = 32
     """How many sync workflows may run at once."""
     allowed_hosts: tuple[str, ...] = ()

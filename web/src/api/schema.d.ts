@@ -2763,7 +2763,7 @@ export interface components {
             next?: string | null;
         };
         /** Page[Leaf] */
-        "Page_palaver.storage.nodes.Leaf_": {
+        "Page_palaver.storage.threads.nodes.Leaf_": {
             data: components["schemas"]["Leaf"][];
             next?: string | null;
         };
@@ -8712,7 +8712,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.storage.nodes.Leaf_"];
+                    "application/json": components["schemas"]["Page_palaver.storage.threads.nodes.Leaf_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

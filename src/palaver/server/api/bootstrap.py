@@ -24,11 +24,12 @@ from palaver.server.api.thread_views import ThreadSummary, summary
 from palaver.server.api.workflows import WorkflowRow
 from palaver.server.callers import Caller
 from palaver.server.settings import KIB, Settings
-from palaver.storage import boards, run_pages, threads
+from palaver.storage import boards, run_pages
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.pages import page_by_name
-from palaver.storage.threads import Filters
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import Filters
 
 LARGEST: Final = 64 * KIB
 """Bytes of the whole answer."""
@@ -75,6 +76,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
 
     traces: bool
     evaluation: bool
+    tour: bool
+    """Is this the demo, which is shown around in?"""
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +142,7 @@ def _shown(kept: _Kept, registry: Registry, settings: Settings, caller: Caller, 
         pinned=kept.pinned,
         running=kept.running,
         limits=Bounds(file=settings.max_file, body=settings.max_body, socket=settings.ws_max),
-        features=Features(traces=True, evaluation=True),
+        features=Features(traces=True, evaluation=True, tour=settings.tour),
     )
     room = LARGEST - _size(first)
     rows = list(first.workflows.data)

@@ -1,0 +1,80 @@
+"""What the page weighs, and what is done to make it work hard: the same for the tests here and for the benchmarks."""
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page
+
+from tests.e2e.playing import cell
+
+LONG_THREAD: dict[str, Any] = {
+    "workflow": "scripted",
+    "messages": [
+        {
+            "role": ("user", "assistant")[number % 2],
+            "content": f"Message **{number}**\n\n- a\n- b\n\n```python\nx = {number}\n```",
+        }
+        for number in range(2_000)
+    ],
+}
+"""A thread of two thousand messages, for `POST /api/threads`."""
+
+_FIRST_PAINT = """
+new Promise((done, fail) => {
+  setTimeout(() => fail(new Error('Nothing was drawn')), 30_000);
+  new PerformanceObserver((list) => {
+    for (const paint of list.getEntriesByName('first-contentful-paint')) done(paint.startTime);
+  }).observe({type: 'paint', buffered: true});
+})
+"""
+
+_UP = """
+async (box, text) => {
+  for (let step = 0; !box.textContent.includes(text); step++) {
+    if (step === 300) throw new Error(`There is no ${text}`);
+    box.scrollBy(0, -1500);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+"""
+_SAID = """
+async (box, [text, times]) => {
+  for (let step = 0; box.textContent.split(text).length <= times; step++) {
+    if (step === 600) throw new Error(`There are not ${times} of ${text}`);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  await new Promise((done) => setTimeout(done, 500));
+}
+"""
+
+
+def loaded(document: str) -> list[str]:
+    """The files that a document names: its script, its style, what they need, its icon."""
+    return re.findall(r'(?:src|href)="[^"]*/(assets/[^"]+)"', document)
+
+
+def first_view(built: Path) -> dict[str, int]:
+    """Bytes of each file that a first visit needs, gzip'd."""
+    document = (built / "index.html").read_text("utf-8")
+    sizes = {name: (built / f"{name}.gz").stat().st_size for name in loaded(document)}
+    return {"index.html": len(gzip.compress(document.encode())), **sizes}
+
+
+async def first_paint(page: Page) -> float:
+    """Milliseconds from asking for the document until something of it was drawn."""
+    return await page.evaluate(_FIRST_PAINT)
+
+
+async def scroll_up(page: Page, *, to: int) -> None:
+    """Go up from the end of the long thread to that message; each page of messages is fetched on the way.
+
+    The page does it by itself: to look for things by their roles would keep its main thread longer than to show them.
+    """
+    await cell(page, 1).get_by_role("log").evaluate(_UP, f"Message {to}")
+
+
+async def said(page: Page, text: str, *, times: int) -> None:
+    """Wait until the board shows that so many times, and half a second longer; by itself, too."""
+    await page.locator("main").evaluate(_SAID, [text, times])

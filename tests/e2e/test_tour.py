@@ -1,0 +1,280 @@
+"""The tour of the demo, walked whole: every step is done as its text says, and ticks itself; the pictures of it."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.docs.pages import DOCS, blocks
+from tests.e2e.evaluating import ended
+from tests.e2e.playing import answered, cell, cells, messages, overflow, picture, send, shot, shots
+from tests.serving import Served, demonstrated
+
+HOLIDAY = "What would it change if you had a holiday?"
+PUT_AWAY = """localStorage.setItem('palaver.tour', '{"look": "away", "done": []}')"""
+PAGE = (DOCS / "tour.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """`palaver demo`, filled."""
+    port = ("--port", "8642") if os.environ.get("PALAVER_PICTURES") else ()  # As the docs say, if nobody has it.
+    with demonstrated(tmp_path_factory.mktemp("tour"), *port) as server:
+        yield server
+
+
+def tour(page: Page) -> Locator:
+    """The checklist; on a phone it is in the menu."""
+    return page.get_by_role("region", name="Tour", exact=True)
+
+
+async def go(page: Page, link: str) -> None:
+    """Follow the link of the step that is open."""
+    await tour(page).get_by_role("link", name=link).click()
+
+
+async def ticked(page: Page, count: int) -> None:
+    """The first steps have a tick now, and no others."""
+    ticks = tour(page).get_by_role("checkbox")
+    for place in range(7):
+        await expect(ticks.nth(place)).to_be_checked(checked=place < count)
+    await expect(tour(page).get_by_role("button", name=re.compile("^Tour"))).to_contain_text(f"{count} of 7")
+
+
+async def test_the_pictures_of_the_readme(page: Page, context: BrowserContext) -> None:
+    await context.add_init_script(PUT_AWAY)
+    await page.goto("/play")
+    board = page.get_by_role("region", name="Boards").get_by_role("link", name=re.compile("^Two orders"))
+    await board.click()
+    await answered(cell(page, 1, 1), "The answer is 14.")
+    await send(page, "And 10 - 2 * 3?")
+    for row in (1, 2, 3):
+        await answered(cell(page, row, 1), "The answer is 4.")
+        await answered(cell(page, row, 2), "The answer is 24.")
+    await picture(page, "playground")
+    await page.goto("/traces?f=service~eq~travel-desk")
+    await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
+    await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
+    await picture(page, "trace")
+    await page.goto("/evaluations")
+    await page.get_by_role("main").get_by_role("link", name="As written").click()
+    await page.get_by_role("button", name="Compare with…").click()
+    await page.get_by_role("dialog", name="Compare").get_by_role("button", name="Compare", exact=True).click()
+    await expect(page.get_by_role("region", name="Verdicts")).to_contain_text("Worse")
+    await picture(page, "worse")
+
+
+async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, site: Served) -> None:
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto("/")
+    await ticked(page, 0)
+    await talk(page)
+    await ticked(page, 1)
+    await picture(page, "tour-1-talk")
+    await compare(page)
+    await ticked(page, 2)
+    await picture(page, "tour-2-compare")
+    await shots(page, "tour")
+    await open_a_trace(page)
+    await ticked(page, 3)
+    await save_a_turn(page)
+    await ticked(page, 4)
+    await evaluate(page)
+    await ticked(page, 5)
+    await picture(page, "tour-5-evaluate")
+    await read_whether_it_is_worse(page)
+    await ticked(page, 6)
+    await picture(page, "tour-6-worse")
+    await take_the_programs(page)
+    await ticked(page, 7)
+    await picture(page, "tour-7-call")
+    assert HOLIDAY in await run_curl(site)
+    assert (await run_openai(site)).strip() == HOLIDAY
+
+
+async def talk(page: Page) -> None:
+    await go(page, "Talk to eliza")
+    await page.get_by_role("textbox", name="Message", exact=True).fill("I need a holiday")
+    await page.keyboard.press("Enter")
+    await answered(cell(page, 1), HOLIDAY)
+
+
+async def compare(page: Page) -> None:
+    await go(page, "Begin with calculator")
+    await page.get_by_role("button", name="Add variant").click()
+    await page.get_by_role("menuitem", name="calculator once more").click()
+    await page.get_by_role("combobox", name="Variant").nth(1).select_option("hasty")
+    for _ in range(2):
+        await page.get_by_role("button", name="Add thread").click()
+    await expect(cells(page)).to_have_count(6)
+    await send(page, "2 + 3 * 4")
+    for row in (1, 2, 3):
+        await answered(cell(page, row, 1), "The answer is 14.")
+        await answered(cell(page, row, 2), "The answer is 20.")
+
+
+async def open_a_trace(page: Page) -> None:
+    await go(page, "Traces of travel-desk")
+    await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
+    await expect(page.get_by_role("heading", name="invoke_agent travel desk")).to_be_visible()
+    await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
+    await picture(page, "tour-3-trace")
+    await page.get_by_role("button", name="Open in playground").click()
+    which = page.get_by_role("dialog", name="Which workflow goes on?")
+    await which.get_by_role("button", name=re.compile("^eliza")).click()
+    await expect(page).to_have_url(re.compile("/play/conv_"))
+    await answered(cell(page, 1), "Three berths are left.")
+    await send(page, "I need a berth")
+    await answered(cell(page, 1), "What would it change if you had a berth?")
+    await shot(page, "tour-3-thread")
+
+
+async def save_a_turn(page: Page) -> None:
+    await go(page, "Ask calculator")
+    await send(page, "6 * 7 - 2")
+    await answered(cell(page, 1), "The answer is 40.")
+    answer = messages(cell(page, 1)).last
+    await answer.hover()
+    await answer.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Add to test set").click()
+    asked = page.get_by_role("dialog", name="Add to a test set")
+    await expect(asked.get_by_role("combobox", name="Test set").locator("option:checked")).to_have_text(
+        re.compile("^Sums")
+    )
+    await asked.get_by_role("button", name="Add", exact=True).click()
+    added = page.get_by_role("dialog", name="Added to the test set")
+    await expect(added).to_contain_text("The answer is 40.")
+    await picture(page, "tour-4-case")
+    await added.get_by_role("button", name="Close").first.click()
+
+
+async def evaluate(page: Page) -> None:
+    await go(page, "New evaluation")
+    form = page.get_by_role("dialog", name="New evaluation")
+    await form.get_by_role("combobox", name="Set", exact=True).select_option("Sums (25 rows)")
+    await form.get_by_role("button", name="Add a workflow").click()
+    await expect(form.get_by_role("combobox", name="Workflow")).to_have_value("calculator")
+    offered = form.get_by_role("list", name="Evaluators to add")
+    await offered.get_by_role("button", name=re.compile("^Contains The")).click()
+    await shot(page, "tour-5-form")
+    await form.get_by_role("button", name="Run", exact=True).click()
+    await expect(page).to_have_url(re.compile("/evaluations/ev_"))
+    await ended(page)
+    await expect(page.get_by_role("region", name="Figures")).to_contain_text("100 %")
+
+
+async def read_whether_it_is_worse(page: Page) -> None:
+    await go(page, "Evaluations")
+    await page.get_by_role("main").get_by_role("link", name="As written").click()
+    await page.get_by_role("button", name="Compare with…").click()
+    await page.get_by_role("dialog", name="Compare").get_by_role("button", name="Compare", exact=True).click()
+    said = page.get_by_role("region", name="Verdicts").get_by_role("button", name=re.compile("contains"))
+    await expect(said).to_contain_text("Worse")
+
+
+async def take_the_programs(page: Page) -> None:
+    await go(page, "Programs for eliza")
+    for client, known in (
+        ("AI SDK", "DefaultChatTransport"),
+        ("OpenAI Python", "from openai import OpenAI"),
+        ("curl", "curl "),
+    ):
+        await page.get_by_role("tab", name=client).click()
+        await page.get_by_role("tabpanel", name=client).get_by_role("button", name="Copy code").click()
+        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        assert known in await page.evaluate("navigator.clipboard.readText()")
+
+
+async def run_curl(site: Served) -> str:
+    """What the page of the docs asks with curl, asked."""
+    (program,) = [block.source for block in blocks(PAGE, "sh") if "curl" in block.source]
+    if shutil.which("curl") is None:
+        body = re.search(r"-d '(.+)'", program)
+        assert body is not None
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+            return (await http.post(f"{site.url}/eliza/invoke", json=json.loads(body[1]))).text
+    return await run(["sh", "-e", "-c", here(program, site)])
+
+
+async def run_openai(site: Served) -> str:
+    """The program of the docs, run."""
+    (program,) = [block.source for block in blocks(PAGE, "python")]
+    return await run([sys.executable, "-c", here(program, site)])
+
+
+def here(program: str, site: Served) -> str:
+    assert "http://localhost:8642" in program
+    return program.replace("http://localhost:8642", site.url)
+
+
+async def run(command: list[str]) -> str:
+    ended = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+async def test_a_tour_is_ticked_by_hand_folded_put_away_and_shown_again(page: Page) -> None:
+    await page.goto("/play?workflow=eliza")
+    title = tour(page).get_by_role("button", name=re.compile("^Tour"))
+    await tour(page).get_by_role("checkbox").nth(0).check()
+    await ticked(page, 1)
+    # The next step is open; any other opens as well, by keyboard.
+    await expect(tour(page).get_by_role("link")).to_have_text("Begin with calculator")
+    await tour(page).get_by_role("button", name="Run an evaluation").focus()
+    await page.keyboard.press("Enter")
+    await expect(tour(page).get_by_role("link")).to_have_text("New evaluation")
+    await title.click()
+    await expect(title).to_have_attribute("aria-expanded", "false")
+    await expect(tour(page).get_by_role("listitem")).to_have_count(0)
+    await page.reload()
+    await expect(title).to_have_attribute("aria-expanded", "false")
+    await expect(title).to_contain_text("1 of 7")
+
+    await tour(page).get_by_role("button", name="Put the tour away").click()
+    await expect(tour(page)).to_have_count(0)
+    await page.reload()
+    await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
+    await expect(tour(page)).to_have_count(0)
+    await page.goto("/settings")
+    await page.get_by_role("button", name="Show the tour").click()
+    await ticked(page, 1)
+    await page.get_by_role("button", name="Begin again").click()
+    await ticked(page, 0)
+
+
+@pytest.fixture
+async def phone(browser: Browser, site: Served) -> AsyncIterator[Page]:
+    """A visitor with a phone."""
+    context = await browser.new_context(
+        base_url=site.url,
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+        is_mobile=True,
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(20_000)
+    yield await context.new_page()
+    await context.close()
+
+
+async def test_on_a_phone_the_tour_is_in_the_menu(phone: Page) -> None:
+    await phone.goto("/play?workflow=headline")
+    await phone.get_by_role("button", name="Tour, 0 of 7").tap()
+    await expect(tour(phone)).to_be_in_viewport()
+    await shot(phone, "phone-tour")
+    assert await overflow(phone) <= 0
+    await go(phone, "Talk to eliza")
+    await expect(phone.get_by_role("dialog", name="Menu")).to_have_count(0)
+    await send(phone, "Hello")
+    await expect(phone.get_by_role("button", name="Tour, 1 of 7")).to_be_visible()
