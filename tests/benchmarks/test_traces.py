@@ -17,8 +17,8 @@ from benchmarks.traces.chats import Times
 from benchmarks.traces.own import Cost
 from benchmarks.traces.sending import JSON, PROTOBUF, send
 from benchmarks.traces.taking import Kept, Round
-from palaver.storage import spans
 from palaver.storage.database import open_database
+from palaver.storage.spans import keeping as spans
 from palaver.traces.intake import Sent, take
 from palaver.traces.otlp import LIMITS, decode
 

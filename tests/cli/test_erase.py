@@ -6,8 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from palaver.cli.erase import command
-from palaver.storage import testset_rows
 from palaver.storage.database import open_database
+from palaver.storage.testsets import rows as testset_rows
 from tests.storage.test_erasing import told
 
 

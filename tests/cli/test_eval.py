@@ -15,10 +15,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli import eval_testset
 from palaver.cli.eval import command
-from palaver.storage import evaluations, variants
+from palaver.cli.evaluating import testset as eval_testset
+from palaver.storage import variants
 from palaver.storage.database import open_database
+from palaver.storage.evaluations import keeping as evaluations
 from palaver.storage.variants import Wanted
 
 APP = """

@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 
 from palaver.cli.review import command
 from palaver.errors import NotFound
-from palaver.storage import review_items, reviews
 from palaver.storage.database import open_database
-from palaver.storage.reviews import NewItem, Review
+from palaver.storage.reviews import items as review_items
+from palaver.storage.reviews import keeping as reviews
+from palaver.storage.reviews.keeping import NewItem, Review
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REVIEW = Review(

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from palaver.cli.thread import command
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, TargetNotFound, ThreadNotFound
-from palaver.storage import threads
 from palaver.storage.database import open_database
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 from tests.storage.talking import NOW, SECOND, assistant, user
 
 

@@ -16,13 +16,13 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from palaver.cli import trace_tail
 from palaver.cli.trace import command
-from palaver.cli.trace_asking import asked
-from palaver.cli.trace_lines import duration
+from palaver.cli.tracing import tail as trace_tail
+from palaver.cli.tracing.asking import asked
+from palaver.cli.tracing.lines import duration
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
-from palaver.storage.span_pages import ANY
+from palaver.storage.spans.pages import ANY
 from tests.server.traced import chat, span, span_id, trace_id
 from tests.traces.otlp.sent import request
 
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytes
         run(place, "import", "-", given=b"not\njson\n")
     with pytest.raises(InvalidBody, match="damaged gzip"):
         run(place, "import", "-", given=whole[:-20])
-    monkeypatch.setattr("palaver.cli.trace_files.LONGEST", 100)
+    monkeypatch.setattr("palaver.cli.tracing.files.LONGEST", 100)
     with pytest.raises(TooLarge):
         run(place, "import", "-", given=b"\n" + b"\x12" * 200)
     long = run(place, "import", "-", given=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
@@ -316,7 +316,7 @@ def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytes
 def test_a_span_that_the_database_does_not_take_loses_no_other(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from palaver.storage import spans as kept
+    from palaver.storage.spans import keeping as kept
 
     saved = run(place, "export").stdout_bytes
     add = kept.add

@@ -13,10 +13,14 @@ from palaver.core.retention import Keep
 from palaver.engine.engine import Engine
 from palaver.engine.housekeeping import Housekeeping
 from palaver.engine.recorder import Recorder
-from palaver.storage import boards, events, housekeeping, runs, span_days, span_pages, span_retention, threads
+from palaver.storage import boards, events, housekeeping, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, open_database
-from palaver.storage.threads import NewThread
+from palaver.storage.spans import days as span_days
+from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import retention as span_retention
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call
 from tests.storage.spanning import NOON, TODAY, keep, row

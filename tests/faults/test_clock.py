@@ -15,9 +15,10 @@ from palaver.engine.recorder import Recorder
 from palaver.engine.records import Records
 from palaver.server.callers import Callers
 from palaver.server.settings import Settings
-from palaver.storage import events, keys, processes, recording, runs, threads
+from palaver.storage import events, keys, processes, recording, runs
 from palaver.storage.database import Database
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 from palaver.workflows.declare import chat
 from tests.engine.running import NOW, call, eventually
 

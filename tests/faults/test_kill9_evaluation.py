@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from palaver.evaluation.plans import PlannedEvaluator
-from palaver.storage import evaluations
+from palaver.evaluation.planning.plans import PlannedEvaluator
 from palaver.storage.database import Database, open_database
-from tests.evaluation.running import plan, put, variant
+from palaver.storage.evaluations import keeping as evaluations
+from tests.evaluation.running.in_process import plan, put, variant
 from tests.faults.rounds import FULL, rounds
 from tests.storage.evaluating import cell_rows, score_rows
 

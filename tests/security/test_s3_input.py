@@ -49,13 +49,13 @@ OF_FIXED_FIELDS = {
     "storage/boards.py",
     "storage/connections.py",
     "storage/files.py",
-    "storage/nodes.py",
+    "storage/threads/nodes.py",
     "storage/run_pages.py",
     "storage/runs.py",
-    "storage/testset_revisions.py",
-    "storage/testsets.py",
-    "storage/thread_copies.py",
-    "storage/thread_files.py",
+    "storage/testsets/revisions.py",
+    "storage/testsets/keeping.py",
+    "storage/threads/copies.py",
+    "storage/threads/files.py",
     "storage/variants.py",
 }
 """They copy fields of one Struct to another, and take the names from it or from a tuple beside. Look before you add."""

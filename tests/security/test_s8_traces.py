@@ -16,8 +16,8 @@ from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.span_tables import span_bodies, spans
-from palaver.storage.spans import unpacked
+from palaver.storage.spans.keeping import unpacked
+from palaver.storage.spans.tables import span_bodies, spans
 from tests.security.marked import PASSWORD, PROVIDER
 from tests.server.test_redacting_runs import everything
 

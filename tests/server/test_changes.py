@@ -13,16 +13,21 @@ from palaver.core.messages import Message
 from palaver.errors import Overloaded
 from palaver.server import changes as changing
 from palaver.server.changes import Changes
-from palaver.storage import boards, online_cases, online_rules, review_items, reviews, threads, variants
+from palaver.storage import boards, variants
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, open_database
 from palaver.storage.later import Later
 from palaver.storage.notices import ALL, EVERYWHERE, Change, Notice, touch
-from palaver.storage.online_cases import Taken
-from palaver.storage.online_rules import Rule
-from palaver.storage.online_tables import online_cases as cases_table
-from palaver.storage.reviews import NewItem, Review
-from palaver.storage.threads import NewThread
+from palaver.storage.online import cases as online_cases
+from palaver.storage.online import rules as online_rules
+from palaver.storage.online.cases import Taken
+from palaver.storage.online.rules import Rule
+from palaver.storage.online.tables import online_cases as cases_table
+from palaver.storage.reviews import items as review_items
+from palaver.storage.reviews import keeping as reviews
+from palaver.storage.reviews.keeping import NewItem, Review
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 from palaver.storage.variants import Wanted
 from tests.storage.spanning import keep, row
 

@@ -15,7 +15,7 @@ from palaver.engine import recorder
 from palaver.storage import events
 from palaver.storage.database import MEMORY, Database, open_database
 from palaver.storage.schema import metadata
-from palaver.storage.span_tables import PARTITIONED
+from palaver.storage.spans.tables import PARTITIONED
 from tests.server.test_redacting import MASK, serving
 
 MAIL = "ada@example.org"

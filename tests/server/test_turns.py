@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from palaver.engine.engine import new_run_id
-from palaver.storage import threads
+from palaver.storage.threads import keeping as threads
 from tests.server.talking import begun, branch, events, let_go, new_thread, nodes, over, problem, serving, turn
 
 STREAM = {"accept": "text/event-stream"}

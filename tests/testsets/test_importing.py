@@ -14,12 +14,14 @@ import pytest
 from sqlalchemy import func, select
 
 from palaver.errors import StaleBase, StillRunning
-from palaver.storage import testset_imports, testset_revisions, testsets
 from palaver.storage.database import Database, open_database
-from palaver.storage.testset_revisions import Revision
-from palaver.storage.testset_sweeping import sweep_dead
-from palaver.storage.testset_tables import TESTSETS, testset_contents
-from palaver.storage.testset_tables import testset_imports as under_way
+from palaver.storage.testsets import imports as testset_imports
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.sweeping import sweep_dead
+from palaver.storage.testsets.tables import TESTSETS, testset_contents
+from palaver.storage.testsets.tables import testset_imports as under_way
 from palaver.testsets import files, keeping, reading
 from palaver.testsets.delta import Added, Delta
 from palaver.testsets.importing import Into, imported

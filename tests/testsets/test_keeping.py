@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import func, select
 
 from palaver.errors import StaleBase
-from palaver.storage import testset_revisions, testsets
 from palaver.storage.database import Database
 from palaver.storage.pages import Window
-from palaver.storage.testset_revisions import Revision
-from palaver.storage.testset_tables import testset_contents, testset_pieces
+from palaver.storage.testsets import keeping as testsets
+from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.tables import testset_contents, testset_pieces
 from palaver.testsets import comparing, keeping, reading
 from palaver.testsets.delta import Delta
 from palaver.testsets.finding import Wanted

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from palaver.errors import InvalidBody
-from palaver.storage.spans import unpacked
+from palaver.storage.spans.keeping import unpacked
 from palaver.traces.intake import Sent, rows_of, take
 from palaver.traces.otlp import Rejected
 from palaver.traces.record import Span

@@ -12,7 +12,7 @@ from palaver.core import jsons
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, ToolCall, ToolResult
 from palaver.core.usage import Usage
-from palaver.storage.spans import unpacked
+from palaver.storage.spans.keeping import unpacked
 from palaver.traces import rows
 from palaver.traces.record import Raised, Span, Tool
 from palaver.traces.rows import row_of

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, select
 
 from palaver.errors import DiskFull, Overloaded
 from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.span_tables import spans
-from palaver.storage.spans import SpanRow
+from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans.tables import spans
 from palaver.traces import writing
 from palaver.traces.intake import rows_of
 from palaver.traces.record import Span

@@ -9,18 +9,19 @@ from sqlalchemy import Connection
 
 from palaver import Message, Parameter, chat, workflow
 from palaver.discovery.registry import Registry
-from palaver.evaluation.cells import cells_in
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.planning import Planning
-from palaver.evaluation.plans import Plan, place_of
+from palaver.evaluation.planning.cells import cells_in
+from palaver.evaluation.planning.plans import Plan, place_of
+from palaver.evaluation.planning.requests import Planning
 from palaver.server.planning import planning_of
 from palaver.server.settings import Settings
-from palaver.storage import evaluation_results, evaluations
-from palaver.storage import evaluation_slices as slices
 from palaver.storage.database import Database
-from palaver.storage.evaluation_results import NewResult, NewScore, Stops
-from palaver.storage.testsets import TestSet
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations import slices
+from palaver.storage.evaluations.results import NewResult, NewScore, Stops
+from palaver.storage.testsets.keeping import TestSet
 from palaver.testsets import keeping
 from palaver.testsets.keeping import Given, Written
 from palaver.testsets.rows import row_id

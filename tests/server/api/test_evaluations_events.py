@@ -9,13 +9,13 @@ import httpx
 import msgspec
 import pytest
 
-from palaver.evaluation.pace import Pace, pace_of
+from palaver.evaluation.running.pace import Pace, pace_of
 from palaver.server.api import evaluation_events, evaluation_shown, evaluations
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage import evaluations as kept
 from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.evaluations import Evaluation
+from palaver.storage.evaluations import keeping as kept
+from palaver.storage.evaluations.keeping import Evaluation
 from tests.server.api.evaluated import NOON, answer_all, moment, planning, with_set
 from tests.server.rest import Somebody, application, asking
 

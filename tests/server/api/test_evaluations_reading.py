@@ -11,8 +11,8 @@ import httpx
 import pytest
 from msgspec import json
 
-from palaver.evaluation.exports.formats import FORMATS
-from palaver.evaluation.statistics.wilson import wilson
+from palaver.evaluation.reading.exports.formats import FORMATS
+from palaver.evaluation.reading.statistics.wilson import wilson
 from palaver.server.api import (
     evaluation_export,
     evaluation_figures,
@@ -135,7 +135,7 @@ async def test_an_evaluation_that_has_not_begun_has_a_summary_without_figures(ht
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The evaluations whose scores were read."""
-    from palaver.evaluation import reporting
+    from palaver.evaluation.reading import reporting
 
     found: list[str] = []
     before = reporting.read_results

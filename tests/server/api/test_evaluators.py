@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.evaluation.cases import Case
-from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.offline import Offline
-from palaver.evaluation.scores import Score
+from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.scoring.evaluator import evaluator
+from palaver.evaluation.scoring.scores import Score
 from palaver.server.api import evaluators
 from palaver.server.settings import Settings
 from tests.server.rest import application, asking

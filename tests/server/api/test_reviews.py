@@ -14,13 +14,13 @@ from palaver.core.messages import Message
 from palaver.server.api import evaluation_results, evaluations, reviews, trace_scores
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
-from palaver.storage import evaluations as kept_evaluations
 from palaver.storage.database import Database
-from palaver.storage.evaluation_results import packed
-from palaver.storage.evaluation_tables import evaluation_results as evaluation_results_table
-from palaver.storage.evaluation_tables import evaluation_scores
-from palaver.storage.evaluation_tables import evaluations as evaluations_table
-from palaver.storage.review_tables import review_holds
+from palaver.storage.evaluations import keeping as kept_evaluations
+from palaver.storage.evaluations.results import packed
+from palaver.storage.evaluations.tables import evaluation_results as evaluation_results_table
+from palaver.storage.evaluations.tables import evaluation_scores
+from palaver.storage.evaluations.tables import evaluations as evaluations_table
+from palaver.storage.reviews.tables import review_holds
 from palaver.traces.record import Span
 from palaver.traces.rows import row_of
 from tests.server.api.evaluated import answer_all, planning, with_set

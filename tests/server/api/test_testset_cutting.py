@@ -14,13 +14,14 @@ from palaver.discovery.registry import Registry
 from palaver.server.api import testset_cutting, testset_rows, testsets
 from palaver.server.redacting import Redacting
 from palaver.server.settings import Settings
-from palaver.storage import evaluations, threads
 from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.evaluation_results import packed as packed_result
-from palaver.storage.evaluation_tables import evaluation_results
-from palaver.storage.evaluations import New
-from palaver.storage.spans import packed
+from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations.keeping import New
+from palaver.storage.evaluations.results import packed as packed_result
+from palaver.storage.evaluations.tables import evaluation_results
+from palaver.storage.spans.keeping import packed
 from palaver.storage.tables import runs
+from palaver.storage.threads import keeping as threads
 from palaver.testsets.rows import packed_id
 from palaver.traces.record import Span
 from tests.server.rest import Somebody, application, asking

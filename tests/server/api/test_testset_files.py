@@ -12,7 +12,7 @@ from palaver.server.api import testset_files, testset_revisions, testset_rows, t
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.testset_tables import TESTSETS
+from palaver.storage.testsets.tables import TESTSETS
 from tests.server.rest import Somebody, application, asking
 
 JSONL, CSV = "application/x-ndjson", "text/csv"

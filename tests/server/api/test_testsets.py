@@ -161,7 +161,7 @@ async def test_what_was_changed_meanwhile_is_not_overwritten_by_who_says_so(http
 async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database: Database) -> None:
     from sqlalchemy import func, select
 
-    from palaver.storage.testset_tables import TESTSETS
+    from palaver.storage.testsets.tables import TESTSETS
 
     ordinary: frozenset[Scope] = frozenset({"read", "invoke"})
     async with asking(app(database), Somebody(scopes=ordinary)) as http:
@@ -245,7 +245,7 @@ async def test_a_delta_makes_the_next_revision(http: httpx.AsyncClient) -> None:
 async def test_columns_of_a_large_set_change_a_batch_at_a_time(http: httpx.AsyncClient, database: Database) -> None:
     from sqlalchemy import func, select
 
-    from palaver.storage.testset_tables import testset_contents, testset_imports
+    from palaver.storage.testsets.tables import testset_contents, testset_imports
 
     many = [{"data": {"q": f"question {n}", "n": n}} for n in range(2_500)]
     testset = await made(http, rows=many)

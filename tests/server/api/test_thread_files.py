@@ -11,9 +11,9 @@ import pytest
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.server.api.thread_page import POLICY
-from palaver.storage import threads as kept
 from palaver.storage.database import Database
-from palaver.storage.threads import Changes
+from palaver.storage.threads import keeping as kept
+from palaver.storage.threads.keeping import Changes
 from tests.server.threaded import app, database, http, made, problem, spoken, stranger
 from tests.storage.talking import NOW
 

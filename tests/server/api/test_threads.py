@@ -9,11 +9,12 @@ from litestar import Litestar
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
 from palaver.server.api.thread_views import Answering
-from palaver.storage import boards, files, nodes, runs
-from palaver.storage import threads as kept
+from palaver.storage import boards, files, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.files import StoredFile
+from palaver.storage.threads import keeping as kept
+from palaver.storage.threads import nodes
 from tests.server.threaded import TALK, app, database, http, ids, made, problem, speaking, spoken, stranger
 from tests.storage.talking import NOW, run_row
 
