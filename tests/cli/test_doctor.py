@@ -79,12 +79,12 @@ FAULTS: list[tuple[str, tuple[str, str]]] = [
     )),
     ("allowed_origins = '*'", (
         "problem",
-        "allowed_origins: no browser sends *. Write https://app.example.org: lower case, no path, no *.",
+        "allowed_origins: no browser sends *. Write https://example.org: lower case, no path, no *.",
     )),
     ("allowed_origins = 'https://App.example/'", (
         "problem",
         ("allowed_origins: no browser sends https://App.example/."
-        " Write https://app.example.org: lower case, no path, no *."),
+        " Write https://example.org: lower case, no path, no *."),
     )),
     ("allowed_hosts = 'http://a.test'", (
         "problem",

@@ -62,5 +62,7 @@ def test_the_product_names_no_host_to_call() -> None:  # S9.2
                 for host in re.findall(r"https?://([\w.-]+\.\w+)", node.value):
                     found.setdefault(host, set()).add(str(path.relative_to(SOURCE)))
     allowed = {"127.0.0.1", "example.org", "example.com", "json-schema.org", "localhost", "www.w3.org"}
+    lures = {"0x7f.1", "10.0.0.0", "127.1", "169.254.0.1"}  # What `palaver doctor --attack` asks a server to refuse.
 
-    assert {host: places for host, places in found.items() if host not in allowed} == {}
+    assert {host: places for host, places in found.items() if host not in allowed | lures} == {}
+    assert {place for host in lures for place in found[host]} == {"cli/attacking/meanings.py"}

@@ -16,6 +16,7 @@ import msgspec
 from palaver.cli.serve import serve
 from palaver.discovery.targets import load_installed
 from palaver.errors import PalaverError
+from palaver.outbound import client as outbound
 from palaver.server.settings import read_settings
 from palaver.storage.locking import is_held
 from palaver.storage.places import MEMORY, default_path, lock_path
@@ -93,7 +94,8 @@ async def _fill(url: str, opening: Callable[[str], None]) -> None:
     log = logging.getLogger("palaver.access")
     log.addFilter(_not_ours)
     try:
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        async with outbound() as http:
+            http.base_url = url
             await fill(http, tell)
         took = time.monotonic() - begun
         found = f"Everything is there, after {took:.1f} s" if told else "All is as you left it; --fresh begins anew"

@@ -304,7 +304,7 @@ async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
     await online.end()
 
     told = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
-    assert (broken, told) == ([], ["Looking for live traces failed"])
+    assert (broken, told) == ([], ["Live traces could not be looked for"])
 
 
 async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database) -> None:

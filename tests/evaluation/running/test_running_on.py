@@ -211,7 +211,7 @@ async def test_what_cannot_be_loaded_is_left_to_others(
         monkeypatch.setattr(server.runner, "_make", broken)
         await database.write(put, "ev_1", plan(variant("counted")), rows(2))
         server.runner.wake()
-        await until(lambda: "Looking for evaluations that wait failed" in caplog.messages)
+        await until(lambda: "Evaluations that wait could not be looked for" in caplog.messages)
         left = await database.read(slices.is_any_waiting)
         async with serving(database, counted.chat) as other:
             other.runner.wake()

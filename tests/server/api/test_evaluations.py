@@ -72,7 +72,7 @@ async def test_one_shows_what_it_was_made_of(http: httpx.AsyncClient) -> None:
     answer = await http.get(f"/api/evaluations/{made['id']}")
     shown = answer.json()
 
-    columns = {"messages": "messages", "history": None, "script": None, "expected": "expected", "inputs": {}}
+    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | NOWHERE
     assert shown["variants"] == [
         {
             "name": name,
@@ -103,7 +103,19 @@ async def test_a_column_of_questions_is_what_a_chat_is_asked(http: httpx.AsyncCl
     made = await begun(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
-    columns = {"messages": "question", "history": None, "script": None, "expected": "expected", "inputs": {}}
+    columns = {"messages": "question", "expected": "expected", "inputs": {}} | NOWHERE
+    assert [one["map"] for one in shown["variants"]] == [columns, columns]
+
+
+async def test_a_column_of_questions_is_asked_where_a_row_has_no_messages(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    imported = {"question": "2+2?", "expected": "4"}
+    await with_set(database, [imported, ROWS[0], {"messages": None, **imported}], id="ts_2")
+    made = await begun(http, testset={"id": "ts_2"})
+    shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
+
+    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | NOWHERE | {"spoken": "question"}
     assert [one["map"] for one in shown["variants"]] == [columns, columns]
 
 

@@ -106,7 +106,7 @@ def _names(settings: Settings) -> Iterator[Check]:
         parts = urlsplit(origin)
         if f"{parts.scheme}://{parts.netloc}".lower() != origin or not parts.netloc:
             says = f"allowed_origins: no browser sends {printable(origin)}."
-            yield problem("settings", says, "Write https://app.example.org: lower case, no path, no *.")
+            yield problem("settings", says, "Write https://example.org: lower case, no path, no *.")
     for host in settings.allowed_hosts:
         if "/" in host or "*" in host or host != host.lower():
             says = f"allowed_hosts: no Host header is {printable(host)}."

@@ -12,7 +12,7 @@ from palaver.core import jsons
 from palaver.core.descriptions import Description
 from palaver.errors import InvalidValue, MissingInput, UnknownInput
 from palaver.evaluation.planning.plans import ColumnMap, WantedMap
-from palaver.evaluation.planning.spoken import spoken
+from palaver.evaluation.planning.spoken import spoken, usually_spoken
 
 EXPECTED = ("expected", "expected_output", "correct_answer", "ground_truth", "reference")
 """What the column of expected answers may be called; the first that is there counts."""
@@ -25,8 +25,18 @@ Kinds = Mapping[str, str]
 """The kind of each column of a test set, in their order."""
 
 
-def mapped(wanted: WantedMap, kinds: Kinds, workflow: Description, *, answers: Collection[str] = ()) -> ColumnMap:
-    """Where the columns go for a workflow; `answers` hold answers already, and are inputs only where it names them."""
+def mapped(
+    wanted: WantedMap,
+    kinds: Kinds,
+    workflow: Description,
+    *,
+    answers: Collection[str] = (),
+    gaps: Collection[str] = (),
+) -> ColumnMap:
+    """Where the columns go for a workflow; `answers` hold answers already, and are inputs only where it names them.
+
+    `gaps` are the columns that some rows have nothing in.
+    """
     script = _script(wanted.script, kinds, workflow)
     expected = _expected(wanted.expected, kinds)
     named = _properties(workflow)
@@ -37,7 +47,19 @@ def mapped(wanted: WantedMap, kinds: Kinds, workflow: Description, *, answers: C
     taken = {messages, history, script, expected, *(name for name in answers if name not in named)}
     inputs = _inputs(wanted.inputs, kinds, workflow, [name for name in kinds if name not in taken])
     _check_required(workflow, inputs)
-    return ColumnMap(messages=messages, history=history, script=script, expected=expected, inputs=inputs)
+    # Only beside what was found for certain: of one guess there is no second.
+    is_certain = wanted.messages is UNSET and messages == _found_messages(kinds, workflow)
+    told = [name for name in (messages, script) if name is not None]
+    has_gaps = bool(told) and all(name in gaps for name in told)
+    return ColumnMap(
+        messages=messages,
+        history=history,
+        script=script,
+        # It stays an input of the rows that have messages: they are asked as if nobody had looked for it.
+        spoken=usually_spoken(kinds, taken=placed | taken) if is_certain and has_gaps else None,
+        expected=expected,
+        inputs=inputs,
+    )
 
 
 def mapped_answers(wanted: WantedMap, kinds: Kinds, column: str) -> ColumnMap:

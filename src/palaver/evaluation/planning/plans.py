@@ -130,6 +130,8 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
     history: str | None = None
     """What was said before those."""
     script: str | None = None
+    spoken: str | None = None
+    """What the user says in a row that has neither messages nor a script: a column of texts."""
     expected: str | None = None
     inputs: Mapping[str, str] = {}
     """By the input's name, its column."""

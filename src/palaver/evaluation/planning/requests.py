@@ -41,6 +41,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     digest: str
     kinds: Kinds
+    gaps: frozenset[str] = frozenset()
+    """The columns that some rows have nothing in, or null."""
 
 
 class Testsets(Protocol):
@@ -86,7 +88,7 @@ class Planning:
         # In threads: evaluators are loaded when they are first asked for, and a set may have a million rows.
         evaluators = await asyncio.to_thread(self._evaluators, request)
         revision = await self.testsets.revision(project, request.testset)
-        variants = await self._variants(project, request, revision.kinds)
+        variants = await self._variants(project, request, revision)
         _check_distinct([one.name for one in variants], "variants")
         found = await self.testsets.rows(project, revision, request.testset.rows)
         plan = Plan(
@@ -140,16 +142,18 @@ class Planning:
 
     # Variants
 
-    async def _variants(self, project: str, request: NewEvaluation, kinds: Kinds) -> list[PlannedVariant]:
+    async def _variants(self, project: str, request: NewEvaluation, revision: Revision) -> list[PlannedVariant]:
         wanted = list(enumerate(request.variants))
         answers = {one.column for _, one in wanted if one.column is not None}
         called = {
-            place: await self._called(project, request, one, place, kinds, answers)
+            place: await self._called(project, request, one, place, revision, answers)
             for place, one in wanted
             if one.column is None
         }
         chats = any(one.is_chat for one in called.values())
-        return [called.get(place) or _recorded(request, one, place, kinds, chats=chats) for place, one in wanted]
+        return [
+            called.get(place) or _recorded(request, one, place, revision.kinds, chats=chats) for place, one in wanted
+        ]
 
     async def _called(
         self,
@@ -157,7 +161,7 @@ class Planning:
         request: NewEvaluation,
         wanted: WantedVariant,
         place: int,
-        kinds: Kinds,
+        revision: Revision,
         answers: Iterable[str],
     ) -> PlannedVariant:
         at = f"/variants/{place}"
@@ -184,7 +188,7 @@ class Planning:
             parameters=parameters,
             is_chat=description.is_chat,
             is_chat_source=description.is_chat_source,
-            map=mapped(request.map, kinds, description, answers=set(answers)),
+            map=mapped(request.map, revision.kinds, description, answers=set(answers), gaps=revision.gaps),
         )
 
 

@@ -1,7 +1,7 @@
-"""Which column of texts is what the user says, where a chat is asked and no column holds messages.
+"""Which column of texts is what the user says, where a chat is asked and no column, or not every row, has messages.
 
-The page shows the same before anything runs (web/src/evaluations/mapping.ts); tests/evaluation/mapping_cases.json holds
-both to it.
+The page shows the same before anything runs (web/src/evaluations/mapping.ts);
+tests/evaluation/planning/mapping_cases.json holds both to it.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,9 +18,17 @@ def spoken(kinds: Mapping[str, str], *, taken: Collection[str | None], answers: 
     """The column with a usual name, else the only one of texts that is neither taken nor called as one of `answers`."""
     if not _TOLD.isdisjoint(kinds.values()):
         return None
-    texts = [name for name, kind in kinds.items() if kind == "text" and name not in taken]
-    for word in WORDS:
-        if found := [name for name in texts if name.lower() == word]:
-            return found[0]
-    rest = [name for name in texts if name.lower() not in _ANSWERS and name.lower() not in answers]
+    if (named := usually_spoken(kinds, taken=taken)) is not None:
+        return named
+    rest = [name for name in _texts(kinds, taken) if name.lower() not in _ANSWERS and name.lower() not in answers]
     return rest[0] if len(rest) == 1 else None
+
+
+def usually_spoken(kinds: Mapping[str, str], *, taken: Collection[str | None]) -> str | None:
+    """The column of texts with a usual name, and no other."""
+    texts = _texts(kinds, taken)
+    return next((name for word in WORDS for name in texts if name.lower() == word), None)
+
+
+def _texts(kinds: Mapping[str, str], taken: Collection[str | None]) -> list[str]:
+    return [name for name, kind in kinds.items() if kind == "text" and name not in taken]

@@ -44,7 +44,10 @@ def _revision(db: Connection, project: str, wanted: WantedTestset) -> Revision:
     testset = testsets.get(db, project, wanted.id)
     found = testset_revisions.get(db, project, testset.id, wanted.revision, testset.head)
     kinds = {column["name"]: column["kind"] for column in found.columns}
-    return Revision(testset=testset.id, name=testset.name, number=found.number, digest=found.digest, kinds=kinds)
+    gaps = frozenset(column["name"] for column in found.columns if column["missing"] + column["nulls"] > 0)
+    return Revision(
+        testset=testset.id, name=testset.name, number=found.number, digest=found.digest, kinds=kinds, gaps=gaps
+    )
 
 
 def _rows(db: Connection, project: str, testset: str, number: int) -> bytes:

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from palaver.core import dialects
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
-from palaver.evaluation.planning.plans import PlannedVariant
+from palaver.evaluation.planning.plans import ColumnMap, PlannedVariant
 from palaver.testsets.scripts import Script, is_script, read_script
 
 
@@ -28,13 +28,31 @@ def asked_of(row: dict[str, Any], variant: PlannedVariant) -> Asked:
     columns = variant.map
     inputs = {name: row[column] for name, column in columns.inputs.items() if column in row}
     expected: Any = UNSET if columns.expected is None else row.get(columns.expected, UNSET)
-    script = row.get(columns.script) if columns.script is not None else None
+    script = _in(row, columns.script)
     if script is not None and is_script(script):
         return Asked(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))
-    said = row.get(columns.messages) if columns.messages is not None else None
-    before = row.get(columns.history) if columns.history is not None else None
-    history = (*_messages(before, columns.history or ""), *_messages(said, columns.messages or ""))
+    column = columns.messages
+    if columns.spoken is not None and _in(row, column) is None:
+        # What the user says is no input as well, as in a set that has no messages at all.
+        column = columns.spoken
+        inputs = {name: value for name, value in inputs.items() if columns.inputs[name] != column}
+    before, said = _in(row, columns.history), _in(row, column)
+    history = (*_messages(before, columns.history or ""), *_messages(said, column or ""))
     return Asked(row=row, history=history, inputs=inputs, expected=expected)
+
+
+def lack_of(asked: Asked, columns: ColumnMap) -> str | None:
+    """What the row has not got, where columns are for what is said and nothing is; an empty list is said to be empty."""
+    if asked.script is not None or (columns.messages is None and columns.script is None):
+        return None
+    if any(_in(asked.row, column) is not None for column in (columns.messages, columns.history, columns.spoken)):
+        return None
+    wanted = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
+    return ", ".join(f"no {what} in the column {column!r}" for what, column in wanted.items() if column is not None)
+
+
+def _in(row: Mapping[str, Any], column: str | None) -> Any:
+    return None if column is None else row.get(column)
 
 
 def _messages(said: Any, column: str) -> list[Message]:

@@ -13,7 +13,7 @@ from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.errors import BadStream, RequestError
 from palaver.evaluation.planning.plans import ROW_BYTES, Plan, PlannedVariant, cell_id, place_of
-from palaver.evaluation.running.asking import Asked, asked_of
+from palaver.evaluation.running.asking import Asked, asked_of, lack_of
 from palaver.evaluation.running.bodies import Redactor
 from palaver.evaluation.running.calling import Calling, error_of
 from palaver.evaluation.running.outcomes import Calls, Cell, result_of, score_of
@@ -148,6 +148,8 @@ class Job:
     async def _answered(
         self, case: Case, asked: Asked, variant: PlannedVariant, calls: Calls
     ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
+        if variant.is_chat and (lack := lack_of(asked, variant.map)) is not None:
+            raise Failed("no_messages", f"The row has nothing to say: {lack}. Fill it in, or leave the row out.")
         workflow = self._find(variant.workflow or "")
 
         async def answer(history: tuple[Message, ...]) -> Answered:
