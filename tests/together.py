@@ -1,59 +1,64 @@
-"""Run all tests, with coverage, as three sessions of pytest side by side: `python -m tests.together [options of it]`.
+"""Run all tests, with coverage, in three lanes side by side: `python -m tests.together [options of pytest]`.
 
 Tests that start servers and browsers mostly wait; those of pure functions only count. One after the other, they leave
-one of two cores idle half of the time. So browsers, servers and pure functions each have a session, the last of them at
-a lower priority, so that nothing that looks at the clock has to wait for it. All orders are random, as everywhere.
+one of two cores idle half of the time. So servers, browsers and pure functions each have a lane. The pure ones step
+back, so that nothing that looks at the clock has to wait for them, and some of them come after the browsers. All orders
+are random, as everywhere.
 """
 
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
 TESTS = Path(__file__).parent
 
-BROWSING = ["e2e"]
 WAITING = "benchmarks cli conformance engine examples faults packaging security".split()
-"""The folders whose tests start processes, or look at the clock; all that is in neither are the pure ones."""
+"""The folders whose tests start processes, or look at the clock;"""
+BROWSING = ["e2e"]
+"""those whose tests drive a browser;"""
+LATER = "evaluation storage testsets traces".split()
+"""and of all others, which are pure ones, those that come after the browsers."""
 
-COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode"]
-POLITE = 10
-"""By how much the pure ones step back."""
+COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest"]
+POLITE = ["nice", "--adjustment=10", *COVERED]
+
+Command = list[str]
 
 
-def folders() -> tuple[list[str], list[str], list[str]]:
-    """What has tests, as paths that pytest takes: those with servers, those with browsers, and those that count."""
+def lanes(options: list[str]) -> list[list[Command]]:
+    """The sessions, lane by lane; what comes first in its lane begins at once."""
     having = sorted({TESTS / path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")})
-    waiting = [str(entry) for entry in having if entry.name in WAITING]
-    browsing = [str(entry) for entry in having if entry.name in BROWSING]
-    return waiting, browsing, [str(entry) for entry in having if str(entry) not in (*waiting, *browsing)]
+
+    def those(*names: str) -> list[str]:
+        return [*options, *(str(entry) for entry in having if entry.name in names)]
+
+    counting = {entry.name for entry in having} - {*WAITING, *BROWSING, *LATER}
+    browsing = [sys.executable, "-m", "pytest", *those(*BROWSING)]  # What it drives runs in other processes.
+    return [
+        [[*COVERED, *those(*WAITING)]],
+        [browsing, [*POLITE, *those(*LATER)]],
+        [[*POLITE, *those(*counting)]],
+    ]
 
 
-def pytest(paths: list[str], *options: str) -> list[str]:
-    return ["-m", "pytest", *options, *paths]
+def run(lane: list[Command], told: IO[bytes] | None) -> int:
+    """Run a lane to its end, whatever happens on the way; its words are kept where they are given a place."""
+    codes = [subprocess.run(command, stdout=told, stderr=told, check=False).returncode for command in lane]
+    return next((code for code in codes if code), 0)
 
 
 def main() -> int:
-    options = sys.argv[1:]
-    waiting, browsing, counting = folders()
-    with ExitStack() as stack:
-
-        def beside(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-            """Begin a session whose words are kept until its turn has come."""
-            told = stack.enter_context(tempfile.TemporaryFile())
-            begun = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
-            stack.callback(begun.kill)
-            return begun, told
-
-        others = [
-            beside([sys.executable, *pytest(browsing, *options)]),  # What it drives runs in other processes.
-            beside(["nice", f"--adjustment={POLITE}", *COVERED, *pytest(counting, *options)]),
-        ]
-        codes = [subprocess.run([*COVERED, *pytest(waiting, *options)], check=False).returncode]
-        for begun, told in others:
-            codes.append(begun.wait())
+    first, *others = lanes(sys.argv[1:])
+    with ThreadPoolExecutor() as threads, ExitStack() as stack:
+        keeping = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
+        going = [threads.submit(run, lane, told) for lane, told in zip(others, keeping, strict=True)]
+        codes = [run(first, None)]
+        for lane, told in zip(going, keeping, strict=True):
+            codes.append(lane.result())
             told.seek(0)
             sys.stdout.flush()
             sys.stdout.buffer.write(told.read())
