@@ -100,12 +100,12 @@ def _rows() -> list[Row]:
 
 
 def _line(row: Row, parts: Parts) -> str:
-    figures = [_find(name, parts) for name in row.figures if name.partition(": ")[0] in parts]
+    figures = [figure for name in row.figures if (figure := _find(name, parts)) is not None]
     measured = " · ".join(figure.measured for figure in figures) or "not measured yet"
     goals = " · ".join(figure.aim or "-" for figure in figures)
     return f"| {row.words} | {measured} | {goals} |"
 
 
-def _find(name: str, parts: Parts) -> Figure:
+def _find(name: str, parts: Parts) -> Figure | None:
     part, _, figure = name.partition(": ")
-    return next(one for one in parts[part].figures if one.name == figure)
+    return next((one for one in parts[part].figures if one.name == figure), None) if part in parts else None

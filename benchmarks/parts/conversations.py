@@ -14,9 +14,9 @@ from benchmarks import servers
 from benchmarks.figures import Figure, at_most, half_range
 from benchmarks.stand import Stand
 from palaver.core.messages import Message
-from palaver.storage import threads
 from palaver.storage.database import open_database
-from palaver.storage.threads import NewThread
+from palaver.storage.threads import keeping as threads
+from palaver.storage.threads.keeping import NewThread
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _TURNS = 10

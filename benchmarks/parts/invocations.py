@@ -41,12 +41,13 @@ def measure(stand: Stand) -> Iterator[Figure]:
     def figure(name: str, of: Callable[[Round], float], against: int, **more: object) -> Figure:
         sample = [[of(each) for each in side] for side in sides]
         ours, theirs = sample[1], sample[against]
+        peer = f"; MLflow's share {median(sample[2]) / median(theirs):.2f}" if against == 0 else ""
         return Figure(
             name=name,
             value=median(ours) / median(theirs),
             spread=half_range([one / other for one, other in zip(ours, theirs, strict=True)]),
             how=f"{median(ours):,.0f} of {median(theirs):,.0f} per second, {CLIENTS} clients, "
-            f"medians of {len(ours)} rounds{calm}",
+            f"medians of {len(ours)} rounds{peer}{calm}",
             **more,  # type: ignore[arg-type]
         )
 

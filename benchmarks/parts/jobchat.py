@@ -48,10 +48,11 @@ with client.messages.stream(model="m", max_tokens=1024, messages=[{{"role": "use
 
 
 def measure(stand: Stand) -> Iterator[Figure]:
-    index = _index(stand, pieces=stand.choose(full=5_000, quick=300))
+    pieces = stand.choose(full=5_000, quick=300)
+    index = _index(stand, pieces)
     asked = stand.choose(full=100, quick=10)
     with _served(stand, [_AT_ONCE] * (4 * asked + 60), index) as (server, port):
-        yield from asyncio.run(_alone(server, port, asked))
+        yield from asyncio.run(_alone(server, port, asked, pieces))
         interpreter, memory = _interpreters(stand, port, times=stand.choose(full=7, quick=2))
     chats = stand.choose(full=_CHATS, quick=20)
     with _served(stand, [_PACED] * (2 * chats + 1), index) as (server, port):
@@ -64,7 +65,7 @@ def measure(stand: Stand) -> Iterator[Figure]:
     )
 
 
-async def _alone(server: Server, model: int, times: int) -> list[Figure]:
+async def _alone(server: Server, model: int, times: int, pieces: int) -> list[Figure]:
     for _ in range(20):
         await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
     first = [(await _post(server.port, "/services/job_chat/stream", _PAYLOAD)).first for _ in range(times)]
@@ -83,8 +84,9 @@ async def _alone(server: Server, model: int, times: int) -> list[Figure]:
             value=_p95(whole) - median(direct),
             unit="ms",
             goal=at_most(20),
-            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, adaptor and documentation looked up, "
-            f"less the model's own {median(direct):.1f} ms; median {median(whole) - median(direct):.1f} ms",
+            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, adaptor and {pieces:,} pieces of "
+            f"documentation looked up, less the model's own {median(direct):.1f} ms; "
+            f"median {median(whole) - median(direct):.1f} ms",
         ),
     ]
 

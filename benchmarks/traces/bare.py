@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import psycopg
 
 from benchmarks.traces.chats import SPANS
-from palaver.storage import span_days
 from palaver.storage.database import open_database
-from palaver.storage.span_tables import span_bodies, spans
+from palaver.storage.spans import days as span_days
+from palaver.storage.spans.tables import span_bodies, spans
 
 _COLUMNS = [column.name for column in spans.c]
 _IN_BODY = [column.name for column in span_bodies.c]

@@ -14,10 +14,10 @@ from benchmarks.servers import Server
 from benchmarks.traces import chats
 from benchmarks.traces.chats import Times
 from benchmarks.traces.sending import Sent, send
-from palaver.storage import spans as kept
 from palaver.storage.database import open_database
-from palaver.storage.span_tables import span_bodies, spans
-from palaver.storage.spans import SpanRow
+from palaver.storage.spans import keeping as kept
+from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans.tables import span_bodies, spans
 
 DAYS = 20
 """The spans are spread over so many."""

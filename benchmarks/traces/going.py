@@ -13,9 +13,10 @@ from benchmarks.stand import CannotMeasure, Stand
 from benchmarks.traces import chats
 from benchmarks.traces.chats import Times
 from benchmarks.traces.sending import send
-from palaver.storage import span_days, span_retention
 from palaver.storage.database import open_database
-from palaver.storage.span_days import Held
+from palaver.storage.spans import days as span_days
+from palaver.storage.spans import retention as span_retention
+from palaver.storage.spans.days import Held
 
 _PAUSE = 0.02
 _PATIENCE = 900  # Seconds; it begins a minute after the server.
