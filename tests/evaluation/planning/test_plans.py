@@ -152,6 +152,14 @@ async def test_a_plan_is_the_same_after_it_was_stored() -> None:
     assert msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(plan), type=Plan)) == msgspec.json.encode(plan)
 
 
+async def test_a_plan_that_was_stored_before_questions_were_noted_is_still_read() -> None:
+    plan = (await planning().plan("default", asked())).plan
+    stored = msgspec.to_builtins(plan)
+    del stored["variants"][0]["map"]["spoken"]
+
+    assert msgspec.convert(stored, Plan) == plan
+
+
 FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
     (
         {"variants": [{"workflow": "gone"}]},

@@ -114,6 +114,46 @@ async def test_values_columns_and_faulty_rows(database: Database) -> None:
     assert found[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
 
 
+async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing_fails(database: Database) -> None:
+    @chat
+    async def heard(messages: Any, **inputs: Any) -> str:
+        return f"{[message['content'] for message in messages]} {inputs}"
+
+    columns = ColumnMap(messages="messages", script="script", spoken="question", inputs={"question": "question"})
+    data: list[dict[str, Any]] = [
+        {"question": "From the file?"},
+        {"messages": None, "question": "Of a null?"},
+        {"messages": [{"role": "user", "content": "Saved."}], "question": "An input."},
+        {"script": {"turns": [{"user": "Played."}]}},
+        {"messages": []},
+        {"expected": "Nothing."},
+        {"messages": None, "question": None, "script": None},
+    ]
+    planned = plan(variant("heard", map=columns), variant(name="nobody maps", workflow="heard", map=ColumnMap()))
+    async with serving(database, heard) as server:
+        await database.write(put, "ev_1", planned, data)
+        server.runner.wake()
+        done = await ended(database)
+
+    lacking = {
+        "code": "no_messages",
+        "message": "The row has nothing to say: no messages in the column 'messages', "
+        "no script in the column 'script', no text in the column 'question'. Fill it in, or leave the row out.",
+    }
+    mapped, unmapped = [[one for one in await results(database) if one.variant == place] for place in (0, 1)]
+    assert (done.state, done.done, done.failed) == ("partly", 12, 2)
+    assert [one.error or one.preview_out["text"] for one in mapped] == [
+        "['From the file?'] {}",
+        "['Of a null?'] {}",
+        "['Saved.'] {'question': 'An input.'}",
+        "['Played.'] {}",
+        "[] {}",
+        lacking,
+        lacking,
+    ]
+    assert [one.error or one.preview_out["text"] for one in unmapped] == ["[] {}"] * 7
+
+
 async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(), rows(1))

@@ -25,6 +25,8 @@ BODY: dict[str, Any] = {
     "evaluators": [{"key": "exact_match"}, {"key": "regex", "name": "starts", "parameters": {"pattern": "^[A-Z0-9]"}}],
     "repeats": 2,
 }
+NOWHERE = dict.fromkeys(["history", "script", "spoken"])
+"""What no column is for."""
 
 
 @pytest.fixture(params=["memory", "postgresql"])

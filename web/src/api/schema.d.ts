@@ -2017,6 +2017,7 @@ export interface components {
             messages?: string | null;
             history?: string | null;
             script?: string | null;
+            spoken?: string | null;
             expected?: string | null;
             inputs?: {
                 [key: string]: string;

@@ -66,6 +66,14 @@ test('another like it begins with what that was made of', () => {
   });
 });
 
+test('another like one that asks a question where there are no messages finds both again', () => {
+  const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
+  const like = draftLike({
+    name: 'v1', testset: { id: 'ts_1', name: 'Set', revision: 3 }, variants: [{ name: 'tutor', workflow: 'tutor', map }], evaluators: [], repeats: 1, limits: {}, selection: null,
+  } as unknown as Evaluation);
+  expect(requestOf(like).map).toEqual({ history: null, script: null, expected: 'expected' });
+});
+
 test('a fault is shown at its field, and one without a field above all', () => {
   const faults = [{ path: '/evaluators/1/parameters/pattern', message: 'no' }, { path: '', message: 'what?' }, { path: '/evaluators/10', message: 'ten' }];
   expect(under(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
@@ -91,12 +99,12 @@ test('names do not come twice', () => {
 test('columns go where the server would put them', () => {
   const columns = [column('messages', 'chat'), column('topic', 'text'), column('expected', 'text'), column('old', 'text')];
   const tutor = described(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
-  expect(mapped(columns, tutor, ['old'])).toEqual({ messages: 'messages', history: null, script: null, expected: 'expected', inputs: { topic: 'topic' } });
+  expect(mapped(columns, tutor, ['old'])).toEqual({ messages: 'messages', history: null, script: null, spoken: null, expected: 'expected', inputs: { topic: 'topic' } });
   expect(inputNames(tutor)).toEqual(['subject']);
   const payload = [column('content', 'text'), column('history', 'chat')];
-  expect(mapped(payload, tutor)).toEqual({ messages: 'content', history: 'history', script: null, expected: null, inputs: {} });
+  expect(mapped(payload, tutor)).toEqual({ messages: 'content', history: 'history', script: null, spoken: null, expected: null, inputs: {} });
   const shout = described(false, { properties: { text: {} }, additionalProperties: false });
-  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({ messages: null, history: null, script: null, expected: 'reference', inputs: { text: 'text' } });
+  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({ messages: null, history: null, script: null, spoken: null, expected: 'reference', inputs: { text: 'text' } });
 });
 
 test('a list of texts that may be one text is entered as a list', () => {

@@ -93,7 +93,8 @@ export function draftLike({ name, testset, variants, evaluators, repeats, limits
     sample: selection?.sample ?? null,
     variants: variants.map((one) => variantOf(one.workflow ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} } : { kind: 'column', name: one.name, column: one.column ?? '' })),
     evaluators: evaluators.map((one) => ({ ...evaluatorOf(one.key), name: one.name === one.key ? '' : one.name, parameters: one.parameters ?? {} })),
-    map: { messages: map?.messages ?? null, history: map?.history ?? null, script: map?.script ?? null, expected: map?.expected ?? null },
+    // What is said where there are no messages is found only beside messages that are found as well.
+    map: { ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}), history: map?.history ?? null, script: map?.script ?? null, expected: map?.expected ?? null },
     repeats,
     concurrency: limits.concurrency ?? EMPTY.concurrency,
     timeout: limits.timeout ?? EMPTY.timeout,

@@ -28,12 +28,15 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   const said = either(map.messages, usual.messages);
   const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
+  const instead = usual.spoken === null ? null : `where there ${said === null ? 'is no script' : 'are no messages'}: ${usual.spoken}`;
+  const hint = usual.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}` : isText ? 'what the user says' : null;
   const inputs = [...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})])];
   const holds = map.inputs ?? usual.inputs;
   const shown = [
     isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
     either(map.history, usual.history) !== null && `said before ← ${either(map.history, usual.history)}`,
     either(map.script, usual.script) !== null && `script ← ${either(map.script, usual.script)}`,
+    instead,
     `expected ← ${either(map.expected, usual.expected) ?? 'nothing'}`,
     Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
   ].filter(Boolean);
@@ -52,7 +55,7 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
         aside={<span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">{shown.join(' · ')}</span>}
       >
         <div className="grid gap-3 py-1 pl-5 sm:grid-cols-3">
-          {isChat && <Choice label="Messages" at="/map/messages" {...(isText ? { hint: 'what the user says' } : {})} value={map.messages} usual={usual.messages} columns={columns.filter(canBeSaid)} onChange={(messages) => onChange(put(map, 'messages', messages))} faults={faults} />}
+          {isChat && <Choice label="Messages" at="/map/messages" {...(hint ? { hint } : {})} value={map.messages} usual={usual.messages} columns={columns.filter(canBeSaid)} onChange={(messages) => onChange(put(map, 'messages', messages))} faults={faults} />}
           {isChat && (usual.history !== null || map.history !== undefined || columns.filter(({ kind }) => kind === 'chat').length > 1) && (
             <Choice label="Said before" at="/map/history" value={map.history} usual={usual.history} columns={columns.filter(canBeSaid)} onChange={(history) => onChange(put(map, 'history', history))} faults={faults} />
           )}

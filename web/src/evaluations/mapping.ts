@@ -19,6 +19,8 @@ export interface Mapping {
   /** What was said before. */
   history: string | null;
   script: string | null;
+  /** What the user says in a row that has neither messages nor a script. */
+  spoken: string | null;
   expected: string | null;
   /** By the input's name, its column. */
   inputs: Readonly<Record<string, string>>;
@@ -44,13 +46,17 @@ export function mapped(columns: readonly NamedColumn[], workflow: Described | nu
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
   const holds = { expected: either(said.expected, expected), script: either(said.script, script) };
   const placed = new Set([holds.expected, said.history, ...Object.values(said.inputs ?? {}), ...answers, ...Object.keys(properties)]);
-  const messages = isChat ? (foundMessages(columns, properties) ?? (holds.script === null ? spoken(columns, placed) : null)) : null;
+  const certain = isChat ? foundMessages(columns, properties) : null;
+  const messages = certain ?? (isChat && holds.script === null ? spoken(columns, placed) : null);
   const isPayload = either(said.messages, messages) === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
   const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
   const taken = new Set([holds.expected, holds.script, either(said.messages, messages), either(said.history, history), ...answers.filter((name) => !Object.hasOwn(properties, name))]);
   const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
-  return { messages, history, script, expected, inputs: Object.fromEntries(free.map((name) => [name, name])) };
+  const told = said.messages === undefined && messages === certain ? columns.filter(({ name }) => name === messages || name === holds.script) : [];
+  const hasGaps = told.length > 0 && told.every(({ missing, nulls }) => missing + nulls > 0);
+  const instead = hasGaps ? (called(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
+  return { messages, history, script, spoken: instead, expected, inputs: Object.fromEntries(free.map((name) => [name, name])) };
 }
 
 /** What was said holds, also that it is nothing. */
@@ -67,10 +73,17 @@ function foundMessages(columns: readonly NamedColumn[], properties: Readonly<Rec
 /** The column with a usual name, else the only one of texts that is neither taken nor called as answers are. */
 function spoken(columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string | null {
   if (columns.some(({ kind }) => TOLD.has(kind))) return null;
-  const texts = columns.filter(({ name, kind }) => kind === 'text' && !taken.has(name)).map(({ name }) => name);
-  const called = WORDS.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
-  return called[0] ?? only(texts.filter((name) => !ANSWERS.has(name.toLowerCase())));
+  return called(columns, taken)[0] ?? only(textsOf(columns, taken).filter((name) => !ANSWERS.has(name.toLowerCase())));
 }
+
+/** The columns of texts with a usual name, the likeliest first. */
+function called(columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string[] {
+  const texts = textsOf(columns, taken);
+  return WORDS.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
+}
+
+const textsOf = (columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string[] =>
+  columns.filter(({ name, kind }) => kind === 'text' && !taken.has(name)).map(({ name }) => name);
 
 const only = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
 

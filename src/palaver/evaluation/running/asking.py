@@ -42,10 +42,10 @@ def asked_of(row: dict[str, Any], variant: PlannedVariant) -> Asked:
 
 
 def lack_of(asked: Asked, columns: ColumnMap) -> str | None:
-    """What the row has not got, where columns are for what is said and nothing is; an empty list is said to be empty."""
-    if asked.script is not None or (columns.messages is None and columns.script is None):
+    """What a row has not got that says nothing, though columns are for it. An empty list is what somebody meant."""
+    if asked.script is not None or asked.history or _in(asked.row, columns.messages) is not None:
         return None
-    if any(_in(asked.row, column) is not None for column in (columns.messages, columns.history, columns.spoken)):
+    if columns.messages is None and columns.script is None:
         return None
     wanted = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
     return ", ".join(f"no {what} in the column {column!r}" for what, column in wanted.items() if column is not None)
