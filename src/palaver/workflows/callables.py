@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from pathlib import Path
 from typing import Any
 
 
@@ -19,6 +20,15 @@ def definition(function: Any) -> Any:
     while (inner := called(inspect.unwrap(function))) is not function:
         function = inner
     return function
+
+
+def place_of(function: Any) -> str:
+    """File and line of the function; the path of a file below the working folder, the name of any other."""
+    code = getattr(definition(function), "__code__", None)
+    if code is None:
+        return type(function).__name__
+    path, here = Path(code.co_filename), Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
 
 
 def name_of(function: Any) -> str:

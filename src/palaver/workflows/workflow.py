@@ -3,7 +3,6 @@
 import functools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from palaver.core import dialects
@@ -12,7 +11,7 @@ from palaver.core.descriptions import Description
 from palaver.core.messages import Message
 from palaver.errors import FaultyCall
 from palaver.workflows.binding import bind
-from palaver.workflows.callables import definition
+from palaver.workflows.callables import place_of
 from palaver.workflows.context import Context
 from palaver.workflows.inlining import inlined, names_stored
 from palaver.workflows.options import Options
@@ -87,11 +86,7 @@ class FunctionWorkflow:
     @property
     def place(self) -> str:
         """File and line of the function; the path of a file below the working folder, the name of any other."""
-        code = getattr(definition(self.function), "__code__", None)
-        if code is None:
-            return type(self.function).__name__
-        path, here = Path(code.co_filename), Path.cwd()
-        return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
+        return place_of(self.function)
 
     @property
     def unknown_types(self) -> list[str]:

@@ -12,7 +12,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
 import msgspec
@@ -25,7 +24,7 @@ from palaver.evaluation.scoring.cases import Case
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.scores import Score
 from palaver.workflows.annotations import bare, hints_of
-from palaver.workflows.callables import called, definition, name_of
+from palaver.workflows.callables import called, definition, name_of, place_of
 
 Need = Literal["expected", "chat", "tools", "events", "usage"]
 Check = Callable[[Any, Reach], None]
@@ -75,11 +74,7 @@ class Evaluator:
     @property
     def place(self) -> str:
         """File and line of the function, for people."""
-        code = getattr(definition(self.function), "__code__", None)
-        if code is None:
-            return type(self.function).__name__
-        path, here = Path(code.co_filename), Path.cwd()
-        return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
+        return place_of(self.function)
 
     def bind(self, parameters: Mapping[str, Any], reach: Reach, *, name: str | None = None) -> Bound:
         """The evaluator with its parameters; InvalidValue (pointer /parameters/…) for what it does not take."""
