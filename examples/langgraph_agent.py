@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -34,7 +35,7 @@ class Counter(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_calls=[count]))
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError("This model only streams.")
+        return generate_from_stream(self._stream(messages))
 
 
 @tool
