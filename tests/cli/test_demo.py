@@ -1,5 +1,8 @@
 """palaver demo: what there is to look at in a new one, and that what is done in it stays."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,3 +104,23 @@ def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> Non
 
     with demonstrated(tmp_path, "--fresh") as third:
         assert len(titles(third)) == 11
+
+
+def test_somebodys_own_database_is_neither_forgotten_nor_filled(tmp_path: Path) -> None:
+    own = tmp_path / "own.db"
+    own.write_bytes(b"mine")
+    run = subprocess.run(
+        [sys.executable, "-m", "palaver.cli", "demo", "--fresh", "--no-browser", "--port", "0"],
+        env={**os.environ, "PALAVER_DB": str(own)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (run.returncode, run.stderr) == (
+        2,
+        "error: --fresh forgets the demo's own database, but db names another: leave one of them out.\n",
+    )
+    assert own.read_bytes() == b"mine"

@@ -15,7 +15,7 @@ import msgspec
 
 from palaver.cli.serve import serve
 from palaver.discovery.targets import load_installed
-from palaver.errors import PalaverError
+from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import client as outbound
 from palaver.server.settings import read_settings
 from palaver.storage.locking import is_held
@@ -40,6 +40,8 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     opening = _nothing if no_browser else _open
+    if settings.db and fresh:
+        raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
     if settings.db:  # Somebody's own: nothing is put there that nobody asked for.
         serve(_samples(), settings, sources=sources, or_next=True, started=opening)
         return
@@ -100,11 +102,12 @@ async def _fill(url: str, opening: Callable[[str], None]) -> None:
         took = time.monotonic() - begun
         found = f"Everything is there, after {took:.1f} s" if told else "All is as you left it; --fresh begins anew"
         click.echo(f"{found}: open {url}", err=True)
-    except httpx.HTTPError as error:
-        click.echo(f"The demo is not filled, or not to its end: {error}. It works all the same.", err=True)
+    except (httpx.HTTPError, PalaverError) as error:
+        why = str(error).partition("\n")[0]
+        click.echo(f"The demo is not filled to its end ({why}). It works all the same; --fresh tries again.", err=True)
     finally:
         log.removeFilter(_not_ours)
-    opening(url)
+        opening(url)
 
 
 def _not_ours(_record: logging.LogRecord) -> bool:
