@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.serving import served
 
@@ -120,3 +121,15 @@ def _eventually(port: int, value: str) -> bool:
             pass
         time.sleep(0.1)
     return False
+
+
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_is_none_is_one_line(tmp_path: Path, port: str) -> None:
+    command = [sys.executable, "-m", "palaver.cli", "serve", "palaver.demo:eliza"]
+    environment = {**os.environ, "PALAVER_PORT": port}
+    run = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
+    )
+
+    told = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
+    assert (run.returncode, run.stderr) == (2, told)

@@ -246,6 +246,8 @@ def read_settings(
     settings = Settings(**values)
     _check_rules(settings)
     providing.check(settings.providers)
+    if not 0 <= settings.port <= 65535:
+        raise SettingsError(f"Setting port: {settings.port} is none. Ports go to 65535, and 0 picks a free one.")
     if settings.workers < 1:
         raise SettingsError("Setting workers: at least one process has to serve.")
     if settings.debug and not settings.is_loopback:
