@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -34,14 +35,18 @@ def in_flight() -> list[Client]:
     return [*clients([*short, *long]), Client("responses", body)]
 
 
-async def gone_meanwhile(server: Served, readers: list[Client], leave: Callable[[], None]) -> list[Any]:
+async def gone_meanwhile(server: Served, readers: list[Client], leave: Callable[[threading.Event], None]) -> list[Any]:
     """Let the database leave while they read, see that runs are refused, and let it come back."""
+    seen = threading.Event()
     async with reading(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
             await asyncio.sleep(0.01)
-        leaving = asyncio.create_task(asyncio.to_thread(leave))
-        answers = [await refused(server, name) for name in PROTOCOLS]
-        await leaving
+        leaving = asyncio.create_task(asyncio.to_thread(leave, seen))
+        try:
+            answers = [await refused(server, name) for name in PROTOCOLS]
+        finally:
+            seen.set()
+            await leaving
     return answers
 
 
@@ -91,7 +96,7 @@ def see(http: httpx.Client, readers: list[Client]) -> list[str]:
 def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: str, how: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
 
-    def leave() -> None:
+    def leave(_: threading.Event) -> None:
         getattr(postgres, how)()
         time.sleep(2)  # Twice as long as a silent process is taken to be alive.
         postgres.start()
@@ -118,10 +123,10 @@ def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: s
 def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db"
 
-    def leave() -> None:
+    def leave(seen: threading.Event) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
-            time.sleep(2 * sqlite.BUSY_SECONDS + 2)  # Whoever wants to write in the first half of it waits in vain.
+            seen.wait(60)  # Several may write in turn, and each waits in vain: no time is surely long enough.
             file.execute("ROLLBACK")
 
     with (
