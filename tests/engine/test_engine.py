@@ -202,7 +202,6 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
         ("grew", 3),
         ("told", ["TextStarted", "TextDelta Hi."]),
         ("closed", ["TextEnded", "RunFinished"], 3),
-        ("grew", 5),
         ("told", ["TextEnded", "RunFinished"]),
     ]
 

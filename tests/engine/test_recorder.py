@@ -1,6 +1,7 @@
 """The recorder: what is in the database of a run while it goes on, and when it has ended; on every database."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from palaver.core.calls import Record
 from palaver.core.events import Event, RunFailed, RunFinished
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
@@ -268,6 +270,18 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
         None,
     )
     assert await database.read(events.after, "default", bare.id) == []
+
+
+@pytest.mark.parametrize("record", ["off", "metadata", "full"])
+async def test_nobody_holds_a_run_that_has_ended(database: Database, record: Record) -> None:
+    engine, _, _ = new_engine(database, delay=60)
+    run = engine.start(short, call(record=record))
+    await run.ended()
+    held = weakref.ref(run)
+    del run
+    await asyncio.sleep(0)  # Its task tells that it is done.
+
+    assert held() is None
 
 
 class Failing:

@@ -97,16 +97,16 @@ class Log(ABC):
 
     def _put(self, events: Sequence[Event]) -> None:
         self.log += events
-        if self.first_output_at is None:
+        if not self.finished:  # Its last events are in the store already, which has let go of it.
             self._note_output()
-        if self._store.grew is not None:
-            self._store.grew(self)
+            if self._store.grew is not None:
+                self._store.grew(self)
         if self._waiters:
             self._wake()
 
     def _note_output(self) -> None:
-        """Note the time, if what was put first is more than that it started, and not its end."""
-        if self.first_output_at is None and len(self.log) > 1 and not self.finished:
+        """Note the time, if what was put first is more than that it started."""
+        if self.first_output_at is None and len(self.log) > 1:
             self.first_output_at = self.time()
 
     @abstractmethod
