@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import inf
 from typing import Protocol
 
@@ -52,6 +52,12 @@ def _moment(milliseconds: int) -> str:
 def utc_now() -> datetime:
     """The time, in the only zone that we write."""
     return datetime.now(UTC)
+
+
+@cache
+def _least(*wanted: Record) -> Record:
+    """What all of them allow to keep."""
+    return min(wanted, key=_RECORDS.index)
 
 
 class Admission(Protocol):
@@ -164,7 +170,7 @@ class Engine:
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
-        least = min(self._record, workflow.options.record, call.record, key=_RECORDS.index)
+        least = _least(self._record, workflow.options.record, call.record)
         return call if least == call.record else msgspec.structs.replace(call, record=least), warnings
 
     def get(self, run_id: str) -> Run:

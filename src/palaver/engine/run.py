@@ -133,7 +133,7 @@ class Run(Log):
 
     async def drive(self, producer: Producer) -> None:
         """Everything that the workflow gives, and then its end. The task that runs this is the run's own."""
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         leave = None if (tracing := self._house.tracing) is None else tracing.began(self)
         try:
             if (telling := self._tell(self._grammar.start(self.started))) is not None:

@@ -175,7 +175,13 @@ class Server:
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             need = scopes.needed(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.callers
-            exchange.caller = caller = await self.services.caller(exchange, found) if need != "nothing" else NOBODY
+            if need == "nothing":
+                caller = NOBODY
+            elif found is not None and found.endpoint.kind == "service":
+                caller = await self.services.caller(exchange, found)  # Whose body may say who asks.
+            else:
+                caller = await self.callers.resolve(exchange)
+            exchange.caller = caller
             scopes.check(need, caller)
             self.rates.request(caller)
             if found is None:

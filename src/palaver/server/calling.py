@@ -37,6 +37,7 @@ from palaver.storage.threads import keeping as threads
 
 REPLAYED = ("idempotency-replayed", "true")
 """Says that an answer was given before."""
+_Joining = AbstractAsyncContextManager[Joined]
 _LOOK = 0.05
 _APPEAR_SECONDS = 10.0
 
@@ -115,10 +116,13 @@ class Calling:
                 asked = await self._with_files(exchange, request, asked, is_copy=said.thread is not None)
             joining = self._joined(caller, found, asked, said)
             if call.background:
-                await self._answer_later(exchange, adapter, joining)
+                await self._answer_later(exchange, adapter, nullcontext(asked) if joining is None else joining)
                 return
             with self._rates.streams.held(caller):
-                await self._open(stream, joining)
+                if joining is None:
+                    self._open(stream, asked)
+                else:
+                    await self._open_joined(stream, joining)
                 # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
                 exchange.headers = NO_HEAD
                 asked = None
@@ -129,18 +133,19 @@ class Calling:
                 await self._release(asked)
             await exchange.answer(_failure(adapter, error, stream, endpoint))
 
-    async def _open(self, stream: Stream, joining: AbstractAsyncContextManager[Joined]) -> None:
+    def _open(self, stream: Stream, asked: Joined) -> None:
+        stream.open(self._engine, self._registry.workflow(asked.call.workflow), asked)
+
+    async def _open_joined(self, stream: Stream, joining: _Joining) -> None:
         async with joining as joined:
             stream.reading = joined.reading
-            stream.open(self._engine, self._registry.workflow(joined.call.workflow), joined)
+            self._open(stream, joined)
             if joined.origin.thread is not None:
                 stream.cancels = False  # What joins a thread is not only for whoever asked.
             if joined.origin.thread is not None or joined.once is not None:
                 await self._records.written()  # Whoever finds it taken must find the run that took it.
 
-    async def _answer_later(
-        self, exchange: Exchange, adapter: Adapter, joining: AbstractAsyncContextManager[Joined]
-    ) -> None:
+    async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _Joining) -> None:
         """Keep the run for the background and say so; or tell what it says, when it does."""
         later, caller = cast("Later", adapter), exchange.caller
         async with joining as joined:
@@ -170,13 +175,14 @@ class Calling:
             messages = await self._database.read(filing.known, asked.origin.project, messages, request.body)
         return asked._replace(call=replace(asked.call, messages=messages))
 
-    def _joined(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> AbstractAsyncContextManager[Joined]:
+    def _joined(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _Joining | None:
+        """The call with what it goes on from, while it is joined to it; None where that is nothing, as of most."""
         return self._referring(caller, found, asked) if said is marks.NONE else self._marked(caller, found, asked, said)
 
-    def _referring(self, caller: Caller, found: Match, asked: Joined) -> AbstractAsyncContextManager[Joined]:
+    def _referring(self, caller: Caller, found: Match, asked: Joined) -> _Joining | None:
         call = asked.call
         if call.previous is None and call.conversation is None and not call.refers:
-            return nullcontext(asked)
+            return None
         return self._joining.responses(caller, self._registry.workflow(call.workflow), found.workflow, asked)
 
     @asynccontextmanager
@@ -188,15 +194,13 @@ class Calling:
             await asyncio.shield(self._release(asked))
             raise
 
-    async def _placed(
-        self, caller: Caller, found: Match, asked: Joined, said: Marks
-    ) -> AbstractAsyncContextManager[Joined]:
+    async def _placed(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _Joining:
         call, project = asked.call, caller.project
         workflow = self._registry.workflow(call.workflow)
         if said.thread is None:
             if said.variant is not None:
                 asked = await self._joining.with_variant(project, workflow, asked, said.variant)
-            return self._referring(caller, found, asked)
+            return self._referring(caller, found, asked) or nullcontext(asked)
         if call.previous is not None or call.conversation is not None:
             raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
         thread = await self._joining.thread(project, said.thread, workflow)

@@ -7,7 +7,7 @@ import math
 import time
 from array import array
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from palaver.server.settings import Settings
 MINUTE = 60.0
 FAILED_LOGINS = 10
 """A minute, from one address."""
+_UNCOUNTED = nullcontext()
 MOST_NAMES = 4096
 """How many keys or addresses are remembered at once; of more, those not heard of for longest are forgotten."""
 
@@ -88,9 +89,12 @@ class AtOnce:
         else:
             del self._open[who.key]  # So that we remember no more keys than are in use.
 
-    @contextmanager
-    def held(self, who: Keyed) -> Generator[None]:
+    def held(self, who: Keyed) -> AbstractContextManager[None]:
         """Count one for as long as the block takes."""
+        return _UNCOUNTED if who.key is None or not self.most else self._held(who)
+
+    @contextmanager
+    def _held(self, who: Keyed) -> Generator[None]:
         self.take(who)
         try:
             yield

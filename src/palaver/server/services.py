@@ -47,10 +47,9 @@ class Services:
         self._health = health
         self._version = version
 
-    async def caller(self, exchange: Exchange, found: Match | None) -> Caller:
+    async def caller(self, exchange: Exchange, found: Match) -> Caller:
         """Who asks. Only here may a key stand in a body, which is then read within its limit, before anything runs."""
-        is_call = found is not None and found.name in routes.SERVICES and exchange.method == "POST"
-        if found is None or not is_call or "POST" not in found.endpoint.methods:
+        if exchange.method != "POST" or found.name not in routes.SERVICES or "POST" not in found.endpoint.methods:
             return await self._callers.resolve(exchange)
         shown = presented(exchange.headers, self._callers.cookie)
         caller = None if shown is None else await self._callers.resolve(exchange)
