@@ -33,6 +33,7 @@ ATTRIBUTES = 64 * 1024
 """And of all of them together."""
 _MOST = (1 << 63) - 1
 _SMALL = range(-_MOST - 1, _MOST + 1)
+_NULL = b"\\u0000"
 
 
 def row_of(span: Span) -> SpanRow:
@@ -167,12 +168,19 @@ def labels(attributes: dict[str, Any]) -> str:
     kept: dict[str, Any] = {}
     left = ATTRIBUTES
     for name, value in attributes.items():
-        short = _sound(value[:ATTRIBUTE]) if type(value) is str else _label(value)
+        short = value[:ATTRIBUTE] if type(value) is str else _label(value)
         left -= len(name) + (len(short) if type(short) is str else 8)
         if left < 0:
             break
-        kept[_sound(name)] = short
-    return jsons.encode(kept).decode()
+        kept[name] = short
+    try:
+        encoded = jsons.encode(kept)
+    except UnicodeEncodeError:  # Half of a character.
+        encoded = _NULL
+    if _NULL in encoded:  # Rarely: else each text would have to be looked at.
+        kept = {_sound(name): _sound(value) if type(value) is str else value for name, value in kept.items()}
+        encoded = jsons.encode(kept)
+    return encoded.decode()
 
 
 def _label(value: Any) -> Any:
@@ -184,9 +192,9 @@ def _label(value: Any) -> Any:
         case float():
             return _finite(value)
         case str():
-            return _sound(value[:ATTRIBUTE])
+            return value[:ATTRIBUTE]
         case _:
-            return _sound(written(value, ATTRIBUTE).text[:ATTRIBUTE])
+            return written(value, ATTRIBUTE).text[:ATTRIBUTE]
 
 
 # Texts and numbers

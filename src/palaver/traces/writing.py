@@ -43,7 +43,7 @@ PATIENCE = 1.0
 """Seconds until our own spans are tried again where the database could not take them,"""
 TRIES = 5
 """and how often."""
-_AT_ONCE = 200
+_AT_ONCE = 500
 """Of our own spans so many are made ready in one go, and wait for no others: requests want the thread, too."""
 _BARE = 512
 """Bytes that a span takes up whatever is in it."""
@@ -85,7 +85,7 @@ class Writer:
         self._held = 0  # Bytes of requests.
         self._own_held = 0
         self._preparing = 0
-        self._own: deque[Span] = deque()
+        self._own: deque[tuple[Span, int]] = deque()  # Each with its size.
         self._hurry = asyncio.Event()  # Our own wait for no others.
         self._waiting: deque[_Piece] = deque()
         self._count = 0  # Spans that wait.
@@ -144,8 +144,9 @@ class Writer:
             if self._own_held >= self._own_room:
                 self.dropped += 1
                 continue
-            self._own_held += _size(span)
-            self._own.append(span)
+            size = _size(span)
+            self._own_held += size
+            self._own.append((span, size))
         if len(self._own) >= _AT_ONCE:
             self._hurry.set()
         if self._own and self._reading is None:
@@ -156,10 +157,9 @@ class Writer:
             while self._own:
                 await self._gathered()
                 some = [self._own.popleft() for _ in range(min(_AT_ONCE, len(self._own)))]
-                size = sum(map(_size, some))
-                rows = await self.off(_rows_of, some, self.redact)
+                rows = await self.off(_rows_of, [span for span, _ in some], self.redact)
                 self.dropped += len(some) - len(rows)
-                self._add(_Piece(rows, size, None))
+                self._add(_Piece(rows, sum(size for _, size in some), None))
         finally:
             self._reading = None
 
@@ -296,7 +296,11 @@ def _rows_of(given: "Sequence[Span]", redact: "Redact") -> Sequence[SpanRow]:
 
 def _size(span: "Span") -> int:
     """About how many bytes a record takes up. Asked on the loop, so it looks at lengths only."""
-    return _BARE + sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+    size = _BARE
+    for value in span.attributes.values():
+        if type(value) is str:
+            size += len(value)
+    return size
 
 
 def _behind() -> Overloaded:

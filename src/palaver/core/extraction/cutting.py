@@ -39,6 +39,8 @@ def cut(text: str, *, characters: int, lines: int, length: int | None = None) ->
     `length` says how long the whole is, where `text` is only its beginning. A cut that would leave nothing but space
     begins at the first word instead.
     """
+    if _is_short(text, characters) and length in (None, len(text)) and text.count("\n") < lines:
+        return Cut(text, 0)  # As below, for what most texts are.
     reach = max(_REACH, 2 * characters)
     raw = text[: before(text, reach)]
     head = whole_text(raw)
@@ -55,6 +57,8 @@ def cut(text: str, *, characters: int, lines: int, length: int | None = None) ->
 
 def one_line(text: str, characters: int) -> str:
     """The beginning of a text as one line: white space collapsed, control characters removed."""
+    if _is_short(text, characters):
+        return " ".join((text if text.isprintable() else _CONTROL.sub("", text)).split())
     word = _WORD.search(text, 0, _BLANK_REACH)
     start = word.start() if word else 0
     line = ""
@@ -66,6 +70,11 @@ def one_line(text: str, characters: int) -> str:
         if len(text) - start <= reach:
             break
     return line
+
+
+def _is_short(text: str, characters: int) -> bool:
+    """Does it fit, and is each of its characters one to a reader?"""
+    return len(text) <= characters and text.isascii()
 
 
 def before(text: str, at: int) -> int:
