@@ -47,6 +47,20 @@ async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(d
     assert shown(await below(database, "nobody")) == []
 
 
+async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(database: Database) -> None:
+    await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(20)))
+
+    def often(db: Connection) -> Any:
+        for _ in range(20):  # After five times it is prepared, after five more PostgreSQL may plan for all traces alike.
+            span_trees.tree(db, "mine", trace_id("t"), parent=span_id("root"))
+        if db.dialect.name != "postgresql":
+            return None
+        plans = "SELECT generic_plans FROM pg_prepared_statements WHERE position('span_id IN' IN statement) > 0"
+        return db.exec_driver_sql(plans).scalars().all()
+
+    assert await database.read(often) in (None, [0])
+
+
 async def test_children_come_a_page_at_a_time(database: Database) -> None:
     await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(5)))
 
