@@ -30,6 +30,9 @@ from palaver.core.parts import Part, Reasoning, Text, ToolCall, ToolResult
 from palaver.core.usage import Usage
 
 
+_DELTAS = frozenset((TextDelta, ReasoningDelta, ToolDelta))
+
+
 class _Draft:
     """A message while its items arrive. A part stands where its item started."""
 
@@ -60,9 +63,9 @@ def fold(events: Iterable[Event]) -> Reply:
         draft.parts[index] = part
 
     for event in events:
+        if type(event) in _DELTAS:
+            continue  # Their ends say it all. Most events are such, and hence passed over before anything is matched.
         match event:
-            case TextDelta() | ReasoningDelta() | ToolDelta():
-                pass  # Their ends say it all.
             case RunStarted():
                 run_id = event.run_id
             case TextStarted() | ReasoningStarted():
@@ -91,6 +94,8 @@ def fold(events: Iterable[Event]) -> Reply:
                 finish, said = "error", event.usage
             case RunCancelled():
                 finish, said = "cancelled", event.usage
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                pass
             case _:
                 assert_never(event)
     messages = [_message(draft) for draft in drafts.values()]
