@@ -32,6 +32,17 @@ def test_a_workflow_that_takes_messages_gets_a_hint(tmp_path: Path) -> None:
         assert server.lines[0] == "hint: f takes messages; declare it with @chat to make it a chat"
 
 
+def test_what_is_no_setting_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "palaver.toml").write_text("max_bdoy = 1\nzebra = 2\n[jobchat]\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with served(tmp_path, "from palaver.testing import echo\n") as server:
+        assert server.lines[:2] == [
+            "hint: palaver.toml sets max_bdoy, which is no setting. Write max_body.",
+            "hint: palaver.toml sets zebra, which is no setting. Remove it; docs/settings.md lists what there is.",
+        ]
+
+
 def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     for name in ("one", "two"):

@@ -13,8 +13,9 @@ from palaver.cli.databases import db_option
 from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
+from palaver.outbound import printable
 from palaver.server import logs
-from palaver.server.settings import Settings, Source, read_settings
+from palaver.server.settings import Settings, Source, read_settings, unread
 from palaver.storage.places import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
@@ -59,6 +60,8 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
 
         again = [argument for argument in sys.argv[1:] if argument != "--reload"]
         return watch([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
+    if inherit is None:
+        hint_at_unread(Path.cwd())
     if settings.workers > 1 and inherit is None:
         return _share(settings)
     if inherit is None:
@@ -66,6 +69,12 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
     else:
         _take_part(targets, settings, sources, inherit)
     return 0
+
+
+def hint_at_unread(folder: Path) -> None:
+    """Say what stands in palaver.toml and is no setting: nobody would notice that it is not read."""
+    for name, do in unread(folder).items():
+        click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {do}", err=True)
 
 
 def _share(settings: Settings) -> int:

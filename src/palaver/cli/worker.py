@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from palaver.cli.databases import db_option, file_of
-from palaver.cli.serve import private_option
+from palaver.cli.serve import hint_at_unread, private_option
 from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
@@ -39,6 +39,7 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
     """
     flags = {"db": db, "background_runs": runs, "allow_private_urls": allow_private_urls}
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    hint_at_unread(Path.cwd())
     logs.set_up(verbose=settings.debug)
     workflows, url = load(targets), settings.db or str(default_path())
     with at_work(url):

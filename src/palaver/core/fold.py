@@ -29,8 +29,7 @@ from palaver.core.messages import Message, Role
 from palaver.core.parts import Part, Reasoning, Text, ToolCall, ToolResult
 from palaver.core.usage import Usage
 
-
-_DELTAS = frozenset((TextDelta, ReasoningDelta, ToolDelta))
+_DELTAS = (TextDelta, ReasoningDelta, ToolDelta)
 
 
 class _Draft:
@@ -63,7 +62,7 @@ def fold(events: Iterable[Event]) -> Reply:
         draft.parts[index] = part
 
     for event in events:
-        if type(event) in _DELTAS:
+        if isinstance(event, _DELTAS):
             continue  # Their ends say it all. Most events are such, and hence passed over before anything is matched.
         match event:
             case RunStarted():
@@ -94,8 +93,6 @@ def fold(events: Iterable[Event]) -> Reply:
                 finish, said = "error", event.usage
             case RunCancelled():
                 finish, said = "cancelled", event.usage
-            case TextDelta() | ReasoningDelta() | ToolDelta():
-                pass
             case _:
                 assert_never(event)
     messages = [_message(draft) for draft in drafts.values()]

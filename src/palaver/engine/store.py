@@ -57,8 +57,9 @@ class Store(Protocol):
 
     @property
     def grew(self) -> Callable[[Kept], None] | None:
-        """Called after every event but the last, which `closed` is given, so it must cost next to nothing: note it, write
-        later. None: nobody asks.
+        """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks.
+
+        The last ones are not told here: `closed` is given them.
         """
         ...
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols import ui_client, ui_stream
 from palaver.protocols.base import Answer
 from palaver.server import guards, logs, own, pages, routes, scopes, service_socket, socket
-from palaver.server.callers import NOBODY, Callers
+from palaver.server.callers import NOBODY, Caller, Callers
 from palaver.server.calling import Calling
 from palaver.server.changes import Changes
 from palaver.server.connected import Connected
@@ -175,13 +175,7 @@ class Server:
             guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
             need = scopes.needed(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.callers
-            if need == "nothing":
-                caller = NOBODY
-            elif found is not None and found.endpoint.kind == "service":
-                caller = await self.services.caller(exchange, found)  # Whose body may say who asks.
-            else:
-                caller = await self.callers.resolve(exchange)
-            exchange.caller = caller
+            exchange.caller = caller = NOBODY if need == "nothing" else await self._caller(exchange, found)
             scopes.check(need, caller)
             self.rates.request(caller)
             if found is None:
@@ -215,6 +209,11 @@ class Server:
             await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found, exchange))
         finally:
             self.note(exchange, found.name if found else "none")
+
+    def _caller(self, exchange: Exchange, found: Match | None) -> Awaitable[Caller]:
+        if found is not None and found.endpoint.kind == "service":
+            return self.services.caller(exchange, found)  # Where a body may say who asks.
+        return self.callers.resolve(exchange)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

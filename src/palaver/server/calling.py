@@ -116,13 +116,10 @@ class Calling:
                 asked = await self._with_files(exchange, request, asked, is_copy=said.thread is not None)
             joining = self._joined(caller, found, asked, said)
             if call.background:
-                await self._answer_later(exchange, adapter, nullcontext(asked) if joining is None else joining)
+                await self._answer_later(exchange, adapter, joining or nullcontext(asked))
                 return
             with self._rates.streams.held(caller):
-                if joining is None:
-                    self._open(stream, asked)
-                else:
-                    await self._open_joined(stream, joining)
+                self._open(stream, asked) if joining is None else await self._open_joined(stream, joining)
                 # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
                 exchange.headers = NO_HEAD
                 asked = None

@@ -215,6 +215,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
+"""Of all settings."""
+_OTHERS = frozenset({"jobchat"})
+"""Tables of palaver.toml that applications read."""
+_REMOVE = "Remove it; docs/settings.md lists what there is."
+
+
 @cache
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
@@ -253,6 +260,19 @@ def read_settings(
     if settings.debug and not settings.is_loopback:
         raise SettingsError("--debug shows what goes wrong inside: it is refused on a host that others can reach.")
     return settings, sources
+
+
+def unread(folder: Path) -> dict[str, str]:
+    """The names in palaver.toml that are no setting's, each with what to do."""
+    others = [name for name in _read_file(folder / "palaver.toml") if name not in NAMES and name not in _OTHERS]
+    return {name: f"Write {near[0]}." if (near := near_to(name)) else _REMOVE for name in others}
+
+
+def near_to(name: str) -> list[str]:
+    """The setting that may be meant by a name that is none."""
+    from difflib import get_close_matches  # Only who misspells waits for it.
+
+    return get_close_matches(name.lower().replace("-", "_"), NAMES, 1, 0.75)
 
 
 def _check_rules(settings: Settings) -> None:

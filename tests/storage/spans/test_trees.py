@@ -51,7 +51,7 @@ async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(datab
     await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(20)))
 
     def often(db: Connection) -> Any:
-        for _ in range(20):  # After five times it is prepared, after five more PostgreSQL may plan for all traces alike.
+        for _ in range(20):  # After five it is prepared, after five more PostgreSQL may plan for all traces alike.
             span_trees.tree(db, "mine", trace_id("t"), parent=span_id("root"))
         if db.dialect.name != "postgresql":
             return None

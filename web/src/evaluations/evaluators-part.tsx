@@ -95,7 +95,7 @@ function Picker({ known, onPick, onClose }: { known: readonly Evaluator[]; onPic
             </button>
           </li>
         ))}
-        {shown.length === 0 && <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>}
+        {known.length > 0 && shown.length === 0 && <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>}
       </ul>
     </div>
   );

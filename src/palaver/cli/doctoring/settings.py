@@ -4,9 +4,7 @@ What no server would start with at all (a value of the wrong kind, --debug where
 they were read. Here is what would only be noticed later, or by somebody else.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,11 +18,8 @@ from palaver.evaluation.outside.providers.declared import key_of
 from palaver.outbound import printable
 from palaver.server import otlp_endpoint, workers
 from palaver.server.callers import check_reach
-from palaver.server.settings import TABLES, Settings
+from palaver.server.settings import NAMES, TABLES, Settings, near_to, unread
 
-_NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
-_OTHERS = frozenset({"jobchat"})
-"""Tables of palaver.toml that applications read."""
 _PREFIX = "PALAVER_"
 _BROAD = 8
 """A network with so few fixed bits is no list of proxies."""
@@ -35,7 +30,7 @@ def check(
 ) -> Iterator[Check]:
     """A line for each fault; one that says so where there is none. `has_key`: None if nobody knows."""
     found = [
-        *_unread(folder / "palaver.toml", env),
+        *_unread(folder, env),
         *_reach(settings, has_key),
         *_names(settings),
         *_numbers(settings),
@@ -46,25 +41,18 @@ def check(
     yield from found
 
 
-def _unread(path: Path, env: Mapping[str, str]) -> Iterator[Check]:
-    keys = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    for key in keys:
-        if key not in _NAMES and key not in _OTHERS:
-            do = f"Write {near[0]}." if (near := _near(key)) else "Remove it; docs/settings.md lists what there is."
-            yield problem("settings", f"palaver.toml sets {printable(key, 60)}, which is no setting.", do)
+def _unread(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
+    for name, do in unread(folder).items():
+        yield problem("settings", f"palaver.toml sets {printable(name, 60)}, which is no setting.", do)
     for variable in sorted(env):
         name = variable.removeprefix(_PREFIX).lower()
-        if not variable.startswith(_PREFIX) or (name in _NAMES and name not in TABLES):
+        if not variable.startswith(_PREFIX) or (name in NAMES and name not in TABLES):
             continue
         if name in TABLES:
             yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
-        elif near := [one for one in _near(name) if one not in TABLES]:
+        elif near := [one for one in near_to(name) if one not in TABLES]:
             says = f"{printable(variable, 60)} is set, and no setting has that name."
             yield warning("settings", says, f"Is {_PREFIX}{near[0].upper()} meant?")
-
-
-def _near(name: str) -> list[str]:
-    return get_close_matches(name.lower().replace("-", "_"), _NAMES, 1, 0.75)
 
 
 def _reach(settings: Settings, has_key: bool | None) -> Iterator[Check]:
@@ -119,7 +107,7 @@ def _names(settings: Settings) -> Iterator[Check]:
 def _numbers(settings: Settings) -> Iterator[Check]:
     """Limits that no limit can be, or that another makes idle."""
     values = msgspec.structs.asdict(settings)
-    for name in _NAMES:
+    for name in NAMES:
         value = values[name]
         if isinstance(value, int | float) and value < 0:
             yield problem("settings", f"{name} is {value}: there is no such limit.", "Set it to 0 or more.")
