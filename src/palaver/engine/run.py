@@ -85,7 +85,7 @@ class Run(Log):
         """What was repaired or left out of what the workflow gave; told when it has ended."""
         self.is_chat = description.is_chat
         self._grammar = Grammar(started.run_id, history=call.messages)
-        self._replies = Replies(is_chat=self.is_chat, history=call.messages)
+        self._replies: Replies | None = None  # Made by the first value that is not just a text: most chats give none.
         self._bounds = bounds
         self._house = house
         self._task: asyncio.Task[Any] | None = None
@@ -146,7 +146,7 @@ class Run(Log):
                         await self._consume(values)
                 else:
                     await self._take_last(await cast("Coroutine[Any, Any, object]", values))
-                if self._ordered is None and (more := self._replies.end()):
+                if self._ordered is None and self._replies is not None and (more := self._replies.end()):
                     await self._feed(more)
             terminal = self._ordered or self._ending()
         except BaseException as error:  # Whatever an author's code raises, sys.exit included, becomes the run's end.
@@ -225,7 +225,13 @@ class Run(Log):
             async with aclosing(inner) as values:
                 await self._consume(values)
             return
-        await self._feed(self._replies.feed(value))
+        await self._feed(self._reading().feed(value))
+
+    def _reading(self) -> Replies:
+        """The reply grammar."""
+        if self._replies is None:
+            self._replies = Replies(is_chat=self.is_chat, history=self.call.messages)
+        return self._replies
 
     async def _feed(self, said: Iterable[Given]) -> None:
         for given in said:
@@ -262,7 +268,7 @@ class Run(Log):
             return cleaned(ending, self._secrets)
         if isinstance(ending, RunCancelled):
             return ending
-        value = self._replies.value(ending.value)
+        value = self._reading().value(ending.value)
         if value is UNSET:
             return ending if ending.value is UNSET else msgspec.structs.replace(ending, value=UNSET)
         self._bounds.check_value(len(jsons.encode(value)))
@@ -286,7 +292,8 @@ class Run(Log):
             for waiter in self._awaited:
                 if not waiter.done():
                     waiter.set_result(None)
-            self.warnings = self._replies.warnings
+            if self._replies is not None:
+                self.warnings = self._replies.warnings
             self._house.ended(self)
             # We may be remembered for a while; the reader's connection and the machines need not be. And nothing may
             # lead from us back to us, or only the collector could let us go.
@@ -363,6 +370,6 @@ class Run(Log):
             if not self._sending:
                 # The run's task is inside the workflow and cannot send; it waits for this one before it sends again.
                 self._spawn(self._flush())
-        for given in self._replies.emitted(said):
+        for given in self._reading().emitted(said):
             self._put(self._fed(given))
         self._check_bounds()
