@@ -10,7 +10,7 @@ import pytest
 from palaver.testing import client
 from tests.jobchat.scenarios import Chatting, edit, replace
 
-_PATIENCE = 10.0  # Seconds on a busy machine; what is promised is one.
+_PATIENCE = 10.0  # Seconds on a busy machine; what is promised is one, and asserted by the clock below.
 
 
 async def until(true: Callable[[], bool]) -> float:
@@ -42,7 +42,7 @@ async def test_a_closed_stream_closes_the_models(chatting: Chatting) -> None:
         took = await until(lambda: fake.hung_up == 1)
         run = await finished(http)
 
-    assert took < 5  # A watchdog: it takes hundredths of a second.
+    assert took < 1.0
     assert run["status"] == "cancelled"
     assert run["out"]["text"] == "Half of it"
     assert run["usage"]["input_tokens"] == 10

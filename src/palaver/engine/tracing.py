@@ -117,9 +117,8 @@ class Tracing:
         """Note when this was said, as far as it is about tools."""
         numbers = [event.seq for event in events if type(event) in TOOLS]
         if numbers and kept_of(run.call, self._content) != "off":
-            times, at = self._times.setdefault(run.id, {}), run.time()
-            for number in numbers:
-                times[number] = at
+            at = run.time()
+            self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
 
     def left(self, run: Traced) -> None:
         """Whoever asked has gone away, and the run was not over."""

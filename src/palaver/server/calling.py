@@ -37,7 +37,8 @@ from palaver.storage.threads import keeping as threads
 
 REPLAYED = ("idempotency-replayed", "true")
 """Says that an answer was given before."""
-_Joining = AbstractAsyncContextManager[Joined]
+_WhileJoined = AbstractAsyncContextManager[Joined]
+"""A call, for as long as it is joined to what it goes on from."""
 _LOOK = 0.05
 _APPEAR_SECONDS = 10.0
 
@@ -133,7 +134,7 @@ class Calling:
     def _open(self, stream: Stream, asked: Joined) -> None:
         stream.open(self._engine, self._registry.workflow(asked.call.workflow), asked)
 
-    async def _open_joined(self, stream: Stream, joining: _Joining) -> None:
+    async def _open_joined(self, stream: Stream, joining: _WhileJoined) -> None:
         async with joining as joined:
             stream.reading = joined.reading
             self._open(stream, joined)
@@ -142,7 +143,7 @@ class Calling:
             if joined.origin.thread is not None or joined.once is not None:
                 await self._records.written()  # Whoever finds it taken must find the run that took it.
 
-    async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _Joining) -> None:
+    async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _WhileJoined) -> None:
         """Keep the run for the background and say so; or tell what it says, when it does."""
         later, caller = cast("Later", adapter), exchange.caller
         async with joining as joined:
@@ -172,11 +173,11 @@ class Calling:
             messages = await self._database.read(filing.known, asked.origin.project, messages, request.body)
         return asked._replace(call=replace(asked.call, messages=messages))
 
-    def _joined(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _Joining | None:
+    def _joined(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _WhileJoined | None:
         """The call with what it goes on from, while it is joined to it; None where that is nothing, as of most."""
         return self._referring(caller, found, asked) if said is marks.NONE else self._marked(caller, found, asked, said)
 
-    def _referring(self, caller: Caller, found: Match, asked: Joined) -> _Joining | None:
+    def _referring(self, caller: Caller, found: Match, asked: Joined) -> _WhileJoined | None:
         call = asked.call
         if call.previous is None and call.conversation is None and not call.refers:
             return None
@@ -191,7 +192,7 @@ class Calling:
             await asyncio.shield(self._release(asked))
             raise
 
-    async def _placed(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _Joining:
+    async def _placed(self, caller: Caller, found: Match, asked: Joined, said: Marks) -> _WhileJoined:
         call, project = asked.call, caller.project
         workflow = self._registry.workflow(call.workflow)
         if said.thread is None:

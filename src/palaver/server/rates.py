@@ -19,6 +19,7 @@ MINUTE = 60.0
 FAILED_LOGINS = 10
 """A minute, from one address."""
 _UNCOUNTED = nullcontext()
+"""For those without a key, of whom nothing is counted: a generator for each of their calls would do nothing."""
 MOST_NAMES = 4096
 """How many keys or addresses are remembered at once; of more, those not heard of for longest are forgotten."""
 
@@ -91,7 +92,7 @@ class AtOnce:
 
     def held(self, who: Keyed) -> AbstractContextManager[None]:
         """Count one for as long as the block takes."""
-        return _UNCOUNTED if who.key is None or not self.most else self._held(who)
+        return _UNCOUNTED if who.key is None else self._held(who)
 
     @contextmanager
     def _held(self, who: Keyed) -> Generator[None]:
