@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -122,6 +123,17 @@ def raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
                 if b"\r\n\r\n" in received and _complete(received):
                     break
         return received
+
+
+def is_let_go(line: socket.socket, *, seconds: float = 20) -> bool:
+    """Does the server end the connection of a client that goes on sending?"""
+    until = time.monotonic() + seconds
+    with suppress(ConnectionError):
+        while time.monotonic() < until:
+            line.sendall(b"x")
+            time.sleep(0.05)
+        return False
+    return True
 
 
 def _complete(received: bytes) -> bool:

@@ -1,6 +1,8 @@
 """Section 4 of the security contract: bodies and volume. Limits hold while reading, and answers come at once."""
 
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import httpx
 import pytest
 
 from palaver.testing import client, echo, scripted
-from tests.serving import Served, raw, served, status
+from tests.serving import Served, is_let_go, raw, served, status
 
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -53,6 +55,41 @@ def test_headers_without_end_are_cut_off(server: Served) -> None:  # S4.3
     endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000
 
     assert status(raw(server.port, endless)) == 431
+
+
+def test_who_is_refused_while_sending_can_read_why(server: Served) -> None:
+    beginning = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+    assert [status(raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
+
+
+def test_who_is_refused_and_stays_is_let_go(server: Served) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000)
+        answer = b""
+        while piece := line.recv(65536):
+            answer += piece
+        assert is_let_go(line)
+
+    assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def test_nothing_is_said_in_the_middle_of_an_answer(server: Served) -> None:
+    body = b'{"data": {"inputs": {"messages": [], "script": [{"text": "begin"}, {"sleep": 2}, {"text": "end"}]}}}'
+    asked = b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+    asked += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(asked + body)
+        answer = b""
+        while b"begin" not in answer:
+            answer += line.recv(65536)
+        line.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000)
+        with suppress(ConnectionError):
+            while piece := line.recv(65536):
+                answer += piece
+
+    assert status(answer) == 200
+    assert b"431" not in answer
 
 
 @pytest.mark.parametrize(

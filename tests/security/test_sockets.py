@@ -12,13 +12,16 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.serving import Served, raw, served, status
+from tests.serving import Served, is_let_go, raw, served, status
 from tests.socketed import tab, text_of
 
 UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
 )
+
+TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
+"""How a text of that size begins."""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,24 @@ def test_a_message_that_is_too_large_closes_it(server: Served) -> None:  # S4.3
 
     assert closed_by(server, whole) == 1009
     assert closed_by(server, [whole[:300_000]] * 5) == 1009
+
+
+def test_who_is_still_sending_is_told_why(server: Served) -> None:  # S4.3
+    too_large = "x" * 1_100_000
+
+    assert [closed_by(server, [too_large] * 5) for _ in range(10)] == [1009] * 10
+
+
+def test_who_was_told_and_stays_is_let_go(server: Served) -> None:  # S4.3
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(UPGRADE.format(path="/api/socket", host="localhost", more="").encode())
+        received = line.recv(4096)
+        line.sendall(TEBIBYTE)
+        while piece := line.recv(4096):
+            received += piece
+        assert is_let_go(line)
+
+    assert (1009).to_bytes(2, "big") in received.partition(b"\r\n\r\n")[2]
 
 
 def test_text_that_is_none_closes_it(server: Served) -> None:  # S4.1

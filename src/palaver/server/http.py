@@ -10,6 +10,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from palaver.server.exchange import WIRE
+from palaver.server.farewell import last_words
 from palaver.server.settings import Settings
 from palaver.server.wire import wire_of, write_all
 
@@ -23,11 +24,12 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
     class Connection(HttpToolsProtocol):
         # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
-        __slots__ = ("_head_bytes", "_reading_head", "_too_slow", "gone")
+        __slots__ = ("_head_bytes", "_reading_head", "_refused", "_too_slow", "gone")
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._reading_head, self._head_bytes = True, 0
+            self._refused = False
             self._too_slow: asyncio.TimerHandle | None = None
             self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
             self._watch()
@@ -43,6 +45,8 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
             super().shutdown()
 
         def data_received(self, data: bytes) -> None:
+            if self._refused:
+                return
             if self._reading_head:
                 self._head_bytes += len(data)
                 if self._head_bytes > most and not _ends_head(data):
@@ -75,9 +79,13 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
         def _refuse(self, status: bytes) -> None:
             self._head_is_here()
-            if not self.transport.is_closing():
-                self.transport.write(b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status)
-                self.transport.close()
+            answering: Any = self.cycle
+            if answering is not None and not answering.response_complete:
+                self.transport.close()  # Another answer is under way, and nothing can be said in the middle of it.
+            elif not self.transport.is_closing():
+                self._refused = True
+                words = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
+                self._too_slow = last_words(self.loop, self.transport, words)
 
     return Connection
 

@@ -9,6 +9,7 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from palaver.server import service_socket
+from palaver.server.farewell import last_words
 from palaver.server.settings import Settings
 from palaver.server.socket import CONNECTION
 
@@ -39,6 +40,21 @@ class WebSocket(WebSocketsSansIOProtocol):
             if service_socket.is_at(self.settings, scope):
                 self.conn.max_message_size = service_socket.largest(self.settings)
 
+    def handle_parser_exception(self) -> None:
+        """What came is too large, or no message: it is told so while it may still be sending."""
+        if self.close_sent:
+            self.transport.write_eof()
+            return
+        told = self.conn.close_sent  # Nothing, where it did not wait until the socket was open.
+        code, reason = (told.code, told.reason) if told else (1006, "")
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.handshake_complete = self.close_sent = self.disconnected = True
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        words = b"".join(self.conn.data_to_send()) if told else _BAD
+        self.close_timer = last_words(self.loop, self.transport, words)
+
     def keepalive_timeout(self) -> None:
         """It does not answer: what it has not taken in a moment, it will not take."""
         super().keepalive_timeout()
@@ -46,7 +62,7 @@ class WebSocket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         """The server is to stop."""
-        if self.leaving is not None:
+        if self.leaving is not None and not self.close_sent:
             self.leaving()
         else:
             super().shutdown()
