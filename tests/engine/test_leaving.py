@@ -100,7 +100,7 @@ async def test_any_other_name_is_answered_at_once(database: Database) -> None:
         with pytest.raises(RunNotFound):
             await records.row("theirs", name)
 
-    assert time.monotonic() - since < 0.4
+    assert time.monotonic() - since < 1.5  # One that is awaited takes two seconds.
 
 
 async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -> None:
