@@ -10,6 +10,12 @@ from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
 
+def opening_of(path: str = "/api/socket", host: str = "localhost", more: str = "") -> bytes:
+    """The request that asks for a socket."""
+    lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    return f"{lines}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n".encode()
+
+
 @dataclass
 class Tab:
     """Its end of the socket."""

@@ -11,6 +11,7 @@ import pytest
 
 from palaver.testing import client, echo, scripted
 from tests.serving import Served, is_let_go, raw, served, status
+from tests.socketed import opening_of
 
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -59,7 +60,9 @@ def test_headers_without_end_are_cut_off(server: Served) -> None:  # S4.3
 
 def test_who_is_refused_while_sending_can_read_why(server: Served) -> None:
     beginning = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+    closing = "Connection: close\r\nContent-Length: 5000000\r\n"
 
+    assert [status(post(server.port, closing, b" " * 5_000_000)) for _ in range(10)] == [413] * 10
     assert [status(raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
 
 
@@ -72,6 +75,26 @@ def test_who_is_refused_and_stays_is_let_go(server: Served) -> None:
         assert is_let_go(line)
 
     assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server: Served) -> None:
+    head = b"POST /echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: 200000\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as going_on,
+    ):
+        for line in (silent, going_on):
+            line.sendall(head)
+            assert status(line.recv(65536)) == 413
+            line.sendall(b" " * 100_000)
+        going_on.sendall(b" " * 100_000 + opening_of())
+        assert status(going_on.recv(65536)) == 101
+        with suppress(ConnectionError):
+            assert silent.recv(65536) == b""
+        going_on.settimeout(2)
+        with pytest.raises(TimeoutError):  # It is a socket now, and stays one.
+            going_on.recv(65536)
 
 
 def test_nothing_is_said_in_the_middle_of_an_answer(server: Served) -> None:

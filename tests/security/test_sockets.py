@@ -13,12 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from tests.serving import Served, is_let_go, raw, served, status
-from tests.socketed import tab, text_of
-
-UPGRADE = (
-    "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
-)
+from tests.socketed import opening_of, tab, text_of
 
 TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
 """How a text of that size begins."""
@@ -31,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def opening(server: Served, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
-    return status(raw(server.port, UPGRADE.format(path=path, host=host, more=more).encode(), seconds=5))
+    return status(raw(server.port, opening_of(path, host, more), seconds=5))
 
 
 def closed_by(server: Served, message: str | bytes | list[str]) -> int | None:
@@ -72,9 +67,9 @@ def test_every_other_path_has_none(server: Served) -> None:  # S1.7
     [
         b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         b"POST /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        UPGRADE.format(path="/api/socket", host="localhost", more="X: " + "y" * 9000 + "\r\n").encode(),
-        UPGRADE.format(path="/api/socket", host="localhost", more="Host: localhost\r\n").encode(),
-        UPGRADE.replace("13", "12").format(path="/api/socket", host="localhost", more="").encode(),
+        opening_of(more="X: " + "y" * 9000 + "\r\n"),
+        opening_of(more="Host: localhost\r\n"),
+        opening_of().replace(b"13", b"12"),
     ],
 )
 def test_an_opening_that_is_none_is_answered_and_ends(server: Served, request_: bytes) -> None:  # S1.2, S4.3
@@ -100,7 +95,7 @@ def test_who_is_still_sending_is_told_why(server: Served) -> None:  # S4.3
 
 def test_who_was_told_and_stays_is_let_go(server: Served) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
-        line.sendall(UPGRADE.format(path="/api/socket", host="localhost", more="").encode())
+        line.sendall(opening_of())
         received = line.recv(4096)
         line.sendall(TEBIBYTE)
         while piece := line.recv(4096):
@@ -116,7 +111,7 @@ def test_text_that_is_none_closes_it(server: Served) -> None:  # S4.1
 
 def test_one_that_does_not_answer_is_closed(server: Served) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-        line.sendall(UPGRADE.format(path="/api/socket", host="localhost", more="").encode())
+        line.sendall(opening_of())
         received = b""
         while piece := line.recv(4096):  # It takes everything, and never says a word.
             received += piece

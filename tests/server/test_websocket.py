@@ -10,11 +10,8 @@ from uvicorn.server import ServerState
 
 from palaver.server.settings import Settings
 from palaver.server.websocket import sockets
+from tests.socketed import opening_of
 
-OPENING = (
-    b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
 NO_FRAME = b"\xff" * 20
 
 
@@ -36,7 +33,7 @@ async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.
     listening = await loop.create_server(lambda: sockets(Settings())(config, state, {}), "127.0.0.1", 0)
     with caplog.at_level(logging.ERROR):
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
-        writer.write(OPENING)
+        writer.write(opening_of())
         await asyncio.wait_for(asked.wait(), 10)
         writer.write(NO_FRAME)
         answer = await asyncio.wait_for(reader.read(), 10)

@@ -141,6 +141,8 @@ class Exchange:
         # A 304 has the length of what it stands for, or none.
         length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
         await self.open(answer.status, (*answer.headers, *length))
+        if self.wire is not None:
+            self.wire.let_it_read()
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
 
 

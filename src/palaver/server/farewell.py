@@ -10,7 +10,9 @@ SECONDS = 5.0
 """How long a client may take over it."""
 
 
-def last_words(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, words: bytes) -> asyncio.TimerHandle:
+def last_words(
+    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, words: bytes = b""
+) -> asyncio.TimerHandle:
     """Say that and nothing more. The connection ends when the client leaves, or with the timer that is returned."""
     transport.write(words)
     transport.write_eof()

@@ -24,12 +24,12 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
     class Connection(HttpToolsProtocol):
         # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
-        __slots__ = ("_head_bytes", "_reading_head", "_refused", "_too_slow", "gone")
+        __slots__ = ("_deaf", "_head_bytes", "_reading_head", "_too_slow", "gone")
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._reading_head, self._head_bytes = True, 0
-            self._refused = False
+            self._deaf = False  # What still comes is dropped.
             self._too_slow: asyncio.TimerHandle | None = None
             self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
             self._watch()
@@ -45,7 +45,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
             super().shutdown()
 
         def data_received(self, data: bytes) -> None:
-            if self._refused:
+            if self._deaf:
                 return
             if self._reading_head:
                 self._head_bytes += len(data)
@@ -53,8 +53,16 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
                     self._refuse(b"431 Request Header Fields Too Large")
                     return
             super().data_received(data)
-            if self._reading_head and self._too_slow is None:
-                self._watch()  # Only the beginning of a head has come.
+            if self._reading_head:
+                if self._too_slow is None:
+                    self._watch()  # Only the beginning of a head has come.
+            elif (
+                self.timeout_keep_alive_task is None and self._was_answered() and self.transport.get_protocol() is self
+            ):
+                # The rest of a body came after its answer; uvicorn would wait for ever for what follows.
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -67,6 +75,20 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
             if self._too_slow is not None:
                 self._head_is_here()
             super().on_headers_complete()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self._deaf and not self.transport.is_closing():
+                self._too_slow = last_words(self.loop, self.transport)
+
+        def drop_rest(self) -> None:
+            """It closes after an answer that comes before all of the body has: what still comes is not wanted."""
+            self._deaf = True
+
+        def _was_answered(self) -> bool:
+            """Was the last request answered before all of its body had come?"""
+            last: Any = self.cycle
+            return last is not None and last.response_complete and last.more_body
 
         def _watch(self) -> None:
             self._too_slow = self.loop.call_later(settings.header_seconds, self._refuse, b"408 Request Timeout")
@@ -83,7 +105,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
             if answering is not None and not answering.response_complete:
                 self.transport.close()  # Another answer is under way, and nothing can be said in the middle of it.
             elif not self.transport.is_closing():
-                self._refused = True
+                self._deaf = True
                 words = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
                 self._too_slow = last_words(self.loop, self.transport, words)
 

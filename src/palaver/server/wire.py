@@ -98,6 +98,13 @@ class Wire:
         _waiting.append((self, whole, cycle.on_response))
         return True
 
+    def let_it_read(self) -> None:
+        """Where the connection closes after an answer, and the body is still coming: not before that can be read."""
+        cycle = self._cycle
+        if cycle.more_body and not cycle.keep_alive:
+            cycle.keep_alive = True  # The headers have told the client that it closes; uvicorn is not to do it.
+            self._connection.drop_rest()
+
     def put(self, answer: bytes, complete: Callable[[], None]) -> None:
         """Write an answer that waited, unless its client has left since."""
         if self._transport.is_closing():
