@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +15,23 @@ from palaver.server.websocket import sockets
 from tests.socketed import opening_of
 
 NO_FRAME = b"\xff" * 20
+_SECONDS = 8  # Less than uvicorn waits for the farewell of a client.
+
+
+@asynccontextmanager
+async def connected(app: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Both ends of a connection to a server of sockets with that application."""
+    protocol = sockets(Settings())
+    config = uvicorn.Config(app, ws=protocol, log_config=None)
+    config.load()
+    state = ServerState()
+    listening = await asyncio.get_running_loop().create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+    yield reader, writer
+    writer.close()
+    await writer.wait_closed()
+    listening.close()
+    await listening.wait_closed()
 
 
 async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -27,22 +46,32 @@ async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.
             await send({"type": "websocket.accept"})
         ended.set()
 
-    config = uvicorn.Config(slow, ws=sockets(Settings()), log_config=None)
-    config.load()
-    loop, state = asyncio.get_running_loop(), ServerState()
-    listening = await loop.create_server(lambda: sockets(Settings())(config, state, {}), "127.0.0.1", 0)
     with caplog.at_level(logging.ERROR):
-        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
-        writer.write(opening_of())
-        await asyncio.wait_for(asked.wait(), 10)
-        writer.write(NO_FRAME)
-        answer = await asyncio.wait_for(reader.read(), 10)
-        await asyncio.wait_for(ended.wait(), 10)
-        writer.close()
-        await writer.wait_closed()
-    listening.close()
-    await listening.wait_closed()
+        async with connected(slow) as (reader, writer):
+            writer.write(opening_of())
+            await asyncio.wait_for(asked.wait(), _SECONDS)
+            writer.write(NO_FRAME)
+            answer = await asyncio.wait_for(reader.read(), _SECONDS)
+            await asyncio.wait_for(ended.wait(), _SECONDS)
 
     assert answer == b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
     assert seen == ["websocket.connect", "websocket.disconnect"]
     assert not caplog.records
+
+
+async def test_one_that_says_nonsense_after_the_farewell_is_not_waited_for() -> None:
+    async def brief(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": 1000})
+
+    async with connected(brief) as (reader, writer):
+        writer.write(opening_of())
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
+        farewell = await asyncio.wait_for(reader.readexactly(4), _SECONDS)
+        writer.write(NO_FRAME)
+        rest = await asyncio.wait_for(reader.read(), _SECONDS)
+
+    assert head.startswith(b"HTTP/1.1 101 ")
+    assert farewell == b"\x88\x02" + (1000).to_bytes(2, "big")
+    assert rest == b""

@@ -10,6 +10,11 @@ SECONDS = 5.0
 """How long a client may take over it."""
 
 
+def refusal(status: bytes) -> bytes:
+    """An answer to what is not even a request."""
+    return b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
+
+
 def last_words(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, words: bytes = b""
 ) -> asyncio.TimerHandle:

@@ -1,6 +1,7 @@
 """Our connections: uvicorn's, with limits on how slowly and how largely a request's head may come.
 
-uvicorn itself waits for ever for the end of a request's headers and keeps them whatever their size.
+uvicorn itself waits for ever for the end of a request's headers and keeps them whatever their size. When it answers
+before all of a body has come, it waits for ever for what follows, or closes under a client that is still sending.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from palaver.server.exchange import WIRE
-from palaver.server.farewell import last_words
+from palaver.server.farewell import last_words, refusal
 from palaver.server.settings import Settings
 from palaver.server.wire import wire_of, write_all
 
@@ -18,98 +19,113 @@ _EXTENSIONS = {WIRE: wire_of}
 _SLACK = 1024  # For the request line and the bytes between headers; beyond it guards.py need not be asked.
 
 
-def connections(settings: Settings) -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn, with these settings."""
-    most = settings.max_headers + settings.max_url + _SLACK
+class Connection(HttpToolsProtocol):
+    """One connection."""
 
-    class Connection(HttpToolsProtocol):
-        # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
-        __slots__ = ("_deaf", "_head_bytes", "_reading_head", "_too_slow", "gone")
+    # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
+    __slots__ = ("_deaf", "_head_bytes", "_patience", "_reading_head", "gone")
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._reading_head, self._head_bytes = True, 0
-            self._deaf = False  # What still comes is dropped.
-            self._too_slow: asyncio.TimerHandle | None = None
-            self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
-            self._watch()
+    header_seconds: float
+    largest_head: int
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._head_is_here()
-            super().connection_lost(exc)
-            if self.gone is not None:
-                self.gone()
+    def connection_made(self, transport: Any) -> None:
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._reading_head, self._head_bytes = True, 0
+        self._deaf = False  # What still comes is dropped.
+        self._patience: asyncio.TimerHandle | None = None  # With the rest of a head, or with who is to leave.
+        self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
+        self._await_head()
 
-        def shutdown(self) -> None:
-            write_all()  # What is answered is sent before the connection is closed.
-            super().shutdown()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has left, or was."""
+        self._await_no_more()
+        super().connection_lost(exc)
+        if self.gone is not None:
+            self.gone()
 
-        def data_received(self, data: bytes) -> None:
-            if self._deaf:
+    def shutdown(self) -> None:
+        """The server is to stop: what is answered is sent before the connection is closed."""
+        write_all()
+        super().shutdown()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: of a head, within its limits, or of a body."""
+        if self._deaf:
+            return
+        if self._reading_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.largest_head and not _ends_head(data):
+                self._refuse(b"431 Request Header Fields Too Large")
                 return
-            if self._reading_head:
-                self._head_bytes += len(data)
-                if self._head_bytes > most and not _ends_head(data):
-                    self._refuse(b"431 Request Header Fields Too Large")
-                    return
-            super().data_received(data)
-            if self._reading_head:
-                if self._too_slow is None:
-                    self._watch()  # Only the beginning of a head has come.
-            elif (
-                self.timeout_keep_alive_task is None and self._was_answered() and self.transport.get_protocol() is self
-            ):
-                # The rest of a body came after its answer; uvicorn would wait for ever for what follows.
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
+        super().data_received(data)
+        if self._reading_head:
+            if self._patience is None:
+                self._await_head()  # Only the beginning of one has come.
+        elif self.timeout_keep_alive_task is None and self._was_answered_early():
+            # uvicorn has let go of its keep-alive for bytes that are no request.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function, for exchange.py
-            if not self._reading_head:
-                self._reading_head, self._head_bytes = True, 0  # The next request on this connection.
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function, for exchange.py
+        if not self._reading_head:
+            self._reading_head, self._head_bytes = True, 0  # The next request on this connection.
 
-        def on_headers_complete(self) -> None:
-            self._reading_head = False
-            if self._too_slow is not None:
-                self._head_is_here()
-            super().on_headers_complete()
+    def on_headers_complete(self) -> None:
+        """Its head is here."""
+        self._reading_head = False
+        if self._patience is not None:
+            self._await_no_more()
+        super().on_headers_complete()
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if self._deaf and not self.transport.is_closing():
-                self._too_slow = last_words(self.loop, self.transport)
+    def on_response_complete(self) -> None:
+        """Its answer is given."""
+        super().on_response_complete()
+        if self._deaf and not self.transport.is_closing():
+            self._patience = last_words(self.loop, self.transport)
 
-        def drop_rest(self) -> None:
-            """It closes after an answer that comes before all of the body has: what still comes is not wanted."""
+    def drop_rest(self) -> None:
+        """It closes after an answer that comes before all of the body has: what still comes is not wanted."""
+        self._deaf = True
+
+    def _was_answered_early(self) -> bool:
+        """Was the last request answered before all of its body had come, and is this no socket since?"""
+        last: Any = self.cycle
+        return last is not None and last.response_complete and last.more_body and self.transport.get_protocol() is self
+
+    def _await_head(self) -> None:
+        self._patience = self.loop.call_later(self.header_seconds, self._refuse, b"408 Request Timeout")
+
+    def _await_no_more(self) -> None:
+        self._reading_head = False
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _refuse(self, status: bytes) -> None:
+        self._await_no_more()
+        answering: Any = self.cycle
+        if answering is not None and not answering.response_complete:
+            self.transport.close()  # Another answer is under way, and nothing can be said in the middle of it.
+        elif not self.transport.is_closing():
             self._deaf = True
+            self._patience = last_words(self.loop, self.transport, refusal(status))
 
-        def _was_answered(self) -> bool:
-            """Was the last request answered before all of its body had come?"""
-            last: Any = self.cycle
-            return last is not None and last.response_complete and last.more_body
 
-        def _watch(self) -> None:
-            self._too_slow = self.loop.call_later(settings.header_seconds, self._refuse, b"408 Request Timeout")
+def connections(settings: Settings) -> type[Connection]:
+    """The protocol class for uvicorn, with these settings."""
 
-        def _head_is_here(self) -> None:
-            self._reading_head = False
-            if self._too_slow is not None:
-                self._too_slow.cancel()
-                self._too_slow = None
+    class Limited(Connection):
+        __slots__ = ()
 
-        def _refuse(self, status: bytes) -> None:
-            self._head_is_here()
-            answering: Any = self.cycle
-            if answering is not None and not answering.response_complete:
-                self.transport.close()  # Another answer is under way, and nothing can be said in the middle of it.
-            elif not self.transport.is_closing():
-                self._deaf = True
-                words = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
-                self._too_slow = last_words(self.loop, self.transport, words)
+        header_seconds = settings.header_seconds
+        largest_head = settings.max_headers + settings.max_url + _SLACK
 
-    return Connection
+    return Limited
 
 
 def _ends_head(data: bytes) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from palaver.server import service_socket
-from palaver.server.farewell import last_words
+from palaver.server.farewell import last_words, refusal
 from palaver.server.settings import Settings
 from palaver.server.socket import CONNECTION
 
-_BAD = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BAD = refusal(b"400 Bad Request")
 _MOMENT = 2.0
 
 
@@ -27,9 +27,8 @@ class WebSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came; those of an opening that is none are answered, for uvicorn says nothing to them."""
         super().data_received(data)
-        if not self.handshake_initiated and self.conn.handshake_exc is not None:
-            self.transport.write(_BAD)
-            self.transport.close()
+        if not self.handshake_initiated and self.conn.handshake_exc is not None and not self.close_sent:
+            self._leave_with(_BAD)
 
     def handle_connect(self, event: Any) -> None:
         """Somebody wants to open it."""
@@ -43,17 +42,16 @@ class WebSocket(WebSocketsSansIOProtocol):
     def handle_parser_exception(self) -> None:
         """What came is too large, or no message: it is told so while it may still be sending."""
         if self.close_sent:
-            self.transport.write_eof()
+            self.transport.write_eof()  # Its own farewell will not be seen among what cannot be read: we need not wait.
             return
         told = self.conn.close_sent  # Nothing, where it did not wait until the socket was open.
         code, reason = (told.code, told.reason) if told else (1006, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        self.handshake_complete = self.close_sent = self.disconnected = True
+        self.handshake_complete = self.disconnected = True
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        words = b"".join(self.conn.data_to_send()) if told else _BAD
-        self.close_timer = last_words(self.loop, self.transport, words)
+        self._leave_with(b"".join(self.conn.data_to_send()) if told else _BAD)
 
     def keepalive_timeout(self) -> None:
         """It does not answer: what it has not taken in a moment, it will not take."""
@@ -70,6 +68,10 @@ class WebSocket(WebSocketsSansIOProtocol):
     def abort(self) -> None:
         """End the connection, whatever is under way."""
         self.transport.abort()
+
+    def _leave_with(self, words: bytes) -> None:
+        self.close_sent = True
+        self.close_timer = last_words(self.loop, self.transport, words)
 
 
 def sockets(its: Settings) -> type[WebSocket]:
