@@ -10,11 +10,11 @@ MODULES = sorted((ROOT / "src").rglob("*.py"))
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-def test_no_module_is_over_400_lines() -> None:
+def test_no_module_is_over_700_lines() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
 
     assert lengths
-    assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > 700} == {}
 
 
 def test_every_module_opens_with_a_docstring() -> None:

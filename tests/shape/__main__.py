@@ -14,7 +14,7 @@ from tests.shape.sizes import Length
 
 ROOT = Path(__file__).parents[2]
 
-MODULE = 400
+MODULE = 700
 """No module is longer."""
 FUNCTION = {"src": 60, "web/src": 100}
 """No function has more lines of its own; the elements that a component shows are many."""
