@@ -1,87 +1,96 @@
-"""The shape of the house in a few lines: how long modules and functions are, what imports itself, what stands twice.
+"""Report on the structure of the source tree: file and function lengths, import cycles, repeated code and names.
 
-`make check` prints it (`python -m tests.shape`), and fails where it is worse than what stands here. Tests, generated
-files and migrations, which are never touched again, do not count.
+`make check` runs this as `python -m tests.shape`; it prints a table and fails if a limit below is exceeded. Tests,
+generated files and migrations don't count.
 """
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.shape import cycles, duplicates, sizes
+from tests.shape import cycles, duplicates, names, sizes
 from tests.shape.duplicates import Pair
 from tests.shape.sizes import Length
 
 ROOT = Path(__file__).parents[2]
 
-MODULE = 700
-"""No module is longer."""
-FUNCTION = {"src": 60, "web/src": 100}
-"""No function has more lines of its own; the elements that a component shows are many."""
-LONGER = {"src/palaver/server/app.py Server.__init__": 100}
-"""But the one place that puts all parts of a server together."""
-TWICE = {"src": 34, "web/src": 3}
-"""So many pairs of places share six or more equal lines today: a new one is a new idea that wants its own place."""
+MAX_MODULE_LINES = 700
+MAX_FUNCTION_LINES = {"src": 60, "web/src": 100}
+"""Lines of a function without those of functions nested in it. React components may be longer: markup takes lines."""
+LONGER_FUNCTIONS = {"src/palaver/server/app.py Server.__init__": 100}
+MAX_DUPLICATES = {"src": 34, "web/src": 3}
+"""Pairs of places that share six or more lines. Lower these as pairs disappear; don't raise them."""
 
 
-def python() -> dict[str, str]:
-    return _texts(path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "versions")
+def python_sources() -> dict[str, str]:
+    return _read(path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "versions")
 
 
-def web() -> dict[str, str]:
-    found = (ROOT / "web" / "src").rglob("*.ts*")
-    return _texts(path for path in found if ".test." not in path.name and path.suffixes != [".d", ".ts"])
+def web_sources() -> dict[str, str]:
+    paths = (ROOT / "web" / "src").rglob("*.ts*")
+    return _read(path for path in paths if ".test." not in path.name and path.suffixes != [".d", ".ts"])
 
 
-def too_long(modules: list[Length], functions: list[Length], most: int) -> list[str]:
-    """A line for each that is."""
-    files = [f"{one.of} has {one.lines} lines; {MODULE} is the most." for one in modules if one.lines > MODULE]
+def length_problems(modules: list[Length], functions: list[Length], max_function_lines: int) -> list[str]:
+    files = [
+        f"{one.of}: {one.lines} lines (limit: {MAX_MODULE_LINES})" for one in modules if one.lines > MAX_MODULE_LINES
+    ]
     return files + [
-        f"{one.of} has {one.lines} lines of its own; {limit} is the most."
+        f"{one.of}: {one.lines} lines (limit: {limit})"
         for one in functions
-        if one.lines > (limit := LONGER.get(one.of, most))
+        if one.lines > (limit := LONGER_FUNCTIONS.get(one.of, max_function_lines))
     ]
 
 
-def too_often(pairs: list[Pair], most: int, where: str) -> list[str]:
-    """A line, and all of the pairs, if there are more than there were."""
-    if len(pairs) <= most:
+def duplicate_problems(pairs: list[Pair], limit: int, where: str) -> list[str]:
+    """Return one problem that lists every pair if there are more than `limit`."""
+    if len(pairs) <= limit:
         return []
-    told = f"{where} has {len(pairs)} pairs of places with {duplicates.LEAST} or more equal lines; {most} is the most:"
-    return ["\n  ".join([told, *(str(pair) for pair in pairs)])]
+    headline = f"{where}: {len(pairs)} pairs of places share {duplicates.MIN_LINES} or more lines (limit: {limit}):"
+    return ["\n  ".join([headline, *(str(pair) for pair in pairs)])]
 
 
-def row(name: str, lengths: list[Length]) -> str:
-    largest = lengths[0]
-    middle, most = sizes.median(lengths), sizes.percentile_95(lengths)
-    return f"{name:<18}{len(lengths):>6}{middle:>8.0f}{most:>6}{largest.lines:>9}  {largest.of}"
+def table_row(name: str, lengths: list[Length]) -> str:
+    longest = lengths[0]
+    median, percentile_95 = sizes.median(lengths), sizes.percentile_95(lengths)
+    return f"{name:<18}{len(lengths):>6}{median:>8.0f}{percentile_95:>6}{longest.lines:>9}  {longest.of}"
 
 
-def looked() -> tuple[list[str], list[str]]:
-    """The table, and what is wrong."""
+def report() -> tuple[list[str], list[str]]:
+    """Return the lines of the table, and the problems."""
     table = [f"{'':<18}{'count':>6}{'median':>8}{'95 %':>6}{'longest':>9}"]
-    wrong: list[str] = []
-    for where, sources, functions_of in (("src", python(), sizes.functions), ("web/src", web(), sizes.web_functions)):
-        modules, functions, twice = sizes.modules(sources), functions_of(sources), duplicates.pairs(sources)
-        table += [row(f"{where} modules", modules), row(f"{where} functions", functions)]
-        table += [f"{f'{where} repeats':<18}{len(twice):>6}  {twice[0] if twice else ''}".rstrip()]
-        wrong += [*too_long(modules, functions, FUNCTION[where]), *too_often(twice, TWICE[where], where)]
-    circle = cycles.cycle("palaver", "palaver_jobchat")  # Of the page, oxlint looks for them.
-    table += [f"{'src cycles':<18}{1 if circle else 0:>6}"]
-    if circle:
-        wrong += [f"These modules import each other in a circle: {' → '.join(circle)}"]
-    return table, wrong
+    problems: list[str] = []
+    python, web = python_sources(), web_sources()
+    for where, sources, functions_of in (("src", python, sizes.functions), ("web/src", web, sizes.web_functions)):
+        modules, functions, repeated = sizes.modules(sources), functions_of(sources), duplicates.pairs(sources)
+        table += [table_row(f"{where} modules", modules), table_row(f"{where} functions", functions)]
+        table += [f"{f'{where} repeats':<18}{len(repeated):>6}  {repeated[0] if repeated else ''}".rstrip()]
+        problems += length_problems(modules, functions, MAX_FUNCTION_LINES[where])
+        problems += duplicate_problems(repeated, MAX_DUPLICATES[where], where)
+    table += [f"{'src lines':<18}{sum(len(text.splitlines()) for text in python.values()):>6}"]
+    cycle = cycles.find_cycle("palaver", "palaver_jobchat")  # oxlint checks the web page's imports.
+    table += [f"{'src cycles':<18}{1 if cycle else 0:>6}"]
+    if cycle:
+        problems += [f"import cycle: {' → '.join(cycle)}"]
+    for label, entries in (
+        ("-ing modules", names.gerund_modules([*python, *web])),
+        ("common classes", names.common_names(names.python_classes(python))),
+        ("common functions", names.common_names(names.python_functions(python))),
+    ):
+        shown = [*entries[:8], "…"] if len(entries) > 8 else entries
+        table += [f"{label:<18}{len(entries):>6}  {', '.join(shown)}".rstrip()]
+    return table, problems
 
 
 def main() -> str | None:
-    """Print the table; the answer is what is wrong."""
-    table, wrong = looked()
+    """Print the table and return the problems, as `sys.exit` takes them."""
+    table, problems = report()
     sys.stdout.write("\n".join(table) + "\n")
     sys.stdout.flush()
-    return "\n".join(wrong) or None
+    return "\n".join(problems) or None
 
 
-def _texts(paths: Iterable[Path]) -> dict[str, str]:
+def _read(paths: Iterable[Path]) -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sorted(paths)}
 
 

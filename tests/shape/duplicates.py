@@ -1,4 +1,4 @@
-"""Where the same lines stand twice: runs of six or more equal lines between two places."""
+"""Repeated code: runs of six or more equal lines in two places."""
 
 import re
 from collections import defaultdict
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-LEAST = 6
+MIN_LINES = 6
 
 _WORD = re.compile(r"\w")
 _PYTHON_IMPORT = re.compile(r"^ *(?:from \S+ )?import (?:\([^)]*\)|[^(\n]*$)", re.MULTILINE)
 _WEB_IMPORT = re.compile(r"^(?:import|export) (?:[^;]*? from )?'[^']*';$", re.MULTILINE)
 
 Line = tuple[int, str]
-Spot = tuple[str, int]
+Position = tuple[str, int]  # path, index of the line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Lines of one place that stand again in another."""
+    """A run of equal lines in two places, each given as `path:first-last`."""
 
     lines: int
     one: str
@@ -29,48 +29,48 @@ class Pair:
 
 
 def pairs(sources: Mapping[str, str]) -> list[Pair]:
-    """All of them, longest first. What says nothing does not count: blank lines, closing brackets and imports."""
-    told = {path: list(_lines(path, text)) for path, text in sources.items()}
-    spots: dict[tuple[str, ...], list[Spot]] = defaultdict(list)
-    for path, lines in told.items():
-        for at in range(len(lines) - LEAST + 1):
-            spots[tuple(text for _, text in lines[at : at + LEAST])].append((path, at))
-    found = [
-        Pair(lines=length, one=_place(told, one, length), other=_place(told, other, length))
-        for one, other in _twice(spots.values())
-        if (length := _shared(told, one, other)) and not _continues(told, one, other)
+    """Return all pairs, longest first. Blank lines, closing brackets and imports don't count."""
+    lines_of = {path: list(_lines(path, text)) for path, text in sources.items()}
+    positions: dict[tuple[str, ...], list[Position]] = defaultdict(list)
+    for path, lines in lines_of.items():
+        for at in range(len(lines) - MIN_LINES + 1):
+            positions[tuple(text for _, text in lines[at : at + MIN_LINES])].append((path, at))
+    matches = [
+        Pair(lines=length, one=_location(lines_of, one, length), other=_location(lines_of, other, length))
+        for one, other in _combinations(positions.values())
+        if (length := _shared(lines_of, one, other)) and not _continues_a_run(lines_of, one, other)
     ]
-    return sorted(found, key=lambda pair: (-pair.lines, pair.one, pair.other))
+    return sorted(matches, key=lambda pair: (-pair.lines, pair.one, pair.other))
 
 
-def _twice(spots: Iterable[list[Spot]]) -> Iterator[tuple[Spot, Spot]]:
-    for places in spots:
-        for at, one in enumerate(places):
-            for other in places[at + 1 :]:
-                if one[0] != other[0] or other[1] - one[1] >= LEAST:
+def _combinations(positions: Iterable[list[Position]]) -> Iterator[tuple[Position, Position]]:
+    for group in positions:
+        for at, one in enumerate(group):
+            for other in group[at + 1 :]:
+                if one[0] != other[0] or other[1] - one[1] >= MIN_LINES:
                     yield one, other
 
 
-def _shared(told: Mapping[str, list[Line]], one: Spot, other: Spot) -> int:
-    """How many lines are equal from there on; in one file, up to where the second begins."""
-    first, second = told[one[0]][one[1] :], told[other[0]][other[1] :]
+def _shared(lines_of: Mapping[str, list[Line]], one: Position, other: Position) -> int:
+    """Return how many lines are equal from there on; within one file, up to the start of the second run."""
+    first, second = lines_of[one[0]][one[1] :], lines_of[other[0]][other[1] :]
     most = min(len(first), len(second), other[1] - one[1] if one[0] == other[0] else len(first))
     return next((at for at in range(most) if first[at][1] != second[at][1]), most)
 
 
-def _continues(told: Mapping[str, list[Line]], one: Spot, other: Spot) -> bool:
-    """Is the line before equal, too? Then a longer run was counted already."""
-    return one[1] > 0 and other[1] > 0 and told[one[0]][one[1] - 1][1] == told[other[0]][other[1] - 1][1]
+def _continues_a_run(lines_of: Mapping[str, list[Line]], one: Position, other: Position) -> bool:
+    """Whether the preceding lines are equal too, so that a longer run was counted already."""
+    return one[1] > 0 and other[1] > 0 and lines_of[one[0]][one[1] - 1][1] == lines_of[other[0]][other[1] - 1][1]
 
 
-def _place(told: Mapping[str, list[Line]], spot: Spot, length: int) -> str:
-    path, at = spot
-    return f"{path}:{told[path][at][0]}-{told[path][at + length - 1][0]}"
+def _location(lines_of: Mapping[str, list[Line]], position: Position, length: int) -> str:
+    path, at = position
+    return f"{path}:{lines_of[path][at][0]}-{lines_of[path][at + length - 1][0]}"
 
 
 def _lines(path: str, text: str) -> Iterator[Line]:
     pattern = _PYTHON_IMPORT if PurePath(path).suffix == ".py" else _WEB_IMPORT
-    told = pattern.sub(lambda found: "\n" * found.group().count("\n"), text)
-    for number, line in enumerate(told.splitlines(), start=1):
+    text = pattern.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for number, line in enumerate(text.splitlines(), start=1):
         if _WORD.search(line):
             yield number, line.strip()

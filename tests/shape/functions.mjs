@@ -1,4 +1,4 @@
-// How many lines each function of the files on standard input has of its own: [[path, name, lines], …] on standard output.
+// Print the length of each function in the files on standard input, without nested functions: [[path, name, lines], …].
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -7,17 +7,17 @@ const ts = createRequire(join(process.cwd(), 'package.json'))('typescript');
 
 const found = [];
 
-/** The lines of the functions in a node, one level down; each that is met is told. */
+/** Return the lines of the functions directly in a node, and record every function. */
 function inner(node, source, path) {
   let sum = 0;
   ts.forEachChild(node, (child) => {
     const below = inner(child, source, path);
-    // An arrow of an expression is a part of the line that it stands on.
+    // An arrow function with an expression body counts as part of its line.
     if (!ts.isFunctionLike(child) || !child.body || !ts.isBlock(child.body)) sum += below;
     else {
       const all = lineOf(source, child.end) - lineOf(source, child.getStart(source)) + 1;
       found.push([path, nameOf(child), all - below]);
-      // One that begins and ends on lines of others leaves those to them.
+      // The first and last line belong to the surrounding function.
       sum += Math.max(all - 2, 0);
     }
   });

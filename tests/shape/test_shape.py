@@ -1,11 +1,11 @@
-"""What `make check` says of the shape of the house, on houses that are small enough to count by hand."""
+"""The structure report of `make check`, on sources small enough to count by hand."""
 
 from itertools import pairwise
 
 import pytest
 
 from tests.shape import __main__ as shape
-from tests.shape import cycles, duplicates, sizes
+from tests.shape import cycles, duplicates, names, sizes
 from tests.shape.duplicates import Pair
 from tests.shape.sizes import Length
 
@@ -59,7 +59,7 @@ def test_the_table_has_the_median_the_95th_percentile_and_the_longest() -> None:
     lengths = sizes.modules({f"{number:>03}.py": "x\n" * number for number in range(1, 101)})
 
     assert (sizes.median(lengths), sizes.percentile_95(lengths)) == (50.5, 95)
-    assert shape.row("src modules", lengths[1:]) == "src modules           99      50    95       99  099.py"
+    assert shape.table_row("src modules", lengths[1:]) == "src modules           99      50    95       99  099.py"
 
 
 def test_equal_lines_are_found_whatever_their_indentation_and_the_blank_lines_between() -> None:
@@ -90,27 +90,51 @@ def test_fewer_lines_imports_and_brackets_do_not_count(path: str, text: str) -> 
 
 
 def test_modules_that_import_each_other_are_named_in_order() -> None:
-    assert cycles.circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    found = cycles.circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    found = cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
 
     assert sorted(pairwise(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
 
 
-def test_what_is_over_a_limit_is_told_in_a_line() -> None:
-    (root,) = shape.LONGER
+def test_exceeded_limits_are_reported() -> None:
+    (root,) = shape.LONGER_FUNCTIONS
     modules = [Length(lines=701, of="long.py"), Length(lines=700, of="full.py")]
-    functions = [Length(lines=shape.LONGER[root], of=root), Length(lines=61, of="long.py f"), Length(lines=60, of="g")]
+    functions = [
+        Length(lines=shape.LONGER_FUNCTIONS[root], of=root),
+        Length(lines=61, of="long.py f"),
+        Length(lines=60, of="g"),
+    ]
 
-    assert shape.too_long(modules, functions, 60) == [
-        "long.py has 701 lines; 700 is the most.",
-        "long.py f has 61 lines of its own; 60 is the most.",
+    assert shape.length_problems(modules, functions, 60) == [
+        "long.py: 701 lines (limit: 700)",
+        "long.py f: 61 lines (limit: 60)",
     ]
 
 
-def test_one_more_pair_than_there_was_is_told_with_all_of_them() -> None:
+def test_all_pairs_are_listed_when_there_are_too_many() -> None:
     pairs = [Pair(lines=7, one="a.py:1-7", other="b.py:2-8")]
 
-    assert shape.too_often(pairs, 1, "src") == []
-    assert shape.too_often(pairs, 0, "src") == [
-        "src has 1 pairs of places with 6 or more equal lines; 0 is the most:\n    7 equal lines: a.py:1-7 and b.py:2-8"
+    assert shape.duplicate_problems(pairs, 1, "src") == []
+    assert shape.duplicate_problems(pairs, 0, "src") == [
+        "src: 1 pairs of places share 6 or more lines (limit: 0):\n    7 equal lines: a.py:1-7 and b.py:2-8"
     ]
+
+
+def test_modules_named_by_verb_forms_are_listed() -> None:
+    paths = [
+        "src/keeping/rows.py",
+        "src/routing.py",
+        "src/ping.py",
+        "src/rate_limiting.py",
+        "web/src/chat/cell-adding.tsx",
+    ]
+
+    assert names.gerund_modules(paths) == ["src/keeping", "src/rate_limiting.py", "web/src/chat/cell-adding.tsx"]
+
+
+def test_names_of_more_than_three_things_are_listed() -> None:
+    rows = "class Row: ...\ndef load(): ...\ndef _load(): ...\n"
+    sources = {f"{number}.py": rows for number in range(4)} | {"5.py": "class Page: ...\ndef load(): ...\n"}
+
+    assert names.common_names(names.python_classes(sources)) == ["Row ×4"]
+    assert names.common_names(names.python_functions(sources)) == ["load ×5"]
