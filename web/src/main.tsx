@@ -1,4 +1,4 @@
-import '@/lib/jitless';
+import '@/lib/zod-config';
 import './styles.css';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { setNonce } from 'get-nonce';
@@ -8,7 +8,7 @@ import { createRoot } from 'react-dom/client';
 import { client } from '@/api/queries';
 import { App } from '@/app/app';
 import { startTheme } from '@/app/theme';
-import { NONCE } from '@/lib/root';
+import { NONCE } from '@/lib/server-path';
 
 startTheme();
 if (NONCE) setNonce(NONCE); // The style elements of our parts name it, or the page's policy forbids them.

@@ -2,11 +2,11 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { useDelayed } from '@/lib/delayed';
-import { exact } from '@/messages/safe';
+import { useDelayed } from '@/lib/hooks';
+import { exact } from '@/lib/safe-text';
 import { CellView } from '@/testset/cell-view';
 import { testsets } from '@/testsets/queries';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
@@ -63,7 +63,7 @@ function Asking({ source, onAdded, onClose }: { source: Source; onAdded: (added:
       <div className="flex flex-col gap-2">
         <Labelled label="Test set">
           <Select value={chosen} onChange={(event) => pick(event.target.value)}>
-            {sets.map(({ id, name: called, rows }) => <option key={id} value={id}>{exact(called).slice(0, 80)} ({counted(rows, 'row')})</option>)}
+            {sets.map(({ id, name: called, rows }) => <option key={id} value={id}>{exact(called).slice(0, 80)} ({pluralize(rows, 'row')})</option>)}
             <option value={NEW}>A new one</option>
           </Select>
         </Labelled>

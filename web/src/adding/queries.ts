@@ -1,5 +1,5 @@
 /** What happened becomes a row. */
-import { ApiError, api, type Schemas } from '@/api/api';
+import { ApiError, api, type Schemas } from '@/api/client';
 import { staleTestset } from '@/testsets/queries';
 import { done } from '@/tour/done';
 import type { Source } from './source';

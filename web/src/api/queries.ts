@@ -1,8 +1,8 @@
 /** What the page reads, each question once: TanStack Query keeps the answers, notices of the socket make them stale. */
 import { QueryClient, queryOptions } from '@tanstack/react-query';
-import { ApiError, api } from './api';
+import { ApiError, api, type Schemas } from './client';
 import type { Notice } from './socket';
-import { socket } from './streams';
+import { socket } from './stream-fetch';
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -100,3 +100,17 @@ export function follow(): () => void {
     clearInterval(looking);
   };
 }
+
+/** The one answer that the first view needs; index.html asks for it before any script runs. */
+export type Bootstrap = Schemas['Bootstrap'];
+
+export const bootstrap = () =>
+  queryOptions({
+    queryKey: ['bootstrap'],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async ({ signal }) => {
+      const told = await api('get', '/api/bootstrap', { signal });
+      if (!told.workflows.next) client.setQueryData(workflows().queryKey, told.workflows);
+      return told;
+    },
+  });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { fakes, type FakeSocket } from './fake-socket';
+import { fakes, type FakeSocket } from '@/testing/fake-socket';
 import { ConnectionLost, NoSocket, Socket, type Notice } from './socket';
 
 beforeEach(() => void vi.useFakeTimers());

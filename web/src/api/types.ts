@@ -1,5 +1,5 @@
 /** Short names for the server's shapes; all of them are generated. */
-import type { Schemas } from './api';
+import type { Schemas } from './client';
 
 export type Workflow = Schemas['WorkflowView'];
 export type WorkflowRow = Schemas['WorkflowRow'];

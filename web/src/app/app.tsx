@@ -2,7 +2,7 @@
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { BoardPage } from '@/board/page';
-import { ROOT } from '@/lib/root';
+import { ROOT } from '@/lib/server-path';
 import { Empty, Spinner } from '@/ui/bits';
 import { Toasts } from '@/ui/toast';
 import { askBeforeLeaving } from './leaving';

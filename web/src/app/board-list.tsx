@@ -3,10 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { EllipsisVertical, Grid2x2, Pencil, Rows3, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation, useRoute } from 'wouter';
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import { boards } from '@/api/queries';
-import { moment } from '@/lib/ago';
-import { classes } from '@/lib/classes';
+import { formatDateTime } from '@/lib/format';
+import { classes } from '@/lib/class-names';
 import { IconButton } from '@/ui/button';
 import { Menu, MenuItem } from '@/ui/menu';
 import { tellError } from '@/ui/toast';
@@ -45,7 +45,7 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
       <Link
         href={`/play/${board.id}`}
         aria-current={active ? 'page' : undefined}
-        title={`${boardName(board)}\n${moment(board.updated_at)}`}
+        title={`${boardName(board)}\n${formatDateTime(board.updated_at)}`}
         className="flex h-8 items-center gap-2.5 rounded-lg pr-8 pl-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint"
       >
         {board.mode === 'chat' ? <Grid2x2 aria-hidden /> : <Rows3 aria-hidden />}

@@ -1,5 +1,5 @@
 /** What the sidebar does with a board as a whole. */
-import { type Schemas, api, reached } from '@/api/api';
+import { type Schemas, api, reached } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Board } from '@/api/types';
 import { deleteBoard as erase } from '@/board/board-store';

@@ -1,7 +1,7 @@
 /** A slim line while the server is away. */
 import { useEffect, useState, type ReactNode } from 'react';
 import { client } from '@/api/queries';
-import { socket } from '@/api/streams';
+import { socket } from '@/api/stream-fetch';
 
 const PATIENCE = 1200;
 

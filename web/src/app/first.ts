@@ -1,7 +1,6 @@
 /** The first view asks once: what /api/bootstrap tells is taken over by the questions that the sidebar asks later. */
 import { useQuery } from '@tanstack/react-query';
-import { bootstrap, type Bootstrap } from '@/api/bootstrap';
-import { client } from '@/api/queries';
+import { bootstrap, type Bootstrap, client } from '@/api/queries';
 import { pinnedThreads, threadPages } from '@/threads/queries';
 import { beginTour } from '@/tour/done';
 import { session } from './session';

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 
 // Only what decides about addresses is tested here; the rest needs a browser.
 vi.mock('@/api/queries', () => ({ client: {} }));
-vi.mock('@/api/api', () => ({ ApiError: class extends Error {} }));
+vi.mock('@/api/client', () => ({ ApiError: class extends Error {} }));
 const { loginPath, nextPath } = await import('./guard');
 
 test('after login one is back where one was', () => {

@@ -1,5 +1,5 @@
 /** Who is not let in is asked for a key, and comes back to where they were. */
-import { ApiError } from '@/api/api';
+import { ApiError } from '@/api/client';
 import { client } from '@/api/queries';
 
 const HERE = 'http://here';

@@ -7,15 +7,15 @@ import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { boards, client, workflows } from '@/api/queries';
 import type { ThreadRow } from '@/api/types';
-import { ago } from '@/lib/ago';
-import { useDelayed } from '@/lib/delayed';
+import { formatAge } from '@/lib/format';
+import { useDelayed } from '@/lib/hooks';
 import { titleOf } from '@/threads/acts';
 import { placeOf } from '@/threads/places';
 import { board as boardQuery, threadPages } from '@/threads/queries';
 import { Kbd, Spinner } from '@/ui/bits';
 import { boardName } from './boards';
 import { useCommands } from './commands';
-import { found } from './finding';
+import { found } from '@/lib/fuzzy-search';
 import { spelled } from './keys';
 
 const PAGES = [
@@ -124,7 +124,7 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
             id={thread.id}
             icon={<MessagesSquare />}
             title={titleOf(thread)}
-            aside={thread.match?.message ? thread.match.text : [thread.workflow, ago(thread.updated_at)].filter(Boolean).join(' · ')}
+            aside={thread.match?.message ? thread.match.text : [thread.workflow, formatAge(thread.updated_at)].filter(Boolean).join(' · ')}
             onSelect={() => void open(thread)}
           />
         ))}

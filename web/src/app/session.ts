@@ -1,6 +1,6 @@
 /** Who the page speaks as, and what they may do. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 
 export const session = () => queryOptions({ queryKey: ['session'], queryFn: ({ signal }) => api('get', '/api/session', { signal }) });
 

@@ -5,7 +5,7 @@ import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { Adding } from '@/adding/adding';
 import { follow } from '@/api/queries';
-import { kept, useKept } from '@/lib/kept';
+import { kept, useKept } from '@/lib/stored-choice';
 import { TourPill } from '@/tour/touring';
 import { Asking } from '@/ui/asking';
 import { IconButton } from '@/ui/button';

@@ -1,7 +1,7 @@
 /** All keys, on one card. */
 import type { ReactNode } from 'react';
-import { focused } from '@/lib/focus';
-import { usePreferences } from '@/settings/preferences';
+import { focused } from '@/lib/dom';
+import { usePreferences } from '@/lib/preferences';
 import { Dialog } from '@/ui/dialog';
 import { ShortcutsTable } from './shortcuts-table';
 

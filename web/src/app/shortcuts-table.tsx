@@ -1,6 +1,6 @@
 /** The keys and what they do, by where they work. */
 import type { ReactNode } from 'react';
-import type { Preferences } from '@/settings/preferences';
+import type { Preferences } from '@/lib/preferences';
 import { Kbd } from '@/ui/bits';
 import { useCommands } from './commands';
 import { spelled } from './keys';

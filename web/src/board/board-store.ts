@@ -2,7 +2,7 @@
  * A board as this tab sees it. Changes show at once and are saved a moment later, whole; the cells are the server's.
  * A board that nobody has sent in yet is only here: `ensure` makes it. Knows no React (board-state.ts binds it).
  */
-import { ApiError, api, reached } from '@/api/api';
+import { ApiError, api, reached } from '@/api/client';
 import type { Board } from '@/api/types';
 import { Listeners } from '@/lib/listeners';
 import { tellError } from '@/ui/toast';

@@ -1,4 +1,4 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/types';
 import { BoardStore } from './board-store';

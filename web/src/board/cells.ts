@@ -1,6 +1,6 @@
 /** The chats of a board's cells: each is made when it is first shown, and stays while its row and column do. */
 import { generateId } from 'ai';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { client, workflow as describe } from '@/api/queries';
 import type { Thread } from '@/api/types';
 import { CellChat } from '@/chat/cell-chat';

@@ -3,7 +3,7 @@ import { useSyncExternalStore, useState, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import type { CellChat } from '@/chat/cell-chat';
 import type { ChatPart } from '@/chat/message';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { done } from '@/tour/done';
 import { tellError } from '@/ui/toast';
 import { AddColumn } from './add-column';

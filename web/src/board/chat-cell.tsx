@@ -7,7 +7,7 @@ import { workflows } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
 import type { CellChat } from '@/chat/cell-chat';
 import type { ChatMessage } from '@/chat/message';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Kbd } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { BesideInputs } from './beside-inputs';

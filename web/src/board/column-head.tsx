@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Columns2, MoreHorizontal, Save, SlidersHorizontal, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { variants, workflow, workflows } from '@/api/queries';
 import type { Column } from '@/api/types';
 import { SchemaForm } from '@/forms/schema-form';

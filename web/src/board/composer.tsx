@@ -2,15 +2,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { ArrowUp, FileText, Paperclip, Plus, Square, X } from 'lucide-react';
 import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode } from 'react';
-import { bootstrap } from '@/api/bootstrap';
+import { bootstrap } from '@/api/queries';
 import type { StoredFile } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import type { ChatPart } from '@/chat/message';
-import { classes } from '@/lib/classes';
-import { rooted } from '@/lib/root';
-import { sends } from '@/lib/sending';
-import { size } from '@/messages/words';
-import { usePreferences } from '@/settings/preferences';
+import { classes } from '@/lib/class-names';
+import { formatSize } from '@/lib/format';
+import { sends, usePreferences } from '@/lib/preferences';
+import { rooted } from '@/lib/server-path';
 import { Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { tell, tellError } from '@/ui/toast';
@@ -166,7 +165,7 @@ function useFiles() {
   const attach = (list: FileList) => {
     for (const file of list) {
       if (file.size > most) {
-        tell(`${file.name} is larger than ${size(most)}, the most that this server takes.`, { bad: true });
+        tell(`${file.name} is larger than ${formatSize(most)}, the most that this server takes.`, { bad: true });
         continue;
       }
       setWaiting((count) => count + 1);

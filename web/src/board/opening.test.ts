@@ -1,6 +1,6 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import type { Bootstrap } from '@/api/bootstrap';
+import type { Bootstrap } from '@/api/queries';
 import { beginsWith, open } from './opening';
 
 const flow = (name: string, more: object = {}) => ({ name, is_chat: true, default: false, ...more });

@@ -1,7 +1,6 @@
 /** Which board an address means: a saved one, a thread that stands alone, or a draft that nobody has sent in yet. */
-import { api } from '@/api/api';
-import type { Bootstrap } from '@/api/bootstrap';
-import { client, workflow as describe } from '@/api/queries';
+import { api } from '@/api/client';
+import { type Bootstrap, client, workflow as describe } from '@/api/queries';
 import type { WorkflowRow } from '@/api/types';
 import { BoardStore } from './board-store';
 import { beginning } from './row-inputs';

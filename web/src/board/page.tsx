@@ -2,9 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { useLocation, useSearchParams } from 'wouter';
-import { bootstrap } from '@/api/bootstrap';
-import { client } from '@/api/queries';
-import { socket } from '@/api/streams';
+import { bootstrap, client } from '@/api/queries';
+import { socket } from '@/api/stream-fetch';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { tellError } from '@/ui/toast';

@@ -1,4 +1,4 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { client, workflow } from '@/api/queries';
 import type { Board } from '@/api/types';

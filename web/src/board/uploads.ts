@@ -1,7 +1,7 @@
 /** Files that go with a message: each is stored on the server first, and named by its id from then on. */
-import { reached } from '@/api/api';
+import { reached } from '@/api/client';
 import type { StoredFile } from '@/api/types';
-import { rooted } from '@/lib/root';
+import { rooted } from '@/lib/server-path';
 import type { ChatPart } from '@/chat/message';
 
 export async function upload(file: File): Promise<StoredFile> {

@@ -5,9 +5,9 @@
 import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Preview } from '@/api/types';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { unreachable } from '@/lib/unreachable';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { laidOut, leftOut } from './preview';
 
 interface Props {

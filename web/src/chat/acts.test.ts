@@ -1,7 +1,7 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test, vi } from 'vitest';
 import type { CellChat } from './cell-chat';
-import { asked, calm, opened, serve, server, text, told, until } from './fake-cell';
+import { asked, calm, opened, serve, server, text, told, until } from '@/testing/fake-cell';
 import type { ChatMessage } from './message';
 
 serve();

@@ -1,7 +1,7 @@
 /** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
 import type { Chat } from '@ai-sdk/react';
 import { addToTestSet } from '@/adding/source';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import type { Thread } from '@/api/types';
 import type { ChatMessage, ChatPart, MessageActs } from './message';
 import { toNode } from './nodes';

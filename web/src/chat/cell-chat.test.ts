@@ -1,7 +1,7 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test, vi } from 'vitest';
 import type { Thread } from '@/api/types';
-import { PLACE, asked, calm, cellOf, opened, pause, serve, server, shown, text, told, until } from './fake-cell';
+import { PLACE, asked, calm, cellOf, opened, pause, serve, server, shown, text, told, until } from '@/testing/fake-cell';
 
 serve();
 

@@ -4,9 +4,9 @@
  */
 import { Chat } from '@ai-sdk/react';
 import { generateId } from 'ai';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { ConnectionLost, type Notice } from '@/api/socket';
-import { socket } from '@/api/streams';
+import { socket } from '@/api/stream-fetch';
 import type { Node } from '@/api/types';
 import { Listeners } from '@/lib/listeners';
 import { Repeated } from '@/lib/repeated';

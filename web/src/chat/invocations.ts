@@ -2,8 +2,8 @@
 import { createDatabricksProvider } from '@databricks/ai-sdk-provider';
 import { convertToModelMessages, streamText, type UIMessageChunk } from 'ai';
 import { ConnectionLost } from '@/api/socket';
-import { streamFetch } from '@/api/streams';
-import { rooted } from '@/lib/root';
+import { streamFetch } from '@/api/stream-fetch';
+import { rooted } from '@/lib/server-path';
 import type { ChatMessage } from './message';
 import { questionHeaders, type Question } from './transport';
 

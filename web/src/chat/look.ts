@@ -1,7 +1,7 @@
 /** A thread as the server has it now: the end of a branch, and who is speaking or has failed there. */
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import type { Node, Run, Thread } from '@/api/types';
-import { rooted } from '@/lib/root';
+import { rooted } from '@/lib/server-path';
 import type { ChatMessage } from './message';
 import { messagesOf } from './nodes';
 

@@ -1,6 +1,6 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
-import { node } from './fixtures';
+import { node } from '@/testing/fake-server';
 import { lastNode, messagesOf, toNode } from './nodes';
 
 const parts = (...given: Parameters<typeof node>[0]['parts'] & object) => messagesOf([node({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;

@@ -3,7 +3,7 @@
  * there, whatever number of nodes it has. Pure; the server's stream builds the same while a run speaks.
  */
 import type { Node, Part } from '@/api/types';
-import { rooted } from '@/lib/root';
+import { rooted } from '@/lib/server-path';
 import type { ChatMessage, ChatPart, Told } from './message';
 
 type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;

@@ -1,7 +1,7 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { Branch, bodyOf } from './branch';
-import { node } from './fixtures';
+import { node } from '@/testing/fake-server';
 import type { Look } from './look';
 import { messagesOf } from './nodes';
 import { grown, stable, without } from './shown';

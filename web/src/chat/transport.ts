@@ -3,9 +3,9 @@
  * UI stream, or /invocations through the provider that an external AI SDK client would use.
  */
 import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
-import { streamFetch } from '@/api/streams';
-import { rooted } from '@/lib/root';
-import { preferences } from '@/settings/preferences';
+import { streamFetch } from '@/api/stream-fetch';
+import { rooted } from '@/lib/server-path';
+import { preferences } from '@/lib/preferences';
 import { coalesced } from './coalesce';
 import type { ChatMessage } from './message';
 

@@ -6,7 +6,7 @@ import { previewIn } from '@/cells/preview';
 import { PreviewCell } from '@/cells/preview-cell';
 import type { ResultRow } from '@/evaluation/queries';
 import { ScoreBadge } from '@/evaluations/score-badge';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { split } from './pairing';

@@ -3,12 +3,12 @@ import { useQueries, useQuery } from '@tanstack/react-query';
 import { ArrowRight, ArrowLeftRight } from 'lucide-react';
 import { useEffect, type ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { evaluation as evaluationOf } from '@/evaluations/queries';
 import { titleOf } from '@/evaluations/words';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { done } from '@/tour/done';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Segments } from '@/ui/segments';
@@ -91,7 +91,7 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
 /** What is in no figure. */
 function Notes({ changed, onlyInBase, onlyInCandidate }: { changed: number; onlyInBase: readonly string[]; onlyInCandidate: readonly string[] }): ReactNode {
   const notes = [
-    changed > 0 && `${counted(changed, 'row')} of both changed in between: in no figure here.`,
+    changed > 0 && `${pluralize(changed, 'row')} of both changed in between: in no figure here.`,
     onlyInBase.length > 0 && `Only in the base: ${onlyInBase.join(', ')}.`,
     onlyInCandidate.length > 0 && `Only in the candidate: ${onlyInCandidate.join(', ')}.`,
   ].filter(Boolean);

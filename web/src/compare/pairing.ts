@@ -1,5 +1,5 @@
 /** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { ResultRow } from '@/evaluation/queries';
 import { change, percent, points, score } from '@/evaluations/words';
 

@@ -1,6 +1,6 @@
 /** What the comparison asks the server: the verdicts, and the rows of both sides. */
 import { queryOptions } from '@tanstack/react-query';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import type { ResultRow } from '@/evaluation/queries';
 import { split } from './pairing';
 

@@ -3,9 +3,9 @@ import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { score } from '@/evaluations/words';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { pluralize } from '@/lib/format';
 import { Problem, Spinner } from '@/ui/bits';
 import { fateOf, pairs, rowScores, split, type Pair } from './pairing';
 import { cellsOf } from './queries';
@@ -47,7 +47,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
       <div
         role="slider"
         tabIndex={0}
-        aria-label={`Rows by their score on both sides, ${counted(points.length, 'row')}; Enter opens one`}
+        aria-label={`Rows by their score on both sides, ${pluralize(points.length, 'row')}; Enter opens one`}
         aria-valuemin={0}
         aria-valuemax={points.length - 1}
         aria-valuenow={at ?? 0}

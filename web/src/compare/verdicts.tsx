@@ -1,8 +1,8 @@
 /** What each evaluator says, in a sentence, and how sure it is: the difference with its interval, about zero. */
 import type { ReactNode } from 'react';
 import { change, points } from '@/evaluations/words';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
 import { Badge } from '@/ui/bits';
 import { verdict, type Compared } from './pairing';
 

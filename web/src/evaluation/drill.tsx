@@ -4,26 +4,25 @@ import { BadgeCheck, ChevronLeft, ChevronRight, ListTree, MessageSquareShare, X 
 import { Dialog } from 'radix-ui';
 import { useEffect, type KeyboardEvent, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
 import { testsetNamed, type Evaluation } from '@/evaluations/queries';
 import { ScoreCard } from '@/evaluations/score-badge';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
-import { count } from '@/messages/words';
+import { classes } from '@/lib/class-names';
+import { formatCompactNumber, formatDollars } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { useGoOn } from '@/trace/go-on';
-import { Section } from '@/trace/section';
 import { JsonBox } from '@/trace/json-box';
+import { Section } from '@/trace/section';
 import { lasted } from '@/trace/time';
-import { money } from '@/traces/words';
 import { askYes } from '@/ui/asking';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { tell, tellError } from '@/ui/toast';
 import { isFiltered, type Asked } from './asked';
 import { result as resultOf, resultPages, type Result } from './queries';
-import { isScripted, rowOf, wholeTalk } from './sides';
 import { SideBySide } from './side-by-side';
+import { isScripted, rowOf, wholeTalk } from './sides';
 import { Talk } from './talk';
 
 interface Props {
@@ -173,8 +172,8 @@ function Facts({ result }: { result: Result }): ReactNode {
   const facts = [
     result.latency_seconds !== null && lasted(result.latency_seconds * 1000),
     result.first_output_seconds !== null && `first words after ${lasted(result.first_output_seconds * 1000)}`,
-    (given !== undefined || made !== undefined) && `${count((given ?? 0) + (made ?? 0))} tokens`,
-    result.cost !== null && money(result.cost),
+    (given !== undefined || made !== undefined) && `${formatCompactNumber((given ?? 0) + (made ?? 0))} tokens`,
+    result.cost !== null && formatDollars(result.cost),
     result.finish && result.finish !== 'stop' && `ended by ${result.finish}`,
     result.attempts > 1 && `${result.attempts} attempts`,
     ...(result.notes ?? []).map((note) => NOTES[note] ?? note),

@@ -2,16 +2,15 @@
 import { CopyPlus, Download, GitCompareArrows, MoreHorizontal, RotateCw, Square, Trash2, Users } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Evaluation } from '@/evaluations/queries';
 import { StateBadge } from '@/evaluations/state-badge';
 import { isOpen, titleOf } from '@/evaluations/words';
-import { moment, since } from '@/lib/ago';
-import { rooted } from '@/lib/root';
-import { prose } from '@/messages/safe';
+import { formatDateTime, formatTimeAgo, pluralize, formatDollars } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
+import { rooted } from '@/lib/server-path';
 import { lasted } from '@/trace/time';
-import { counted, money } from '@/traces/words';
 import { askYes } from '@/ui/asking';
 import { Button, IconButton } from '@/ui/button';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/ui/menu';
@@ -49,13 +48,13 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
         </div>
         <p className="mt-0.5 text-[13px] text-muted">
           <Link href={`/testsets/${testset.id}?revision=${testset.revision}`} dir="auto" className="wrap-anywhere hover:text-accent hover:underline">{prose(testset.name)}, revision {testset.revision}</Link>
-          {' · '}{counted(evaluation.rows, 'row')} × {counted(evaluation.variants.length, 'variant')}{evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
-          {' · '}<time dateTime={evaluation.created_at} title={moment(evaluation.created_at)}>{since(evaluation.created_at)}</time>
+          {' · '}{pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}{evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
+          {' · '}<time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>{formatTimeAgo(evaluation.created_at)}</time>
           {evaluation.started_at && evaluation.ended_at && ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
-          {evaluation.cost !== null && ` · ${money(evaluation.cost)}`}
-          {evaluation.score_cost !== null && evaluation.score_cost > 0 && ` · evaluators ${money(evaluation.score_cost)}`}
+          {evaluation.cost !== null && ` · ${formatDollars(evaluation.cost)}`}
+          {evaluation.score_cost !== null && evaluation.score_cost > 0 && ` · evaluators ${formatDollars(evaluation.score_cost)}`}
           {failed > 0 && <span className="text-bad"> · {failed.toLocaleString('en')} failed</span>}
-          {errors > 0 && <span className="text-warn"> · {counted(errors, 'error')} of evaluators</span>}
+          {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'error')} of evaluators</span>}
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-1.5">

@@ -1,4 +1,4 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { expect, test } from 'vitest';
 
 const { Frames } = await import('./live');

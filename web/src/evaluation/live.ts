@@ -1,8 +1,8 @@
 /** How an evaluation goes on, as its stream of events tells: progress and state, until it has ended. Knows no React. */
-import { failure } from '@/api/api';
+import { failure } from '@/api/client';
 import type { paths } from '@/api/schema';
-import { streamFetch } from '@/api/streams';
-import { rooted } from '@/lib/root';
+import { streamFetch } from '@/api/stream-fetch';
+import { rooted } from '@/lib/server-path';
 
 export type Told = paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
 export type Progress = Extract<Told, { type: 'progress' }>;

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
 import { JsonView } from '@/messages/json-view';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { Section } from '@/trace/section';
 
 export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { summary as summaryOf } from '@/evaluations/queries';
 import { isOpen, titleOf } from '@/evaluations/words';
 import { Problem, Spinner } from '@/ui/bits';

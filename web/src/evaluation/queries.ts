@@ -1,6 +1,6 @@
 /** What the page of one evaluation asks the server. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, type Answer, type Schemas } from '@/api/api';
+import { api, type Answer, type Schemas } from '@/api/client';
 import type { Asked } from './asked';
 
 export type ResultRow = Schemas['ResultRow'];

@@ -3,7 +3,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
 import { isOpen } from '@/evaluations/words';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';

@@ -5,9 +5,9 @@ import { Link } from 'wouter';
 import { IntervalBar, scaleOf } from '@/evaluations/interval';
 import { revisionOf, type Evaluation, type Summary } from '@/evaluations/queries';
 import { figureOf, figureWords, intervalWords } from '@/evaluations/words';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { lasted } from '@/trace/time';
-import { counted, money } from '@/traces/words';
+import { pluralize, formatDollars } from '@/lib/format';
 import { Problem, Spinner } from '@/ui/bits';
 import { Select } from '@/ui/fields';
 import type { Asked } from './asked';
@@ -85,7 +85,7 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
       <th scope="row" className="min-w-32 px-3 py-2 font-medium">
         <bdi className="wrap-anywhere">{prose(variant.name)}</bdi>
         <span className="block text-xs font-normal text-muted">
-          {counted(variant.cells, 'cell')}
+          {pluralize(variant.cells, 'cell')}
           {variant.failed > 0 && <button type="button" className="ml-1 text-bad hover:underline" onClick={() => onShow({ variant: variant.name, status: 'failed', evaluator: null, passed: null })}>{variant.failed} failed</button>}
         </span>
         {first !== variant.name && (
@@ -101,7 +101,7 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
         {p50 === null ? <span aria-hidden className="text-faint">–</span> : lasted(p50 * 1000)}
         {p95 !== null && <span className="block text-xs text-muted" title="One call in twenty takes longer">p95 {lasted(p95 * 1000)}</span>}
       </td>
-      <td className="px-3 py-2 text-right tabular-nums">{variant.cost === null ? <span aria-hidden className="text-faint">–</span> : money(variant.cost)}</td>
+      <td className="px-3 py-2 text-right tabular-nums">{variant.cost === null ? <span aria-hidden className="text-faint">–</span> : formatDollars(variant.cost)}</td>
     </tr>
   );
 }
@@ -121,14 +121,14 @@ function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; sca
         <span className="text-faint">No score</span>
       )}
       <p className="mt-0.5 flex flex-wrap gap-x-2 text-xs text-muted">
-        <span>{counted(figures.n, 'row')}</span>
+        <span>{pluralize(figures.n, 'row')}</span>
         {figure?.kind === 'mean' && <span>mean</span>}
         {figures.pass_rate !== null && figures.pass_rate < 1 && figures.n > 0 && (
           <button type="button" className="text-bad hover:underline" onClick={() => onShow({ ...behind, passed: false, status: null })}>
             {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
           </button>
         )}
-        {errors > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, status: 'error', passed: null })}>{counted(errors, 'error')}</button>}
+        {errors > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, status: 'error', passed: null })}>{pluralize(errors, 'error')}</button>}
         {skipped > 0 && <span>{skipped.toLocaleString('en')} skipped</span>}
         {flaky !== null && flaky > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, flaky: true, passed: null, status: null })}>{flaky.toLocaleString('en')} flaky</button>}
       </p>
@@ -162,7 +162,7 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
                   return (
                     <td key={variant} className="px-3 py-1.5">
                       {slice && figure ? (
-                        <span className="flex items-center gap-2"><span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span><IntervalBar figure={figure} scale={scale} className="h-4 w-20" /><span className="text-xs whitespace-nowrap text-faint tabular-nums">{counted(slice.n, 'row')}</span></span>
+                        <span className="flex items-center gap-2"><span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span><IntervalBar figure={figure} scale={scale} className="h-4 w-20" /><span className="text-xs whitespace-nowrap text-faint tabular-nums">{pluralize(slice.n, 'row')}</span></span>
                       ) : (
                         <span aria-hidden className="text-faint">–</span>
                       )}

@@ -2,10 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { found } from '@/app/finding';
+import { found } from '@/lib/fuzzy-search';
 import { SchemaForm } from '@/forms/schema-form';
 import type { Fault } from '@/forms/values';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { Section } from '@/trace/section';
 import { Badge, Problem } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';

@@ -2,10 +2,9 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { ago, moment } from '@/lib/ago';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { classes } from '@/lib/class-names';
+import { formatAge, formatDateTime, pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { IntervalBar } from './interval';
 import { glance, type EvaluationRow } from './queries';
 import { ProgressBar, StateBadge } from './state-badge';
@@ -38,10 +37,10 @@ export function ListRow({ row, top, card }: Props): ReactNode {
   const name = (
     <>
       <Link href={href} dir="auto" className="block truncate font-medium" title={titleOf(row)}>{prose(titleOf(row))}</Link>
-      <span className="block truncate text-xs text-muted" dir="auto">{prose(row.testset.name)} · revision {row.testset.revision} · {counted(row.total, 'cell')}</span>
+      <span className="block truncate text-xs text-muted" dir="auto">{prose(row.testset.name)} · revision {row.testset.revision} · {pluralize(row.total, 'cell')}</span>
     </>
   );
-  const when = <time dateTime={row.created_at} title={moment(row.created_at)} className="text-xs text-muted">{ago(row.created_at)}</time>;
+  const when = <time dateTime={row.created_at} title={formatDateTime(row.created_at)} className="text-xs text-muted">{formatAge(row.created_at)}</time>;
   return (
     // The link inside is what the keyboard reaches.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events
@@ -75,7 +74,7 @@ export function ListRow({ row, top, card }: Props): ReactNode {
 
 function StateCell({ row }: { row: EvaluationRow }): ReactNode {
   const { state, done, failed, errors, total } = row;
-  const wrong = [failed > 0 && `${failed} failed`, errors > 0 && counted(errors, 'error')].filter(Boolean).join(', ');
+  const wrong = [failed > 0 && `${failed} failed`, errors > 0 && pluralize(errors, 'error')].filter(Boolean).join(', ');
   return (
     <span className="flex min-w-0 flex-col gap-1">
       <span className="flex items-center gap-2">

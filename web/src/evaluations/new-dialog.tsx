@@ -2,13 +2,13 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { same, type Fault } from '@/forms/values';
 import { done } from '@/tour/done';
 import { Section } from '@/trace/section';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { askYes } from '@/ui/asking';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -91,7 +91,7 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
         <Options draft={draft} onChange={change} faults={faults} />
         <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack ?? (cells > 0 && `${counted(rows, 'row')} × ${counted(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${counted(cells, 'cell')}`)}
+            {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${pluralize(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${pluralize(cells, 'cell')}`)}
             <Faults faults={unplaced(faults)} />
             {path && unplaced(faults).length === 0 && (
               <p role="status" className="text-xs text-bad">

@@ -1,6 +1,6 @@
 /** What the pages of evaluations ask the server. Keys are stale when an evaluation changed (api/queries.ts). */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, type Answer, type Schemas } from '@/api/api';
+import { api, type Answer, type Schemas } from '@/api/client';
 import { isOpen } from './words';
 
 export type EvaluationRow = Schemas['EvaluationRow'];

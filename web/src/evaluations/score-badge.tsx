@@ -1,10 +1,10 @@
 /** What an evaluator thought of an answer, as a badge; and the same with its reason and details. */
 import { Check, CircleSlash, TriangleAlert, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { JsonView } from '@/messages/json-view';
 import { LongText } from '@/messages/long-text';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { Section } from '@/trace/section';
 import type { ScoreView } from './queries';
 import { score as told } from './words';

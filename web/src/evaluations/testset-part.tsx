@@ -3,8 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { Fault } from '@/forms/values';
-import { ago } from '@/lib/ago';
-import { counted } from '@/traces/words';
+import { formatAge, pluralize } from '@/lib/format';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Select, TextField } from '@/ui/fields';
@@ -38,14 +37,14 @@ export function TestsetPart({ draft, onChange, faults }: Props): ReactNode {
             <Select value={draft.testset ?? ''} aria-invalid={isWrong('/id')} onChange={(event) => onChange({ testset: event.target.value || null, revision: 'head', map: {} })}>
               <option value="">Choose…</option>
               {draft.testset && !known.some(({ id }) => id === draft.testset) && <option value={draft.testset}>{draft.testset}</option>}
-              {known.map(({ id, name, rows }) => <option key={id} value={id}>{name} ({counted(rows, 'row')})</option>)}
+              {known.map(({ id, name, rows }) => <option key={id} value={id}>{name} ({pluralize(rows, 'row')})</option>)}
             </Select>
           </Labelled>
           <Labelled label="Revision">
             <Select disabled={!draft.testset} value={draft.revision} aria-invalid={isWrong('/revision')} onChange={(event) => onChange({ revision: event.target.value, map: {} })}>
               <option value="head">The newest</option>
               {revisions.data?.data.map(({ revision, message, created_at: at }) => (
-                <option key={revision} value={String(revision)}>{revision}{message && `, ${message.slice(0, 60)}`} ({ago(at)})</option>
+                <option key={revision} value={String(revision)}>{revision}{message && `, ${message.slice(0, 60)}`} ({formatAge(at)})</option>
               ))}
             </Select>
           </Labelled>

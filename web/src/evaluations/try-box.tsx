@@ -2,7 +2,7 @@
 import { useMutation } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useState } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { Problem } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Switch, TextArea } from '@/ui/fields';

@@ -1,5 +1,5 @@
 /** Figures and states of evaluations as short words. Pure. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 
 export type State = Schemas['EvaluationRow']['state'];
 export type Interval = readonly [number, number];

@@ -1,6 +1,6 @@
 /** What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said. */
 import { useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { unreachable } from '@/lib/unreachable';
 import { Select, Switch, TextArea, TextField } from '@/ui/fields';
 import { CodeField } from './code-field';

@@ -4,7 +4,7 @@ import { bracketMatching, indentOnInput } from '@codemirror/language';
 import { EditorState, type Extension } from '@codemirror/state';
 import { EditorView, keymap, placeholder as placeholding } from '@codemirror/view';
 import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
-import { NONCE } from '@/lib/root';
+import { NONCE } from '@/lib/server-path';
 import { changed } from './changed';
 
 export interface EditorProps {

@@ -1,7 +1,7 @@
 /** One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as JSON. */
 import { Ban, Braces, Plus, RotateCcw, X } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button, IconButton } from '@/ui/button';
 import { Control } from './controls';
 import { JsonField } from './json-field';

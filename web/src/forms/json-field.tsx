@@ -1,6 +1,6 @@
 /** A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds. */
 import { lazy, Suspense, useRef, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { TextArea } from '@/ui/fields';
 import { same } from './values';
 

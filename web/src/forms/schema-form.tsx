@@ -3,7 +3,7 @@
  * what holds then, and can be reset to that. Checks lightly while typing; `errors` are what the server said.
  */
 import { useMemo, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { FieldView } from './field';
 import { JsonField } from './json-field';
 import { type JsonSchema, formOf, isObject } from './schema';

@@ -1,13 +1,13 @@
 /** The foot of a proposed change: puts the new code in the place of the old among the inputs, and takes it back. */
 import { Check } from 'lucide-react';
 import { useContext, useState, useSyncExternalStore, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { askYes } from '@/ui/asking';
 import { Button } from '@/ui/button';
 import { standing, textAt, withText, type Path, type Standing } from './applying';
 import type { CodeEdit } from './code-edit-shape';
 import { InputsContext, type Inputs } from './inputs';
-import { exact } from './safe';
+import { exact } from '@/lib/safe-text';
 
 export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
   const inputs = useContext(InputsContext);

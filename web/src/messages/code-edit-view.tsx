@@ -1,7 +1,7 @@
 /** A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown. */
 import { FileDiff } from 'lucide-react';
 import { useMemo, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Badge } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
@@ -10,7 +10,7 @@ import type { CodeEdit } from './code-edit-shape';
 import { diffLines, patchOf, type Line } from './diff-lines';
 import { FindingsView } from './findings-view';
 import { CodeBlock } from './markdown/code-block';
-import { exact, prose } from './safe';
+import { exact, prose } from '@/lib/safe-text';
 
 const MOST = 400;
 

@@ -8,7 +8,7 @@ import { JsonView } from './json-view';
 import { notice } from './notice-shape';
 import { NoticeView } from './notice-view';
 import type { DataPart } from './part-groups';
-import { exact } from './safe';
+import { exact } from '@/lib/safe-text';
 
 const CodeEditView = lazy(() => import('./code-edit-view'));
 

@@ -1,10 +1,9 @@
 /** A message's words, changed in place. The same keys send here as in the composer; Escape leaves all as it was. */
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
-import { usePreferences } from '@/settings/preferences';
+import { usePreferences, sends } from '@/lib/preferences';
 import { Button } from '@/ui/button';
 import { TextArea } from '@/ui/fields';
 import { tellError } from '@/ui/toast';
-import { sends } from '@/lib/sending';
 
 interface Props {
   text: string;

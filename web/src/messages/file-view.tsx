@@ -1,11 +1,11 @@
 /** Files of a message: images of this server, or that stand in the message, are shown; others are named; nothing else is loaded. */
 import { Download, File as FileIcon, ImageIcon } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { rooted } from '@/lib/root';
+import { rooted } from '@/lib/server-path';
 import { Dialog } from '@/ui/dialog';
 import { OutLink } from './link';
-import { address, exact, inlineImage, storedFile } from './safe';
-import { size } from './words';
+import { address, exact, inlineImage, storedFile } from '@/lib/safe-text';
+import { formatSize } from '@/lib/format';
 
 export interface ShownFile {
   url: string;
@@ -39,7 +39,7 @@ const inlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\
 
 function Chip({ file, name, href }: { file: ShownFile; name: string; href: string }): ReactNode {
   const inside = href.startsWith('data:');
-  const about = [exact(file.mediaType).slice(0, 60), inside && size(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4))];
+  const about = [exact(file.mediaType).slice(0, 60), inside && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4))];
   const label = (
     <>
       <FileIcon aria-hidden className="size-4 shrink-0 text-muted" />

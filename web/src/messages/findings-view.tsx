@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react';
 import { Badge } from '@/ui/bits';
 import type { Finding } from './code-edit-shape';
-import { exact, prose } from './safe';
+import { exact, prose } from '@/lib/safe-text';
 
 const TONES = { error: 'bad', warning: 'warn', note: 'plain' } as const;
 

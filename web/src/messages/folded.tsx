@@ -1,7 +1,7 @@
 /** Something that most who read do not need: a line that opens it. What is inside is rendered only when it is open. */
 import { ChevronRight } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 export function Folded({ label, className, children }: { label: ReactNode; className: string; children: ReactNode }): ReactNode {
   const [open, setOpen] = useState(false);

@@ -1,11 +1,11 @@
 /** A JSON value to look into: what is deep or long opens when asked, so that a huge one costs nothing until then. */
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
 import { entries, size, summary, written } from './json-shape';
-import { exact } from './safe';
+import { exact } from '@/lib/safe-text';
 
 const STEP = 100;
 const MAX_STRING = 400;

@@ -1,6 +1,6 @@
 /** A link out of the page. It says where it leads when its words do not. */
 import type { ReactNode } from 'react';
-import { type Address, tells } from './safe';
+import { type Address, tells } from '@/lib/safe-text';
 
 export function OutLink({ to, words, children }: { to: Address; words: string; children: ReactNode }): ReactNode {
   return (

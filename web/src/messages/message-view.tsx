@@ -3,7 +3,7 @@
 import { CircleAlert, CircleStop, RotateCw } from 'lucide-react';
 import { memo, useState, type ReactNode } from 'react';
 import type { ChatMessage, MessageActs, Told } from '@/chat/message';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button, Hint } from '@/ui/button';
 import { tellError } from '@/ui/toast';
 import { ActsBar } from './acts-bar';
@@ -13,9 +13,9 @@ import { LongText } from './long-text';
 import { isNotice } from './notice-shape';
 import { groups, spoken, type Group } from './part-groups';
 import { PartView } from './part-view';
-import { prose } from './safe';
+import { prose } from '@/lib/safe-text';
 import { VersionsView } from './versions-view';
-import { cost, costInFull } from './words';
+import { formatUsage, formatUsageDetails } from '@/lib/format';
 
 interface Props {
   message: ChatMessage;
@@ -137,6 +137,6 @@ function Ending({ told, streaming, rerun }: { told: Told; streaming: boolean; re
 }
 
 function Cost({ told }: { told: Told }): ReactNode {
-  const words = cost(told);
-  return words && <Hint text={costInFull(told)}><span className="text-xs text-faint tabular-nums">{words}</span></Hint>;
+  const words = formatUsage(told);
+  return words && <Hint text={formatUsageDetails(told)}><span className="text-xs text-faint tabular-nums">{words}</span></Hint>;
 }

@@ -1,7 +1,7 @@
 /** What a workflow wants known before its answer is read (data part `notice`): that it rehearses, that a source is old. */
 import { Info, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { LongText } from './long-text';
 import type { Notice } from './notice-shape';
 

@@ -3,7 +3,7 @@ import { ThumbsDown, ThumbsUp } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { MessageActs, Told } from '@/chat/message';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button, IconButton } from '@/ui/button';
 import { TextArea } from '@/ui/fields';
 import { tell, tellError } from '@/ui/toast';

@@ -2,12 +2,12 @@
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Folded } from './folded';
 import { Markdown } from './markdown/markdown';
-import { duration } from './words';
+import { formatDuration } from '@/lib/format';
 
 export function ReasoningView({ text, streaming }: { text: string; streaming: boolean }): ReactNode {
   const seconds = useSeconds(streaming);
   if (!text.trim() && !streaming) return null;
-  const done = seconds === undefined ? 'Thoughts' : `Thought for ${duration(seconds)}`;
+  const done = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
   return (
     <Folded label={streaming ? <span className="animate-pulse">Thinking…</span> : done} className="ml-1.5 border-l-2 pl-3 text-[13px]">
       <Markdown text={text} streaming={streaming} />

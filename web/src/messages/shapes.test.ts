@@ -6,7 +6,7 @@ import { summary, written } from './json-shape';
 import { isNotice, notice } from './notice-shape';
 import { groups, spoken, type ToolPart } from './part-groups';
 import { toolLine, toolState } from './tool-state';
-import { cost, count, duration, size } from './words';
+import { formatUsage, formatCompactNumber, formatDuration, formatSize } from '@/lib/format';
 
 describe('parts', () => {
   const parts: ChatPart[] = [
@@ -106,11 +106,11 @@ describe('a notice', () => {
 
 describe('short words', () => {
   it('for numbers', () => {
-    expect([0, 999, 1000, 12_345, 1_250_000].map(count)).toEqual(['0', '999', '1k', '12k', '1.3M']);
-    expect([5, 1200, 2_000_000].map(size)).toEqual(['5 B', '1.2 KB', '2 MB']);
-    expect([0.04, 1.42, 12.3, 125].map(duration)).toEqual(['0 s', '1.4 s', '12 s', '2 min 5 s']);
-    expect(cost({ usage: { inputTokens: 300, outputTokens: 12 }, seconds: 1.4 })).toBe('312 tokens · 1.4 s');
-    expect(cost({})).toBe('');
+    expect([0, 999, 1000, 12_345, 1_250_000].map(formatCompactNumber)).toEqual(['0', '999', '1k', '12k', '1.3M']);
+    expect([5, 1200, 2_000_000].map(formatSize)).toEqual(['5 B', '1.2 KB', '2 MB']);
+    expect([0.04, 1.42, 12.3, 125].map(formatDuration)).toEqual(['0 s', '1.4 s', '12 s', '2 min 5 s']);
+    expect(formatUsage({ usage: { inputTokens: 300, outputTokens: 12 }, seconds: 1.4 })).toBe('312 tokens · 1.4 s');
+    expect(formatUsage({})).toBe('');
   });
 
   it('for values', () => {

@@ -2,7 +2,7 @@
 import { FileText } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Source } from './part-groups';
-import { address, exact, prose } from './safe';
+import { address, exact, prose } from '@/lib/safe-text';
 
 const CHIP = 'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
 

@@ -2,14 +2,14 @@
 import { Ban, ChevronRight, CircleCheck, CircleHelp, CirclePause, CircleX, LoaderCircle } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
 import type { MessageActs } from '@/chat/message';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button } from '@/ui/button';
 import { TextField } from '@/ui/fields';
 import { tellError } from '@/ui/toast';
 import { JsonView } from './json-view';
 import { LongText } from './long-text';
 import { toolName, type ToolPart } from './part-groups';
-import { exact } from './safe';
+import { exact } from '@/lib/safe-text';
 import { toolInput, toolLine, toolState, type ToolState } from './tool-state';
 
 const STATES: Record<ToolState, { word: string; icon: ReactNode }> = {

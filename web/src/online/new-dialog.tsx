@@ -2,9 +2,9 @@
 import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import type { EvaluatorDraft } from '@/evaluations/draft';
 import { EvaluatorsPart } from '@/evaluations/evaluators-part';
 import { Faults, FormPart } from '@/evaluations/part';

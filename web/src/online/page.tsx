@@ -4,7 +4,7 @@ import { Plus, Radio } from 'lucide-react';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { rulePages } from './queries';

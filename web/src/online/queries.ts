@@ -1,6 +1,6 @@
 /** What the page of online rules asks the server. It is told of scores, but not of those of another process on the same file: so it also looks now and then. */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { api, type Answer, type Schemas } from '@/api/api';
+import { api, type Answer, type Schemas } from '@/api/client';
 
 export type Rule = Schemas['RuleView'];
 export type Stats = Schemas['RuleStats'];

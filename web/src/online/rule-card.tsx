@@ -2,11 +2,11 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { MoreHorizontal, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { client } from '@/api/queries';
 import { percent, score } from '@/evaluations/words';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { prose } from '@/lib/safe-text';
+import { pluralize } from '@/lib/format';
 import { askYes } from '@/ui/asking';
 import { Problem } from '@/ui/bits';
 import { IconButton } from '@/ui/button';
@@ -57,7 +57,7 @@ function Figures({ rule }: { rule: Rule }): ReactNode {
       {error && <Problem error={error} />}
       <table className="w-full text-[13px]">
         <caption className="pb-1 text-left text-xs text-faint">
-          {`Last ${DAYS} days`}{data && ` · ${counted(data.done, thing)} scored in all${data.waiting > 0 ? `, ${data.waiting.toLocaleString('en')} waiting` : ''}${data.dropped > 0 ? `, ${data.dropped.toLocaleString('en')} dropped` : ''}`}
+          {`Last ${DAYS} days`}{data && ` · ${pluralize(data.done, thing)} scored in all${data.waiting > 0 ? `, ${data.waiting.toLocaleString('en')} waiting` : ''}${data.dropped > 0 ? `, ${data.dropped.toLocaleString('en')} dropped` : ''}`}
         </caption>
         <thead className="sr-only"><tr><th scope="col">Evaluator</th><th scope="col">Passed</th><th scope="col">Scores</th></tr></thead>
         <tbody>{[...said, ...rows.map(none)].map((total) => <FigureRow key={total.evaluator} total={total} />)}</tbody>
@@ -67,12 +67,12 @@ function Figures({ rule }: { rule: Rule }): ReactNode {
 }
 
 function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: Total }): ReactNode {
-  const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && counted(errors, 'error')].filter(Boolean).join(', ');
+  const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')].filter(Boolean).join(', ');
   return (
     <tr className="[&>td]:py-0.5 [&>td]:pr-3 [&>td]:align-baseline">
       <td dir="auto" className="w-1/3 wrap-anywhere">{prose(evaluator)}</td>
       <td className="w-1/3 tabular-nums">{figure(n, passRate, mean)}</td>
-      <td className="text-muted tabular-nums">{counted(n, 'score')}{rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}</td>
+      <td className="text-muted tabular-nums">{pluralize(n, 'score')}{rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}</td>
     </tr>
   );
 }

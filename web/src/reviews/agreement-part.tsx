@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { score } from '@/evaluations/words';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { kappaWords } from './answering';

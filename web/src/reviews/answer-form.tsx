@@ -1,7 +1,7 @@
 /** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
 import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
 import { shown } from '@/app/keys';
-import { ApiError } from '@/api/api';
+import { ApiError } from '@/api/client';
 import { useCommand } from '@/app/commands';
 import { put } from '@/forms/values';
 import { Kbd, Problem } from '@/ui/bits';

@@ -2,10 +2,9 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { moment } from '@/lib/ago';
+import { formatDateTime, pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { LongText } from '@/messages/long-text';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { told } from './answering';
@@ -21,7 +20,7 @@ export function AnswersPart({ review }: { review: Review }): ReactNode {
       <p className="mb-2 text-[13px] text-muted">
         {review.progress.reviewers.length === 0
           ? 'Nobody has answered yet.'
-          : review.progress.reviewers.map(({ reviewer, answered, skipped }) => `${prose(reviewer)}: ${counted(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`).join(' · ')}
+          : review.progress.reviewers.map(({ reviewer, answered, skipped }) => `${prose(reviewer)}: ${pluralize(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`).join(' · ')}
       </p>
       {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
       {!data && !error && <Spinner />}
@@ -41,14 +40,14 @@ function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNod
       <div className="flex flex-wrap items-center gap-2">
         {href && item.state !== 'gone' ? <Link href={href} className="font-medium hover:text-accent hover:underline">Item {numberOf(item)}</Link> : <span className="font-medium">Item {numberOf(item)}</span>}
         {STATES[item.state]}
-        <span className="text-xs text-muted tabular-nums">{item.answered} of {counted(review.reviewers, 'answer')}</span>
+        <span className="text-xs text-muted tabular-nums">{item.answered} of {pluralize(review.reviewers, 'answer')}</span>
       </div>
       {said.length > 0 && (
         <ul className="mt-1 flex flex-col gap-1">
           {said.map(({ number, reviewer, answers, comment, created_at: at }) => (
             <li key={number} className="min-w-0 text-[13px]">
               <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
-                <bdi title={moment(at)} className="min-w-20 text-muted wrap-anywhere">{prose(reviewer)}</bdi>
+                <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">{prose(reviewer)}</bdi>
                 {review.questions.filter(({ key }) => Object.hasOwn(answers, key)).map(({ key }) => (
                   <span key={key} className="min-w-0 wrap-anywhere"><span className="text-faint">{prose(key)}</span> <bdi className="font-medium whitespace-pre-wrap"><LongText text={told(answers[key])} /></bdi></span>
                 ))}

@@ -2,11 +2,10 @@
 import { Lock, LockOpen, MoreHorizontal, Pencil, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { client } from '@/api/queries';
-import { moment, since } from '@/lib/ago';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { askText, askYes } from '@/ui/asking';
 import { Badge } from '@/ui/bits';
 import { IconButton } from '@/ui/button';
@@ -56,15 +55,15 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
           {review.blind && <Badge title="Scores and variants are not shown">Blind</Badge>}
         </div>
         <p className="mt-0.5 text-[13px] text-muted">
-          {counted(review.items, 'item')} × {counted(review.reviewers, 'reviewer')}
+          {pluralize(review.items, 'item')} × {pluralize(review.reviewers, 'reviewer')}
           {progress.gone > 0 && <span className="text-warn"> · {progress.gone.toLocaleString('en')} gone</span>}
-          {' · '}<time dateTime={review.created_at} title={moment(review.created_at)}>{since(review.created_at)}</time>
+          {' · '}<time dateTime={review.created_at} title={formatDateTime(review.created_at)}>{formatTimeAgo(review.created_at)}</time>
           {review.run && <> · <Link href={`/evaluations/${review.run}`} className="hover:text-accent hover:underline">its evaluation</Link></>}
           {name && <> · you are <bdi className="font-medium text-ink">{prose(name)}</bdi> <button type="button" onClick={onName} className="text-accent hover:underline">not you?</button></>}
         </p>
       </div>
       <div className="flex w-44 flex-col gap-1">
-        <span className="text-xs text-muted tabular-nums">{progress.answers.toLocaleString('en')} of {counted(progress.wanted, 'answer')}</span>
+        <span className="text-xs text-muted tabular-nums">{progress.answers.toLocaleString('en')} of {pluralize(progress.wanted, 'answer')}</span>
         <ProgressBar answers={progress.answers} wanted={progress.wanted} />
       </div>
       <div className="flex items-center gap-1.5">

@@ -6,7 +6,7 @@ import { Link } from 'wouter';
 import { ScoreCard } from '@/evaluations/score-badge';
 import { wholeTalk } from '@/evaluation/sides';
 import { Talk, ValueView } from '@/evaluation/talk';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { JsonBox } from '@/trace/json-box';
 import { Section } from '@/trace/section';
 import { Problem, Spinner } from '@/ui/bits';

@@ -3,9 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { score } from '@/evaluations/words';
-import { moment, since } from '@/lib/ago';
-import { prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { Badge } from '@/ui/bits';
 import { atGlance } from './agreeing';
 import { ProgressBar } from './progress-bar';
@@ -25,11 +24,11 @@ export function ListItem({ row }: { row: ReviewRow }): ReactNode {
             {row.blind && <Badge title="Reviewers see neither scores nor which variant answered">Blind</Badge>}
           </span>
           <span className="block truncate text-xs text-muted" dir="auto" title={row.questions.join(', ')}>
-            {prose(row.questions.join(', '))} · <time dateTime={row.created_at} title={moment(row.created_at)}>{since(row.created_at)}</time>
+            {prose(row.questions.join(', '))} · <time dateTime={row.created_at} title={formatDateTime(row.created_at)}>{formatTimeAgo(row.created_at)}</time>
           </span>
         </span>
         <span className="flex min-w-0 flex-col gap-1">
-          <span className="text-xs text-muted tabular-nums">{answers.toLocaleString('en')} of {counted(wanted, 'answer')}</span>
+          <span className="text-xs text-muted tabular-nums">{answers.toLocaleString('en')} of {pluralize(wanted, 'answer')}</span>
           <ProgressBar answers={answers} wanted={wanted} />
         </span>
         <Agreed row={row} />

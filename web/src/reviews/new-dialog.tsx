@@ -2,12 +2,12 @@
 import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { api } from '@/api/api';
-import { useTitle } from '@/app/title';
+import { api } from '@/api/client';
+import { useTitle } from '@/lib/hooks';
 import { FormPart } from '@/evaluations/part';
 import { evaluation, evaluationPages } from '@/evaluations/queries';
 import { titleOf } from '@/evaluations/words';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { Problem } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
@@ -61,7 +61,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         </FormPart>
         <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {begin.error ? <Problem error={begin.error} /> : (lack ?? `Each answer is looked at by ${counted(draft.reviewers, 'person').replace('persons', 'people')}.`)}
+            {begin.error ? <Problem error={begin.error} /> : (lack ?? `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)}
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
@@ -84,7 +84,7 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
         <Select value={draft.run ?? ''} onChange={({ target }) => onChange({ run: target.value || null, variant: '', evaluator: '', ...(draft.questions ? {} : { questions: begun(null).questions }) })}>
           <option value="">Choose…</option>
           {draft.run && !known.some(({ id }) => id === draft.run) && <option value={draft.run}>{chosen ? titleOf(chosen) : draft.run}</option>}
-          {known.map((one) => <option key={one.id} value={one.id}>{titleOf(one)} ({counted(one.done, 'answer')})</option>)}
+          {known.map((one) => <option key={one.id} value={one.id}>{titleOf(one)} ({pluralize(one.done, 'answer')})</option>)}
         </Select>
       </Labelled>
       <Labelled label="Variant">

@@ -1,6 +1,6 @@
 /** How many answers there are of those that are wanted. */
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 export function ProgressBar({ answers, wanted, className }: { answers: number; wanted: number; className?: string }): ReactNode {
   const share = wanted > 0 ? Math.min(100, (answers / wanted) * 100) : 0;

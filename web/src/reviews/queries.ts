@@ -1,6 +1,6 @@
 /** What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks now and then. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, reached, type Answer, type Schemas } from '@/api/api';
+import { api, reached, type Answer, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
 
 export type ReviewRow = Schemas['ReviewRow'];

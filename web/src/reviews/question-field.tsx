@@ -1,7 +1,7 @@
 /** One question: its answers to choose from, or a field to write in. What was chosen can be taken back where none is wanted. */
 import { useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
 import { TextArea, TextField } from '@/ui/fields';
 import { optionsOf, scoreIn, titleOf, type Option } from './answering';
 import type { Question } from './queries';

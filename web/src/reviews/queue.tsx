@@ -2,7 +2,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { CircleCheckBig } from 'lucide-react';
 import { useEffect, useEffectEvent, type ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { useCommand } from '@/app/commands';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
 import { session } from '@/app/session';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { AgreementPart } from './agreement-part';

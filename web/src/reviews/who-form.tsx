@@ -1,7 +1,7 @@
 /** Where the server has no keys, nobody knows who is there: they say it once. */
 import { UserRound } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { Empty } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { TextField } from '@/ui/fields';

@@ -1,5 +1,5 @@
 /** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { Message, Step } from '@/trace/steps';
 
 export type Tab = Schemas['Tab'];

@@ -5,11 +5,10 @@ import { History } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { previewIn } from '@/cells/preview';
-import { moment, since } from '@/lib/ago';
-import { useDelayed } from '@/lib/delayed';
-import { exact, prose } from '@/messages/safe';
+import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
+import { useDelayed } from '@/lib/hooks';
+import { exact, prose } from '@/lib/safe-text';
 import { sessionPath } from '@/trace/facts';
-import { counted } from '@/traces/words';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { TextField } from '@/ui/fields';
@@ -60,8 +59,8 @@ function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode 
       <Link href={sessionPath(session)} className="flex h-full flex-col justify-center gap-0.5 px-4 -outline-offset-2 hover:bg-sunken">
         <span className="flex min-w-0 items-baseline gap-3">
           <bdi className="min-w-0 grow truncate font-medium">{exact(session).slice(0, 300)}</bdi>
-          <span className="shrink-0 text-xs text-faint tabular-nums">{counted(traces, 'trace')} · {counted(spans, 'span')}</span>
-          <time dateTime={last} title={`From ${moment(first)} to ${moment(last)}`} className="w-20 shrink-0 text-right text-xs text-muted">{since(last)}</time>
+          <span className="shrink-0 text-xs text-faint tabular-nums">{pluralize(traces, 'trace')} · {pluralize(spans, 'span')}</span>
+          <time dateTime={last} title={`From ${formatDateTime(first)} to ${formatDateTime(last)}`} className="w-20 shrink-0 text-right text-xs text-muted">{formatTimeAgo(last)}</time>
         </span>
         <Line mark="In" preview={row.in} />
         <Line mark="Out" preview={row.out} />

@@ -1,6 +1,6 @@
 /** /sessions: all of them, or one as a thread. */
 import type { ReactNode } from 'react';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { sessionIn } from './lines';
 import { SessionList } from './list';
 import { SessionThread } from './thread';

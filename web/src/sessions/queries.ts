@@ -1,6 +1,6 @@
 /** What the pages of sessions read. */
 import { infiniteQueryOptions } from '@tanstack/react-query';
-import { api, type Schemas } from '@/api/api';
+import { api, type Schemas } from '@/api/client';
 
 export type SessionRow = Schemas['SessionRow'];
 

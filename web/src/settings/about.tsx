@@ -1,10 +1,10 @@
 /** What serves this page. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { Spinner } from '@/ui/bits';
 import { Section } from './section';
-import { measured, passed } from './words';
+import { formatLimit, formatElapsed } from '@/lib/format';
 
 const about = () => queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
 
@@ -22,13 +22,13 @@ export function AboutSection(): ReactNode {
               ['Database', `${data.database === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, schema ${data.schema}`],
               ['Processes', `${data.processes}${data.workers ? ` and ${data.workers} workers` : ''}`],
               ['Extras', data.extras.join(', ') || 'none'],
-              ['Up for', passed(data.uptime_seconds)],
+              ['Up for', formatElapsed(data.uptime_seconds)],
             ]}
           />
           <details>
             <summary className="w-fit cursor-pointer rounded text-muted hover:text-ink">Limits</summary>
             <div className="pt-2">
-              <Pairs pairs={Object.entries(data.limits).map(([name, value]) => [name, measured(name, value)])} />
+              <Pairs pairs={Object.entries(data.limits).map(([name, value]) => [name, formatLimit(name, value)])} />
             </div>
           </details>
         </>

@@ -2,10 +2,10 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { KeyRound, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { api, type Schemas } from '@/api/api';
+import { api, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
-import { moment, since } from '@/lib/ago';
-import { classes } from '@/lib/classes';
+import { formatDateTime, formatTimeAgo } from '@/lib/format';
+import { classes } from '@/lib/class-names';
 import { askYes } from '@/ui/asking';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
@@ -82,9 +82,9 @@ const hasEnded = ({ revoked_at: revoked, expires_at: ends }: Key): boolean =>
 
 function told({ created_at: made, expires_at: ends, last_used_at: used, revoked_at: revoked }: Key): string {
   return [
-    `made ${since(made)}`,
-    used ? `used ${since(used)}` : 'never used',
-    ...(revoked ? [`revoked ${since(revoked)}`] : [ends ? `until ${moment(ends)}` : 'no end']),
+    `made ${formatTimeAgo(made)}`,
+    used ? `used ${formatTimeAgo(used)}` : 'never used',
+    ...(revoked ? [`revoked ${formatTimeAgo(revoked)}`] : [ends ? `until ${formatDateTime(ends)}` : 'no end']),
   ].join(' · ');
 }
 

@@ -2,13 +2,13 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { nextPath } from '@/app/guard';
 import icon from '@/app/icon.svg';
 import { session } from '@/app/session';
-import { useTitle } from '@/app/title';
-import { focused } from '@/lib/focus';
-import { rooted } from '@/lib/root';
+import { useTitle } from '@/lib/hooks';
+import { focused } from '@/lib/dom';
+import { rooted } from '@/lib/server-path';
 import { Problem } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';

@@ -1,17 +1,17 @@
 /** Making a key: what it may do, until when; and then the key itself, this once. */
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
-import { api, type Schemas } from '@/api/api';
+import { api, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
 import { session } from '@/app/session';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { Problem } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
 import { Dialog } from '@/ui/dialog';
 import { Select, TextField } from '@/ui/fields';
 import { Labelled } from '@/ui/labelled';
-import { after } from './words';
+import { daysFromNow } from '@/lib/format';
 
 type Scope = Schemas['KeyRow']['scopes'][number];
 
@@ -67,7 +67,7 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
       className="flex flex-col gap-4 pt-1"
       onSubmit={(event) => {
         event.preventDefault();
-        onMake({ name: name.trim(), scopes: [...scopes], expires_at: after(ENDS[ends] ?? null) });
+        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(ENDS[ends] ?? null) });
       }}
     >
       {first && (

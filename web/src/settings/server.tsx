@@ -1,12 +1,12 @@
 /** The settings that the server runs with; read only, for they are changed where they are written. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
-import { api } from '@/api/api';
-import { classes } from '@/lib/classes';
+import { api } from '@/api/client';
+import { classes } from '@/lib/class-names';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Segments } from '@/ui/segments';
 import { Section } from './section';
-import { valued } from './words';
+import { formatSettingValue } from '@/lib/format';
 
 const settings = () => queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
 const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
@@ -29,7 +29,7 @@ export function ServerSection(): ReactNode {
                 {name}
               </code>
               {/* On a phone below its name: paths are long. */}
-              <code className={classes('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{valued(value)}</code>
+              <code className={classes('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{formatSettingValue(value)}</code>
               {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
             </li>
           ))}

@@ -1,7 +1,7 @@
 /** What can be done with the cells and rows of a board in single mode. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import type { Row } from '@/api/types';
 import { useBoardStore } from '@/board/board-state';
 import type { BoardStore } from '@/board/board-store';

@@ -4,8 +4,8 @@
  */
 import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { api } from '@/api/api';
-import { socket } from '@/api/streams';
+import { api } from '@/api/client';
+import { socket } from '@/api/stream-fetch';
 import type { Board, Run } from '@/api/types';
 import { type Runs, unsettled } from './progress';
 

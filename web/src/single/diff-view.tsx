@@ -2,9 +2,9 @@
 import { useMemo, type ReactNode } from 'react';
 import type { Run } from '@/api/types';
 import { told } from '@/forms/values';
-import { classes } from '@/lib/classes';
-import { prose } from '@/messages/safe';
-import { type CallChange, type Change, callsDiff, textDiff } from './compare';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { type CallChange, type Change, callsDiff, textDiff } from '@/lib/diff';
 import { callsOf, textOf } from './reply';
 
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {

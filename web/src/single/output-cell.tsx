@@ -7,7 +7,7 @@ import type { Run } from '@/api/types';
 import { PreviewView } from '@/cells/preview-cell';
 import { isWhole, previewIn } from '@/cells/preview';
 import { unreachable } from '@/lib/unreachable';
-import { count, duration } from '@/messages/words';
+import { formatCompactNumber, formatDuration } from '@/lib/format';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button, Hint, IconButton } from '@/ui/button';
 import { DiffView } from './diff-view';
@@ -76,7 +76,7 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   const now = useNow(run.status === 'running');
   const seconds = secondsOf(run, now);
   const tokens = tokensOf(run);
-  const took = [tokens === null ? '' : `${count(tokens)} tokens`, seconds === null ? '' : run.status === 'running' ? duration(Math.floor(seconds)) : lasted(seconds)];
+  const took = [tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`, seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : lasted(seconds)];
   return (
     <div className="flex h-6 items-center gap-2 text-xs text-muted">
       <Word status={run.status} />
@@ -100,7 +100,7 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   );
 }
 
-const lasted = (seconds: number): string => (seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds));
+const lasted = (seconds: number): string => (seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : formatDuration(seconds));
 
 function Word({ status }: { status: Run['status'] }): ReactNode {
   switch (status) {

@@ -1,7 +1,7 @@
 /** What a run said, whole: a conversation as messages, a text as text, any other value as JSON. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, type ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import type { Run } from '@/api/types';
 import { previewIn } from '@/cells/preview';
 import { messagesOf } from '@/chat/nodes';

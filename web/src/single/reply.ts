@@ -1,7 +1,7 @@
 /** What a run of a cell said, in the forms that a cell shows and compares. Pure. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { Node, Run } from '@/api/types';
-import type { Call } from './compare';
+import type { Call } from '@/lib/diff';
 
 export type Said = Schemas['Message'];
 

@@ -6,7 +6,7 @@ import { BesideInputs } from '@/board/beside-inputs';
 import type { JsonSchema } from '@/forms/schema';
 import { SchemaForm } from '@/forms/schema-form';
 import { put } from '@/forms/values';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Badge } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { Menu, MenuItem, MenuLine } from '@/ui/menu';

@@ -3,7 +3,7 @@ import { ChevronDown, ClipboardPaste, Play, Plus, Square } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Board } from '@/api/types';
 import { useBoardStore } from '@/board/board-state';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button, IconButton } from '@/ui/button';
 import { Menu, MenuItem } from '@/ui/menu';
 import { type Acts, concurrencyOf } from './acts';

@@ -4,7 +4,7 @@
  */
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
 import { same } from '@/forms/values';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { askYes } from '@/ui/asking';
 import { Button } from '@/ui/button';
 import { Sheet } from '@/ui/dialog';

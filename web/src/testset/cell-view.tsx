@@ -1,11 +1,11 @@
 /** What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room for. */
 import { useQuery } from '@tanstack/react-query';
 import { memo, type ReactNode } from 'react';
-import { api } from '@/api/api';
-import { classes } from '@/lib/classes';
+import { api } from '@/api/client';
+import { classes } from '@/lib/class-names';
 import { summary } from '@/messages/json-shape';
-import { exact, prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { exact, prose } from '@/lib/safe-text';
+import { pluralize } from '@/lib/format';
 import type { Column } from './edits';
 import { type Said, isMessages, isOneMessage, isScript, saidIn, scriptSaid } from './said';
 
@@ -61,12 +61,12 @@ function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
 
 function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: number; word: string; tall: boolean }): ReactNode {
   const last = said.at(-1);
-  const number = <span className="text-xs text-faint">{counted(said.length + more, word)}</span>;
+  const number = <span className="text-xs text-faint">{pluralize(said.length + more, word)}</span>;
   if (!tall) return <span dir="auto" className="block truncate">{number} {last && <><Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}</>}</span>;
   const shown = said.slice(-2);
   return (
     <span className="flex flex-col gap-1">
-      {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{counted(said.length + more - shown.length, `earlier ${word}`)}</span>}
+      {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{pluralize(said.length + more - shown.length, `earlier ${word}`)}</span>}
       {shown.map((one, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
         <span key={place} className={classes('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
@@ -79,4 +79,4 @@ function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: nu
 
 const Role = ({ role }: { role: string }): ReactNode => <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>;
 
-const wordsOf = ({ text, calls, attachments }: Said): string => text || calls.join(', ') || (attachments ? counted(attachments, 'attachment') : '');
+const wordsOf = ({ text, calls, attachments }: Said): string => text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');

@@ -1,7 +1,7 @@
 /** A new column, another name for one, or a value for all its empty cells. */
 import { useState, type ReactNode } from 'react';
-import { focused } from '@/lib/focus';
-import { exact } from '@/messages/safe';
+import { focused } from '@/lib/dom';
+import { exact } from '@/lib/safe-text';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
 import { Select, TextArea, TextField } from '@/ui/fields';

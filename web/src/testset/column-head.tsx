@@ -1,7 +1,7 @@
 /** The head of a column: its name and kind, and what can be done with it. */
 import { ChevronDown, Eraser, MessagesSquare, PaintBucket, Pencil, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { exact } from '@/messages/safe';
+import { exact } from '@/lib/safe-text';
 import { Badge } from '@/ui/bits';
 import { IconButton } from '@/ui/button';
 import { Menu, MenuItem, MenuLine } from '@/ui/menu';

@@ -5,8 +5,8 @@
 import { ArrowDown, ArrowUp, Braces, Plus, Wrench, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { isObject } from '@/forms/schema';
-import { focused } from '@/lib/focus';
-import { exact } from '@/messages/safe';
+import { focused } from '@/lib/dom';
+import { exact } from '@/lib/safe-text';
 import { Button, IconButton } from '@/ui/button';
 import { TextArea } from '@/ui/fields';
 import { JsonInput } from './json-input';

@@ -1,5 +1,5 @@
 /** A column of texts that hold messages, as messages: read from all rows, as an edit that somebody may save. */
-import { reached } from '@/api/api';
+import { reached } from '@/api/client';
 import { type Data, type Edits, type ShownColumn, cellOf, withCells } from './edits';
 import { inexact } from './json-input';
 

@@ -3,13 +3,13 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { ArrowLeft } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { TestSet } from '@/api/types';
 import { written } from '@/messages/json-shape';
-import { exact, prose } from '@/messages/safe';
-import { textDiff } from '@/single/compare';
+import { exact, prose } from '@/lib/safe-text';
+import { textDiff } from '@/lib/diff';
 import { difference, type Difference } from '@/testsets/queries';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { Badge, Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
@@ -106,7 +106,7 @@ function TalkDiff({ old, now, changes, isChange }: { old: readonly Said[]; now: 
   const lines: ReactNode[] = [];
   let [same, before] = [0, 0];
   const rest = () => {
-    if (same > 0) lines.push(<p key={`same ${lines.length}`} className="text-xs text-faint">{counted(same, 'message')} as before</p>);
+    if (same > 0) lines.push(<p key={`same ${lines.length}`} className="text-xs text-faint">{pluralize(same, 'message')} as before</p>);
     same = 0;
   };
   const goneAt = () => {

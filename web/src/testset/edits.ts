@@ -2,7 +2,7 @@
  * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns first,
  * then rows). Cells are named by the names that their columns have now. Pure.
  */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import { same } from '@/forms/values';
 
 export type Data = Readonly<Record<string, unknown>>;

@@ -1,8 +1,8 @@
 /** One row of the grid: its number, and those of its cells that are near what one sees. */
 import type { VirtualItem } from '@tanstack/react-virtual';
 import { useMemo, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
-import { size } from '@/messages/words';
+import { classes } from '@/lib/class-names';
+import { formatSize } from '@/lib/format';
 import { CellView } from './cell-view';
 import { cellOf, type Edits, type ShownColumn } from './edits';
 import { type Entry, cutOf, dataOf, isChanged } from './entries';
@@ -63,7 +63,7 @@ export function GridRow({ entry, place, top, height, columns, shown, edits, tall
             style={{ left: GUTTER + start, width }}
           >
             <CellView value={cellOf(data, column.name)} kind={column.kind} tall={tall} />
-            {cut > 0 && <span className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint" title="Only its beginning is shown here">{size(cut)}</span>}
+            {cut > 0 && <span className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint" title="Only its beginning is shown here">{formatSize(cut)}</span>}
           </div>
         );
       })}

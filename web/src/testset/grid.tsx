@@ -4,7 +4,7 @@
  */
 import { defaultRangeExtractor, useVirtualizer, type Range } from '@tanstack/react-virtual';
 import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { ColumnHead, type ColumnActs } from './column-head';

@@ -2,12 +2,12 @@
 import { ArrowLeft, Archive, ArchiveRestore, ChevronDown, Download, Ellipsis, FileUp, FlaskConical, Pencil, Text } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import type { TestSet } from '@/api/types';
-import { exact, prose } from '@/messages/safe';
+import { exact, prose } from '@/lib/safe-text';
 import { exportPath, staleTestset } from '@/testsets/queries';
 import type { Format } from '@/testsets/file-head';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { askText, askYes } from '@/ui/asking';
 import { Badge } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
@@ -36,7 +36,7 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
         </Link>
         <h1 className="min-w-0 text-base font-semibold wrap-anywhere"><bdi className="line-clamp-2">{exact(set.name)}</bdi></h1>
         {set.archived && <Badge>archived</Badge>}
-        <span className="text-xs text-faint tabular-nums">{counted(set.columns.length, 'column')} · revision {set.head}</span>
+        <span className="text-xs text-faint tabular-nums">{pluralize(set.columns.length, 'column')} · revision {set.head}</span>
         <span className="grow" />
         <Segments label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
         {!set.archived && <Button size="small" className="!h-8" onClick={onImport}><FileUp aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Import</span></Button>}

@@ -3,10 +3,9 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { TestSet } from '@/api/types';
-import { moment, since } from '@/lib/ago';
-import { prose } from '@/messages/safe';
+import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
 import { revisions, type Revision } from '@/testsets/queries';
-import { counted } from '@/traces/words';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Select } from '@/ui/fields';
@@ -30,7 +29,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
               <div className="min-w-0 grow basis-56">
                 <p dir="auto" className={one.message ? 'wrap-anywhere' : 'text-faint'}>{prose(one.message) || 'Without words'} {one.revision === set.head && <Badge tone="accent">newest</Badge>}</p>
                 <p className="text-xs text-muted tabular-nums">
-                  <time dateTime={one.created_at} title={moment(one.created_at)}>{since(one.created_at)}</time> · {counted(one.rows, 'row')} · {counted(one.columns.length, 'column')}{one.author && ` · ${one.author}`}
+                  <time dateTime={one.created_at} title={formatDateTime(one.created_at)}>{formatTimeAgo(one.created_at)}</time> · {pluralize(one.rows, 'row')} · {pluralize(one.columns.length, 'column')}{one.author && ` · ${one.author}`}
                 </p>
               </div>
               <div className="flex gap-1 max-sm:w-full max-sm:pl-9">

@@ -1,7 +1,7 @@
 /** JSON as somebody writes it. What cannot be read yet stays, marked, and the form around it waits. */
 import { lazy, Suspense, useEffect, useEffectEvent, useRef, useState, type ReactNode } from 'react';
 import { same } from '@/forms/values';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { TextArea } from '@/ui/fields';
 import { useFault } from './faults';
 

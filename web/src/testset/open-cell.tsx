@@ -1,10 +1,10 @@
 /** A cell that somebody opened: all of its value is read first, then it is edited, or only shown. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { JsonView } from '@/messages/json-view';
 import { LongText } from '@/messages/long-text';
-import { exact } from '@/messages/safe';
+import { exact } from '@/lib/safe-text';
 import { wholeRow } from '@/testsets/queries';
 import { Problem, Spinner } from '@/ui/bits';
 import { Sheet } from '@/ui/dialog';

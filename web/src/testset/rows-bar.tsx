@@ -1,7 +1,7 @@
 /** Above the rows: looking for some, adding one, and what can be done with those that are selected. */
 import { Copy, Plus, Rows3, Search, Trash2, X } from 'lucide-react';
 import type { ReactNode, RefObject } from 'react';
-import { exact } from '@/messages/safe';
+import { exact } from '@/lib/safe-text';
 import { Button, IconButton } from '@/ui/button';
 import { TextField } from '@/ui/fields';
 

@@ -6,10 +6,10 @@ import { client } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { useUnsaved } from '@/app/leaving';
-import { useDelayed } from '@/lib/delayed';
-import { kept, useKept } from '@/lib/kept';
+import { useDelayed } from '@/lib/hooks';
+import { kept, useKept } from '@/lib/stored-choice';
 import { revision, rowPages, wholeRow } from '@/testsets/queries';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { tell, tellError } from '@/ui/toast';
@@ -55,7 +55,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const latest = (): Edits => drafts.of(id)?.edits ?? NONE;
   const selected = useMemo(() => entries.filter(({ key }) => keys.has(key)), [entries, keys]);
   const count = draft ? countOf(draft.edits) : 0;
-  useUnsaved(`/testsets/${id}`, count > 0 ? `${counted(count, 'change')} of ${set.name} ${count === 1 ? 'is' : 'are'}` : null);
+  useUnsaved(`/testsets/${id}`, count > 0 ? `${pluralize(count, 'change')} of ${set.name} ${count === 1 ? 'is' : 'are'}` : null);
   useCommand({ id: 'testset-rows-search', title: 'Search the rows', group: 'Test set', keys: '/', run: () => field.current?.focus() });
 
   const addRow = () => {
@@ -83,7 +83,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     convert: (column) =>
       void converting(id, number, base?.rows ?? 0, column).then(({ convert, left }) => {
         change(convert(latest()));
-        if (left > 0) tell(`${counted(left, 'text')} could not be read, and stayed text.`);
+        if (left > 0) tell(`${pluralize(left, 'text')} could not be read, and stayed text.`);
       }, tellError),
   };
   const clear = (place: Place) => {
@@ -99,7 +99,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     <>
       <RowsBar
         words={words} onWords={setWords} field={field} tall={tall} onTall={() => heights.set(tall ? 'low' : 'tall')} selected={selected.length} isReadOnly={isReadOnly}
-        told={base && (search ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found` : counted(base.rows, 'row'))}
+        told={base && (search ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found` : pluralize(base.rows, 'row'))}
         acts={{ add: addRow, duplicate: () => void duplicate().catch(tellError), remove, none: () => setKeys(new Set()) }}
       />
       {likeChat && <LikeChat name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}

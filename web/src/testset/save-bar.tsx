@@ -1,15 +1,15 @@
 /** What is not saved: how much it is, what it is about, and what to do when somebody else saved meanwhile. */
 import { Undo2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { ApiError } from '@/api/api';
+import { ApiError } from '@/api/client';
 import { useCommand } from '@/app/commands';
-import { exact } from '@/messages/safe';
+import { exact } from '@/lib/safe-text';
 import { askYes } from '@/ui/asking';
 import { Problem } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { TextField } from '@/ui/fields';
 import { tell, tellError } from '@/ui/toast';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { type Draft, drafts } from './drafts';
 import { countOf } from './edits';
 import type { Place } from './grid-shape';
@@ -50,7 +50,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
       tell(`Saved as revision ${saved.head}.`);
     });
   const discard = async () => {
-    if (count < 2 || (await askYes({ title: `Discard ${counted(count, 'change')}?`, text: 'They cannot be brought back.', act: 'Discard', danger: true }))) drafts.discard(id);
+    if (count < 2 || (await askYes({ title: `Discard ${pluralize(count, 'change')}?`, text: 'They cannot be brought back.', act: 'Discard', danger: true }))) drafts.discard(id);
   };
   useCommand(count > 0 && !isBehind && { id: 'testset-save', title: 'Save the changes', group: 'Test set', keys: 'mod+s', run: keep });
   useCommand({ id: 'testset-undo', title: 'Undo the last change', group: 'Test set', run: () => drafts.undo(id) });
@@ -69,7 +69,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
         </Problem>
       )}
       <form className="flex flex-wrap items-center gap-2" onSubmit={(event) => { event.preventDefault(); if (count > 0 && !isBehind && !state.busy) keep(); }}>
-        <span role="status" className="shrink-0 font-medium tabular-nums">{count > 0 ? counted(count, 'change') : 'New column without values'}</span>
+        <span role="status" className="shrink-0 font-medium tabular-nums">{count > 0 ? pluralize(count, 'change') : 'New column without values'}</span>
         <TextField dir="auto" aria-label="What the changes are about" placeholder="What is it about? (optional)" maxLength={1000} value={message} onChange={(event) => setMessage(event.target.value)} className="min-w-0 !w-auto grow basis-40" />
         <IconButton label="Undo" keys="Ctrl+Z" onClick={() => drafts.undo(id)}><Undo2 /></IconButton>
         <Button disabled={state.busy} onClick={() => void discard().catch(tellError)}>Discard</Button>

@@ -1,9 +1,9 @@
 /** A draft becomes a revision; or somebody was quicker, and it is put on top of theirs. */
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { staleTestset, testset } from '@/testsets/queries';
-import { counted } from '@/traces/words';
+import { pluralize } from '@/lib/format';
 import { type Draft, drafts } from './drafts';
 import { deltaOf, rebased } from './edits';
 
@@ -51,8 +51,8 @@ export async function putOnTop(id: string, draft: Draft): Promise<string> {
   const lost = [...edits.patches.keys(), ...edits.removed].filter((row) => gone.has(row)).length;
   return [
     `Your changes are on revision ${now.head} now.`,
-    lost > 0 && `${counted(lost, 'row')} that you changed ${lost === 1 ? 'is' : 'are'} gone.`,
-    both > 0 && `${counted(both, 'cell')} ${both === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
+    lost > 0 && `${pluralize(lost, 'row')} that you changed ${lost === 1 ? 'is' : 'are'} gone.`,
+    both > 0 && `${pluralize(both, 'cell')} ${both === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
     'Look at them, then save.',
   ].filter(Boolean).join(' ');
 }

@@ -1,9 +1,9 @@
 /** A conversation to read: who said what, and what changed of it. */
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { LongText } from '@/messages/long-text';
-import { exact, prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { exact, prose } from '@/lib/safe-text';
+import { pluralize } from '@/lib/format';
 import { Badge } from '@/ui/bits';
 import type { Said } from './said';
 
@@ -30,7 +30,7 @@ export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: React
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
         <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">{exact(call)}</p>
       ))}
-      {said.attachments > 0 && <p className="text-xs text-muted">{counted(said.attachments, 'attachment')}</p>}
+      {said.attachments > 0 && <p className="text-xs text-muted">{pluralize(said.attachments, 'attachment')}</p>}
     </div>
   );
 }

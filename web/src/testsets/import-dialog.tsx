@@ -1,12 +1,11 @@
 /** A file on its way to a test set: what is in it is seen before anything is sent, and what became of it after. */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
+import { formatSize, pluralize } from '@/lib/format';
+import { exact, prose } from '@/lib/safe-text';
 import { summary } from '@/messages/json-shape';
-import { exact, prose } from '@/messages/safe';
-import { size } from '@/messages/words';
 import { saidIn } from '@/testset/said';
-import { counted } from '@/traces/words';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
@@ -45,7 +44,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
     if (seen.format) sending.send(file, seen.format, target, types);
   };
   return (
-    <Dialog open wide onClose={sending.imported ? done : onClose} title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'} description={`${file.name.slice(0, 120)}, ${size(file.size)}`}>
+    <Dialog open wide onClose={sending.imported ? done : onClose} title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'} description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}>
       {sending.imported ? (
         <Report imported={sending.imported} onDone={done} />
       ) : (
@@ -97,12 +96,12 @@ function useLook(file: File, types: Types): Seeing {
 function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
   if (seen.waiting) return <Spinner label="Reading the file" />;
   if (seen.error) return <Problem error={seen.error} />;
-  if (!seen.look) return <p className="text-muted">The page cannot look into this file ({size(file.size)}); the server can.</p>;
+  if (!seen.look) return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
   const { columns, rows, isAll } = seen.look;
   return (
     <div className="flex flex-col gap-1.5">
       <p role="status" className="text-muted">
-        {counted(columns.length, 'column')}; {isAll ? counted(rows.length, 'row') : `the first ${counted(rows.length, 'row')}`}:
+        {pluralize(columns.length, 'column')}; {isAll ? pluralize(rows.length, 'row') : `the first ${pluralize(rows.length, 'row')}`}:
       </p>
       <div className="max-h-80 overflow-auto rounded-lg border">
         <table className="w-max min-w-full border-collapse text-[13px]">
@@ -119,7 +118,7 @@ function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
           </tbody>
         </table>
       </div>
-      {columns.length > 50 && <p className="text-xs text-faint">And {counted(columns.length - 50, 'more column')}.</p>}
+      {columns.length > 50 && <p className="text-xs text-faint">And {pluralize(columns.length - 50, 'more column')}.</p>}
     </div>
   );
 }
@@ -129,7 +128,7 @@ function Meant({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <span className="text-faint">–</span>;
   if (typeof value === 'string') return <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">{value === '' ? <span className="text-faint">empty text</span> : prose(value.slice(0, 500))}</span>;
   const said = saidIn(value);
-  if (said) return <span dir="auto" className="line-clamp-3 wrap-anywhere"><span className="text-xs text-muted">{counted(said.length, 'message')}: </span>{prose((said.at(-1)?.text ?? '').slice(0, 300))}</span>;
+  if (said) return <span dir="auto" className="line-clamp-3 wrap-anywhere"><span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>{prose((said.at(-1)?.text ?? '').slice(0, 300))}</span>;
   return <code className="line-clamp-3 font-mono text-[12px] text-(--code-number) wrap-anywhere">{exact(summary(value, 200))}</code>;
 }
 
@@ -183,10 +182,10 @@ function Report({ imported: { report, revision }, onDone }: { imported: Imported
   return (
     <div className="flex flex-col gap-3 pt-1">
       <p role="status">
-        {revision.unchanged ? 'Nothing changed: the set has just these rows.' : `Revision ${revision.revision} is made of it.`} {counted(report.rows, 'row')} in the file
+        {revision.unchanged ? 'Nothing changed: the set has just these rows.' : `Revision ${revision.revision} is made of it.`} {pluralize(report.rows, 'row')} in the file
         {counts.filter(([number]) => number > 0).map(([number, word]) => `, ${number.toLocaleString('en')} ${word}`)}.
       </p>
-      {(report.wrapped ?? 0) > 0 && <p className="text-warn">{counted(report.wrapped ?? 0, 'value')} of the file {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.</p>}
+      {(report.wrapped ?? 0) > 0 && <p className="text-warn">{pluralize(report.wrapped ?? 0, 'value')} of the file {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.</p>}
       <div className="flex justify-end"><Button look="main" onClick={onDone}>Open the set</Button></div>
     </div>
   );

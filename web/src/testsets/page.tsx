@@ -3,14 +3,12 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { FileUp, Plus, Table2 } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import type { TestSetRow } from '@/api/types';
 import { useCommand } from '@/app/commands';
-import { useTitle } from '@/app/title';
-import { moment, since } from '@/lib/ago';
-import { useDelayed } from '@/lib/delayed';
-import { exact, prose } from '@/messages/safe';
-import { counted } from '@/traces/words';
+import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
+import { useTitle, useDelayed } from '@/lib/hooks';
+import { exact, prose } from '@/lib/safe-text';
 import { askText } from '@/ui/asking';
 import { Badge, Empty, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
@@ -95,9 +93,9 @@ function Item({ row }: { row: TestSetRow }): ReactNode {
           <bdi className="min-w-0 grow basis-48 font-medium wrap-anywhere">{exact(row.name)}</bdi>
           {row.archived && <Badge>archived</Badge>}
           <span className="flex gap-x-3 text-xs text-muted tabular-nums max-sm:w-full sm:text-right">
-            <span>{counted(row.rows, 'row')}</span>
+            <span>{pluralize(row.rows, 'row')}</span>
             <span className="sm:w-20">revision {row.head}</span>
-            <time dateTime={row.updated_at} title={moment(row.updated_at)} className="sm:w-20">{since(row.updated_at)}</time>
+            <time dateTime={row.updated_at} title={formatDateTime(row.updated_at)} className="sm:w-20">{formatTimeAgo(row.updated_at)}</time>
           </span>
         </span>
         {row.description && <span dir="auto" className="line-clamp-2 text-[13px] text-muted wrap-anywhere">{prose(row.description)}</span>}

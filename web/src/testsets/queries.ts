@@ -1,8 +1,8 @@
 /** What the pages of test sets read and do. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { ApiError, api, type Schemas } from '@/api/api';
+import { ApiError, api, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
-import { rooted } from '@/lib/root';
+import { rooted } from '@/lib/server-path';
 import { MEDIA, type Format } from './file-head';
 
 export type Row = Schemas['RowView'];

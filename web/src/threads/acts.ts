@@ -1,6 +1,6 @@
 /** What can be done with a whole thread. */
 import type { InfiniteData } from '@tanstack/react-query';
-import { api, reached, type Answer } from '@/api/api';
+import { api, reached, type Answer } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Thread, ThreadRow } from '@/api/types';
 import { askText, askYes } from '@/ui/asking';

@@ -1,6 +1,6 @@
 /** What the list of threads asks for. Notices of any thread make all of it stale (api/queries.ts). */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 
 export const threadPages = (search: string) =>
   infiniteQueryOptions({

@@ -4,7 +4,7 @@ import { Search, X } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode } from 'react';
 import { useRoute, useSearchParams } from 'wouter';
 import type { ThreadRow as Row } from '@/api/types';
-import { useDelayed } from '@/lib/delayed';
+import { useDelayed } from '@/lib/hooks';
 import { Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { threadAt } from './places';

@@ -4,8 +4,8 @@ import type { MouseEvent, ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { client } from '@/api/queries';
 import type { ThreadRow as Row } from '@/api/types';
-import { ago, moment } from '@/lib/ago';
-import { classes } from '@/lib/classes';
+import { formatAge, formatDateTime } from '@/lib/format';
+import { classes } from '@/lib/class-names';
 import { IconButton } from '@/ui/button';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/ui/menu';
 import { tellError } from '@/ui/toast';
@@ -31,7 +31,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
         onClick={open}
         onPointerEnter={() => thread.board && void client.prefetchQuery(board(thread.board))}
         aria-current={active ? 'page' : undefined}
-        title={`${title}\n${moment(thread.updated_at)}`}
+        title={`${title}\n${formatDateTime(thread.updated_at)}`}
         className="block rounded-lg py-1.5 pr-8 pl-2.5 -outline-offset-2"
       >
         <span className="flex items-center gap-1.5">
@@ -49,7 +49,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
             <>
               {thread.workflow && <span className="truncate">{spoken(thread)}</span>}
               {thread.workflow && <span aria-hidden>·</span>}
-              <span className="shrink-0">{ago(thread.updated_at, now)}</span>
+              <span className="shrink-0">{formatAge(thread.updated_at, now)}</span>
             </>
           )}
         </span>

@@ -2,7 +2,7 @@
 import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { IconButton } from '@/ui/button';
 import { tell } from '@/ui/toast';
 import { tour, useTour, type StepId } from './done';

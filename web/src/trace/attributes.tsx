@@ -2,7 +2,7 @@
 import { Fragment, useState, type ReactNode } from 'react';
 import { JsonView } from '@/messages/json-view';
 import { LongText } from '@/messages/long-text';
-import { exact } from '@/messages/safe';
+import { exact } from '@/lib/safe-text';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
 import { TextField } from '@/ui/fields';

@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { MessagesSquare } from 'lucide-react';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
-import { api } from '@/api/api';
-import { size } from '@/messages/words';
+import { api } from '@/api/client';
+import { formatSize } from '@/lib/format';
 import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Cut } from './cut';
 import type { Live } from './opening';
@@ -41,7 +41,7 @@ export function ConversationPane({ trace, onSpan, goOn }: Props): ReactNode {
     <div className="mx-auto max-w-3xl px-4 py-4">
       {cut > 0 && (
         <Cut busy={long.isFetching} onAll={() => setWhole(true)}>
-          Long texts are shown from their beginning; {size(cut)} are left out.
+          Long texts are shown from their beginning; {formatSize(cut)} are left out.
         </Cut>
       )}
       {long.error && <Problem error={long.error} />}

@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { run } from '@/api/queries';
-import { moment } from '@/lib/ago';
-import { exact } from '@/messages/safe';
+import { formatDateTime } from '@/lib/format';
+import { exact } from '@/lib/safe-text';
 import { CopyButton } from '@/ui/copy-button';
 import { factsOf, type Fact } from './facts';
 import type { Span } from './queries';
@@ -30,7 +30,7 @@ export function Facts({ span }: { span: Span }): ReactNode {
 }
 
 function Told({ fact: { label, text, code, href } }: { fact: Fact }): ReactNode {
-  const shown = label === 'Started' ? <time dateTime={text} title={text}>{moment(text)}</time> : <bdi className={code ? 'font-mono text-xs' : ''}>{exact(text).slice(0, 1000)}</bdi>;
+  const shown = label === 'Started' ? <time dateTime={text} title={text}>{formatDateTime(text)}</time> : <bdi className={code ? 'font-mono text-xs' : ''}>{exact(text).slice(0, 1000)}</bdi>;
   return href ? <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">{shown}</Link> : <span className="min-w-0 wrap-anywhere">{shown}</span>;
 }
 

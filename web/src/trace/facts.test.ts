@@ -1,4 +1,4 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { factsOf, listed, sessionPath, shortly } from './facts';
 import { fitting, leftOut } from './opening';

@@ -1,5 +1,5 @@
 /** What a record says of a span besides its content, in the order in which one asks for it. */
-import { money } from '@/traces/words';
+import { formatDollars } from '@/lib/format';
 import type { Span } from './queries';
 import { lasted } from './time';
 
@@ -27,7 +27,7 @@ export function factsOf(span: Span): Fact[] {
   add('Took', lasted(span.duration_ms ?? 0));
   add('Finish', span.finish);
   add('Tokens', usage && tokens(usage));
-  add('Cost', typeof span.cost === 'number' ? `${money(span.cost)}${span.cost_source ? `, ${span.cost_source}` : ''}` : null);
+  add('Cost', typeof span.cost === 'number' ? `${formatDollars(span.cost)}${span.cost_source ? `, ${span.cost_source}` : ''}` : null);
   add('Workflow', span.workflow, { code: true });
   add('Session', span.session, span.session ? { code: true, href: sessionPath(span.session) } : {});
   add('User', span.user, { code: true });

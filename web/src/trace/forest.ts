@@ -2,7 +2,7 @@
  * The spans of a trace as trees, made of its skeleton. Strangers say which span is whose parent: one whose parent is not
  * there stands at the top, and so does the first of those that are each other's parents. Every span is there exactly once.
  */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import { moment } from './time';
 
 export type Bone = Schemas['BoneRow'];

@@ -1,21 +1,19 @@
 /** The head of a trace's page: what it was, what it came to, and what can be done with it. */
-import { ArrowLeft, ChevronDown, Download, History, Link2, ListPlus, MessageSquareShare } from 'lucide-react';
 import { useQuery } from '@tanstack/react-query';
+import { ArrowLeft, ChevronDown, Download, History, Link2, ListPlus, MessageSquareShare } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { addToTestSet } from '@/adding/source';
 import { run } from '@/api/queries';
-import { moment } from '@/lib/ago';
-import { copyText } from '@/lib/clipboard';
-import { rooted } from '@/lib/root';
-import { exact } from '@/messages/safe';
-import { count } from '@/messages/words';
+import { copyText } from '@/lib/dom';
+import { formatDateTime, formatCompactNumber, formatDollars } from '@/lib/format';
+import { exact } from '@/lib/safe-text';
+import { rooted } from '@/lib/server-path';
 import { Badge, Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
 import { Menu, MenuItem } from '@/ui/menu';
 import { tell, tellError } from '@/ui/toast';
-import { money } from '@/traces/words';
 import { sessionPath } from './facts';
 import { statusWord } from './kinds';
 import { isRunning, type Summary } from './queries';
@@ -55,12 +53,12 @@ function Came({ summary }: { summary: Summary }): ReactNode {
   return (
     <dl className="mt-1 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-[13px] [&_dt]:sr-only">
       {root.workflow && <Told name="Workflow"><bdi className="font-medium">{exact(root.workflow).slice(0, 100)}</bdi></Told>}
-      <Told name="Started"><time dateTime={root.start} title={root.start}>{moment(root.start)}</time></Told>
+      <Told name="Started"><time dateTime={root.start} title={root.start}>{formatDateTime(root.start)}</time></Told>
       <Told name="Took">{lasted(root.duration_ms)}</Told>
       <Told name="Spans">{spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}</Told>
       {errors > 0 && <Told name="Errors"><span className="text-bad">{errors.toLocaleString('en')} {errors === 1 ? 'error' : 'errors'}</span></Told>}
-      {tokens !== null && <Told name="Tokens"><span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>{count(tokens)} tokens</span></Told>}
-      {cost !== null && <Told name="Cost">{money(cost)}</Told>}
+      {tokens !== null && <Told name="Tokens"><span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>{formatCompactNumber(tokens)} tokens</span></Told>}
+      {cost !== null && <Told name="Cost">{formatDollars(cost)}</Told>}
       {sessions.slice(0, 3).map((session) => (
         <Told key={session} name="Session">
           <Link href={sessionPath(session)} className="flex max-w-48 items-center gap-1 text-accent hover:underline"><History aria-hidden className="size-3.5 shrink-0" /><bdi className="truncate">{exact(session).slice(0, 100)}</bdi></Link>

@@ -1,7 +1,7 @@
 /** What kind of span it is, as a picture and a colour; and what came of it. */
 import { Ban, Bot, CircleAlert, CircleDashed, Cpu, FileSearch, FlaskConical, Layers, ListChecks, ListOrdered, Shapes, ShieldCheck, Workflow, Wrench, type LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 interface Look {
   word: string;

@@ -1,5 +1,5 @@
 /** Going on from a trace in the playground: a thread with what was said, or a board with what was given. */
-import { type Schemas, api } from '@/api/api';
+import { type Schemas, api } from '@/api/client';
 import { client, workflow as describe, workflows } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { BoardStore } from '@/board/board-store';

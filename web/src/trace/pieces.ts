@@ -1,5 +1,5 @@
 /** A part of a record that is too long to be sent at once, put together from its pieces. */
-import { api, type Schemas } from '@/api/api';
+import { api, type Schemas } from '@/api/client';
 import type { Part } from './queries';
 
 type Piece = Schemas['Piece'];

@@ -1,6 +1,6 @@
 /** What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never merged. */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { ApiError, api, type Schemas } from '@/api/api';
+import { ApiError, api, type Schemas } from '@/api/client';
 
 export type Summary = Schemas['TraceView'];
 export type Span = Schemas['Record'];

@@ -1,9 +1,9 @@
 /** A span as a row: in the tree at the left, along the time at the right. */
 import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
-import { exact } from '@/messages/safe';
-import { count } from '@/messages/words';
+import { classes } from '@/lib/class-names';
+import { exact } from '@/lib/safe-text';
+import { formatCompactNumber } from '@/lib/format';
 import type { Row, Twig } from './forest';
 import { colourOf, KindIcon, StatusIcon } from './kinds';
 import { lasted, placed, type Range } from './time';
@@ -82,7 +82,7 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
       <StatusIcon status={twig.status} />
       {columns !== 'timeline' && (
         <>
-          {twig.tokens ? <span className="shrink-0 text-xs text-faint tabular-nums" title={`${twig.tokens.toLocaleString('en')} tokens`}>{count(twig.tokens)} tok</span> : null}
+          {twig.tokens ? <span className="shrink-0 text-xs text-faint tabular-nums" title={`${twig.tokens.toLocaleString('en')} tokens`}>{formatCompactNumber(twig.tokens)} tok</span> : null}
           <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">{lasted(twig.took)}</span>
         </>
       )}
@@ -99,8 +99,8 @@ const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
 /** What a closed row hides. */
 const Below = ({ twig }: { twig: Twig }): ReactNode => (
   <>
-    <span className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums" title={`${twig.below.toLocaleString('en')} spans below`}>{count(twig.below)}</span>
-    {twig.bad > 0 && <span className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums" title={`${twig.bad.toLocaleString('en')} of them failed`}>{count(twig.bad)} failed</span>}
+    <span className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums" title={`${twig.below.toLocaleString('en')} spans below`}>{formatCompactNumber(twig.below)}</span>
+    {twig.bad > 0 && <span className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums" title={`${twig.bad.toLocaleString('en')} of them failed`}>{formatCompactNumber(twig.bad)} failed</span>}
   </>
 );
 

@@ -1,7 +1,7 @@
 /** A part of what a span tells: a heading that opens it. What is inside is there only when it is open. */
 import { ChevronRight } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 interface Props {
   title: string;

@@ -1,8 +1,8 @@
 /** What a span was given and what it gave: its messages as a chat; else its inputs and outputs as they are. */
 import { useCallback, useMemo, type ReactNode } from 'react';
 import { LongText } from '@/messages/long-text';
-import { prose } from '@/messages/safe';
-import { size } from '@/messages/words';
+import { prose } from '@/lib/safe-text';
+import { formatSize } from '@/lib/format';
 import { CopyButton } from '@/ui/copy-button';
 import { Cut } from './cut';
 import { JsonBox } from './json-box';
@@ -54,7 +54,7 @@ export function CutPart({ parts, part }: { parts: Parts; part: Part }): ReactNod
   const share = parts.share(part);
   return (
     <Cut busy={share !== undefined} {...(share === undefined ? {} : { share })} onAll={() => parts.load(part)}>
-      {WORDS[part] ?? 'This'} shown in part: {size(total)} in all.
+      {WORDS[part] ?? 'This'} shown in part: {formatSize(total)} in all.
     </Cut>
   );
 }

@@ -2,10 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Braces, MessageSquareShare } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { written } from '@/messages/json-shape';
 import { LongText } from '@/messages/long-text';
-import { exact, prose } from '@/messages/safe';
+import { exact, prose } from '@/lib/safe-text';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';

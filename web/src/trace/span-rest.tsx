@@ -1,8 +1,8 @@
 /** Everything else that was sent with a span, and what was done to it on the way in. */
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { moment as shownMoment } from '@/lib/ago';
-import { exact } from '@/messages/safe';
+import { formatDateTime as shownMoment } from '@/lib/format';
+import { exact } from '@/lib/safe-text';
 import { Badge } from '@/ui/bits';
 import { Attributes } from './attributes';
 import { listed } from './facts';

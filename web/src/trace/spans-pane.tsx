@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
-import { useDelayed } from '@/lib/delayed';
+import { classes } from '@/lib/class-names';
+import { useDelayed } from '@/lib/hooks';
 import { inTree, named, next } from './finding';
 import { above, openAtFirst, rowsOf, type Forest, type Row, type Twig } from './forest';
 import { Overview } from './overview';

@@ -1,4 +1,4 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { linesOf, messagesUpTo, sessionIn } from '@/sessions/lines';
 import { itemsOf, stepsOf, type Message, type Step } from './steps';

@@ -1,5 +1,5 @@
 /** The steps of a conversation as what a chat shows: messages, and tools of which no message tells. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { Node, Part } from '@/api/types';
 import type { ChatMessage } from '@/chat/message';
 import { messagesOf } from '@/chat/nodes';

@@ -1,5 +1,5 @@
 /** Traces over time, in equal steps: those without any are there as well. Pure. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { Asked, Between } from './asked';
 
 export type Stat = Schemas['StatRow'];

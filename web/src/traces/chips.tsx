@@ -1,7 +1,7 @@
 /** The conditions that hold, one chip each: a click changes it, the cross takes it away. */
 import { X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { exact, prose } from '@/messages/safe';
+import { exact, prose } from '@/lib/safe-text';
 import { Button } from '@/ui/button';
 import { Segments } from '@/ui/segments';
 import type { Asked, Condition } from './asked';

@@ -4,7 +4,7 @@ import { ListTree, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { session } from '@/app/session';
-import { ROOT } from '@/lib/root';
+import { ROOT } from '@/lib/server-path';
 import { Empty, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';

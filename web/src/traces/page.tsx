@@ -1,12 +1,12 @@
 /** /traces: what ran, in a table; what is asked of it stands in the address. */
 import { ChartColumn, ChevronUp, Filter, RefreshCw } from 'lucide-react';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
-import { ApiError } from '@/api/api';
+import { ApiError } from '@/api/client';
 import { client } from '@/api/queries';
 import { useCommand } from '@/app/commands';
-import { useTitle } from '@/app/title';
-import { classes } from '@/lib/classes';
-import { kept, useKept } from '@/lib/kept';
+import { useTitle } from '@/lib/hooks';
+import { classes } from '@/lib/class-names';
+import { kept, useKept } from '@/lib/stored-choice';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button, IconButton } from '@/ui/button';
 import { Segments } from '@/ui/segments';

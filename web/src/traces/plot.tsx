@@ -1,6 +1,6 @@
 /** One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag chooses some. */
 import { useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 export interface Part {
   /** One for each step. */

@@ -1,15 +1,14 @@
 /** What the traces that are asked for came to, over time: how many, how long, how many tokens, how dear. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
-import { count } from '@/messages/words';
+import { classes } from '@/lib/class-names';
+import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { lasted } from '@/trace/time';
 import { Button } from '@/ui/button';
 import type { Asked } from './asked';
 import { buckets, narrowed, when, type Bucket, type Stat, type Step } from './buckets';
 import { Plot } from './plot';
 import { stats } from './queries';
-import { counted, money } from './words';
 
 /** Counting all of a time costs more than a page of rows: while live it is done so often, in milliseconds. */
 const AGAIN = 10_000;
@@ -42,7 +41,7 @@ function Pictures({ shown, step, onChoose }: { shown: readonly Bucket[]; step: S
   };
   const common = { steps: shown.length, at: at !== null && at < shown.length ? at : null, onAt: setAt, onChoose: (first: number, last: number) => onChoose(shown.slice(first, last + 1)) };
   const failed = all(({ errors }) => errors);
-  const errors = (number: number): string => (number > 0 ? `, ${counted(number, 'error')}` : '');
+  const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
   return (
     <>
       <Plot
@@ -68,14 +67,14 @@ function Pictures({ shown, step, onChoose }: { shown: readonly Bucket[]; step: S
       <Plot
         {...common}
         title="Tokens"
-        total={count(all((stat) => stat.input_tokens + stat.output_tokens))}
-        read={read((stat) => `${count(stat.input_tokens)} in, ${count(stat.output_tokens)} out`)}
+        total={formatCompactNumber(all((stat) => stat.input_tokens + stat.output_tokens))}
+        read={read((stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`)}
         parts={[
           { values: of((stat) => stat.input_tokens), fill: 'fill-accent/35' },
           { values: of((stat) => stat.output_tokens), fill: 'fill-accent' },
         ]}
       />
-      <Plot {...common} title="Cost" total={money(all(({ cost }) => cost))} read={read(({ cost }) => money(cost))} parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]} />
+      <Plot {...common} title="Cost" total={formatDollars(all(({ cost }) => cost))} read={read(({ cost }) => formatDollars(cost))} parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]} />
     </>
   );
 }

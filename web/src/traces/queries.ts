@@ -1,6 +1,6 @@
 /** What the traces page asks the server. Keys that begin with `spans` are stale when spans were written (api/queries.ts). */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
-import { ApiError, api } from '@/api/api';
+import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
 import { address, between, filterOf, type Asked, type Between } from './asked';
 import { stepOf } from './buckets';

@@ -3,16 +3,14 @@ import { memo, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react
 import { Link } from 'wouter';
 import { previewIn } from '@/cells/preview';
 import { PreviewCell } from '@/cells/preview-cell';
-import { ago, moment } from '@/lib/ago';
-import { classes } from '@/lib/classes';
-import { exact, prose } from '@/messages/safe';
-import { count } from '@/messages/words';
+import { classes } from '@/lib/class-names';
+import { formatAge, formatDateTime, formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
+import { exact, prose } from '@/lib/safe-text';
 import { sessionPath } from '@/trace/facts';
 import { KindIcon } from '@/trace/kinds';
 import { lasted } from '@/trace/time';
 import { hrefOf, idOf, type Row } from './rows';
 import { Whole } from './whole';
-import { counted, money } from './words';
 
 /** Heights in pixels: all rows are equal, so that thousands need not be measured. */
 export const LINE = 56;
@@ -69,8 +67,8 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
   return (
     <>
       <div role="gridcell" className="min-w-0">
-        <time dateTime={row.start} title={moment(row.start)} className="block truncate tabular-nums">
-          {ago(row.start, now)}
+        <time dateTime={row.start} title={formatDateTime(row.start)} className="block truncate tabular-nums">
+          {formatAge(row.start, now)}
         </time>
         <StatusWord status={row.status} />
       </div>
@@ -88,13 +86,13 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
       </div>
       <div role="gridcell" className="truncate text-right tabular-nums">{lasted(row.duration_ms)}</div>
       <div role="gridcell" className="min-w-0 text-right tabular-nums">
-        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>{tokens === null ? <None /> : count(tokens)}</span>
-        {row.cost !== null && <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>{money(row.cost)}</span>}
+        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>{tokens === null ? <None /> : formatCompactNumber(tokens)}</span>
+        {row.cost !== null && <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>{formatDollars(row.cost)}</span>}
       </div>
       {row.spans !== undefined && (
         <div role="gridcell" className="min-w-0 text-right tabular-nums">
-          <span className="block truncate">{count(row.spans)}</span>
-          {row.errors ? <span className="block truncate text-xs text-bad">{counted(row.errors, 'error')}</span> : null}
+          <span className="block truncate">{formatCompactNumber(row.spans)}</span>
+          {row.errors ? <span className="block truncate text-xs text-bad">{pluralize(row.errors, 'error')}</span> : null}
         </div>
       )}
     </>
@@ -103,14 +101,14 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
 
 function Card({ row, now }: { row: Row; now: number }): ReactNode {
   const tokens = tokensOf(row);
-  const facts = [row.model && prose(row.model), lasted(row.duration_ms), tokens !== null && `${count(tokens)} tokens`, row.cost !== null && money(row.cost), row.spans !== undefined && counted(row.spans, 'span')];
+  const facts = [row.model && prose(row.model), lasted(row.duration_ms), tokens !== null && `${formatCompactNumber(tokens)} tokens`, row.cost !== null && formatDollars(row.cost), row.spans !== undefined && pluralize(row.spans, 'span')];
   return (
     <>
       <div role="gridcell" className="flex min-w-0 items-center gap-2">
         <NameLink row={row} />
         <span className="grow" />
         {row.status !== 'ok' && <StatusWord status={row.status} />}
-        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">{ago(row.start, now)}</time>
+        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">{formatAge(row.start, now)}</time>
       </div>
       <div role="gridcell" className="min-w-0">
         <Text row={row} side="in" />
@@ -119,7 +117,7 @@ function Card({ row, now }: { row: Row; now: number }): ReactNode {
       <div role="gridcell" className="flex min-w-0 items-center gap-1.5 text-xs text-faint">
         <KindIcon kind={row.kind} />
         <span className="truncate">{facts.filter(Boolean).join(' · ')}</span>
-        {row.errors ? <span className="shrink-0 text-bad">{counted(row.errors, 'error')}</span> : null}
+        {row.errors ? <span className="shrink-0 text-bad">{pluralize(row.errors, 'error')}</span> : null}
       </div>
     </>
   );

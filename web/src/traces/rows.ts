@@ -1,5 +1,5 @@
 /** The rows of the table as pages, and how those that come meanwhile get in. Pure. */
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import type { Between } from './asked';
 
 /** A trace, or a span: that has no number of spans. */

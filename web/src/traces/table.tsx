@@ -1,14 +1,14 @@
 /** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
 import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { classes } from '@/lib/classes';
-import { rooted } from '@/lib/root';
+import { classes } from '@/lib/class-names';
+import { rooted } from '@/lib/server-path';
 import { Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';
 import { CARD, COLUMNS, LINE, RowView } from './row-view';
 import { hrefOf, idOf, type Row } from './rows';
-import { useNow } from './now';
+import { useNow } from '@/lib/hooks';
 
 /** So many rows before the end more are asked for. */
 const NEAR = 30;

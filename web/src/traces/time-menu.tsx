@@ -2,7 +2,7 @@
 import { Check, ChevronDown, Clock } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useState, type FormEvent, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { Button } from '@/ui/button';
 import { TextField } from '@/ui/fields';
 import { Labelled } from '@/ui/labelled';

@@ -2,10 +2,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Bookmark, BookmarkPlus, Check, ChevronDown, Pencil, Save, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { Schemas } from '@/api/api';
-import { api } from '@/api/api';
+import { type Schemas, api } from '@/api/client';
 import { client } from '@/api/queries';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { askText } from '@/ui/asking';
 import { Button } from '@/ui/button';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/ui/menu';

@@ -8,12 +8,12 @@ import { messagesOf } from '@/chat/nodes';
 import { JsonView } from '@/messages/json-view';
 import { LongText } from '@/messages/long-text';
 import { MessageView } from '@/messages/message-view';
-import { prose } from '@/messages/safe';
+import { prose } from '@/lib/safe-text';
 import { asNodes, type Said } from '@/single/reply';
 import { Problem, Spinner } from '@/ui/bits';
 import { conversation, record } from './queries';
 import type { Row } from './rows';
-import { counted } from './words';
+import { pluralize } from '@/lib/format';
 
 /** Of a longer conversation the end is shown: its own page has it all. */
 const MOST = 200;
@@ -50,7 +50,7 @@ function Talk({ row, messages }: { row: Row; messages: readonly Said[] }): React
   }, [messages, left, row.span_id, row.start]);
   return (
     <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
-      {left > 0 && <p className="text-xs text-faint">{counted(left, 'earlier message')}: open the trace to see all.</p>}
+      {left > 0 && <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>}
       {shown.map((message) => (
         <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
       ))}

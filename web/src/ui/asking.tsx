@@ -1,6 +1,6 @@
 /** Questions over the page: may this be done, and how shall it be called. Asked from anywhere, answered once. */
 import { useState, useSyncExternalStore, type ReactNode } from 'react';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { Button } from './button';
 import { Dialog } from './dialog';
 import { TextField } from './fields';

@@ -1,7 +1,7 @@
 /** Small things that many pages show. */
 import { LoaderCircle } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 const TONES = {
   plain: 'bg-sunken text-muted',

@@ -1,7 +1,7 @@
 /** Buttons: one look each for the main act, an ordinary one, a quiet one and a dangerous one. */
 import { Tooltip } from 'radix-ui';
 import type { ComponentProps, ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 const LOOKS = {
   main: 'bg-accent text-accent-ink border-transparent hover:opacity-90',

@@ -1,7 +1,7 @@
 /** Copies a text, and shows for a moment that it did. */
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState, type ReactNode } from 'react';
-import { copyText } from '@/lib/clipboard';
+import { copyText } from '@/lib/dom';
 import { IconButton } from './button';
 import { tellError } from './toast';
 

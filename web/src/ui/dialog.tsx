@@ -2,7 +2,7 @@
 import { X } from 'lucide-react';
 import { Dialog as Radix, Popover as RadixPopover } from 'radix-ui';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { IconButton } from './button';
 
 interface Props {

@@ -1,6 +1,6 @@
 /** Fields of a form, as plain as the platform's own. */
 import type { ComponentProps, ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 const FIELD =
   'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';

@@ -1,7 +1,7 @@
 /** A menu behind a button. */
 import { DropdownMenu } from 'radix-ui';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 export function Menu({ trigger, children, align = 'end' }: { trigger: ReactNode; children: ReactNode; align?: 'start' | 'end' }): ReactNode {
   return (

@@ -1,6 +1,6 @@
 /** One of a few, all of them in sight. */
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 
 interface Props<T extends string> {
   label: string;

@@ -2,10 +2,10 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError } from '@/api/api';
+import { ApiError } from '@/api/client';
 import type { Workflow } from '@/api/types';
 import { isObject } from '@/forms/schema';
-import { focused } from '@/lib/focus';
+import { focused } from '@/lib/dom';
 import { CodeBlock } from '@/messages/markdown/code-block';
 import { Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';

@@ -3,9 +3,9 @@ import { useQuery } from '@tanstack/react-query';
 import { Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { Schemas } from '@/api/api';
+import type { Schemas } from '@/api/client';
 import { useIsAdmin } from '@/app/session';
-import { moment, since } from '@/lib/ago';
+import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { Badge } from '@/ui/bits';
 import { IconButton } from '@/ui/button';
 import { tellError } from '@/ui/toast';
@@ -55,8 +55,8 @@ const ConnectionRow = ({ row, removable }: { row: Row; removable: boolean }): Re
       )}
     </div>
     {row.checked_at && (
-      <span className="hidden shrink-0 text-xs text-faint sm:inline" title={moment(row.checked_at)}>
-        asked {since(row.checked_at)}
+      <span className="hidden shrink-0 text-xs text-faint sm:inline" title={formatDateTime(row.checked_at)}>
+        asked {formatTimeAgo(row.checked_at)}
       </span>
     )}
     {removable && (

@@ -1,6 +1,6 @@
 /** Services elsewhere: which are connected, how one is, and how it is let go. */
 import { queryOptions } from '@tanstack/react-query';
-import { api } from '@/api/api';
+import { api } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { askYes } from '@/ui/asking';

@@ -5,8 +5,8 @@ import { useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { workflow as workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { moment, since } from '@/lib/ago';
-import { classes } from '@/lib/classes';
+import { formatDateTime, formatTimeAgo } from '@/lib/format';
+import { classes } from '@/lib/class-names';
 import { Badge, Problem, Spinner } from '@/ui/bits';
 import { Button } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
@@ -102,9 +102,9 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
         </p>
         {workflow.origin === 'connected' && (
           <p className={classes('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
-            <span {...(workflow.checked_at ? { title: moment(workflow.checked_at) } : {})}>
+            <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
               {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
-              {workflow.checked_at && ` ${since(workflow.checked_at)}`}.
+              {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
             </span>
             <Button size="small" disabled={asking} onClick={ask}>
               <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh

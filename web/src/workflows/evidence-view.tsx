@@ -1,7 +1,7 @@
 /** What was asked of a service, what it answered, and what follows from it. */
 import { Check, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { dialectInWords, stepInWords, verdict, type Evidence, type Tried } from './evidence';
 
 export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {

@@ -1,6 +1,6 @@
 /** /workflows: all of them, or one. */
 import type { ReactNode } from 'react';
-import { useTitle } from '@/app/title';
+import { useTitle } from '@/lib/hooks';
 import { WorkflowDetail } from './detail';
 import { WorkflowList } from './list';
 

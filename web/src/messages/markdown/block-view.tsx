@@ -3,7 +3,7 @@
 import { Square, SquareCheck } from 'lucide-react';
 import type { Links, MarkedToken, Token, Tokens } from 'marked';
 import { memo, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { unreachable } from '@/lib/unreachable';
 import { LongText } from '../long-text';
 import { CodeBlock } from './code-block';

@@ -1,11 +1,11 @@
 /** A block of code: its language, a way to copy it, its lines wrapped or not, its colours when it is done. */
 import { WrapText } from 'lucide-react';
 import { memo, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/classes';
+import { classes } from '@/lib/class-names';
 import { IconButton } from '@/ui/button';
 import { CopyButton } from '@/ui/copy-button';
 import { LongText } from '../long-text';
-import { exact } from '../safe';
+import { exact } from '@/lib/safe-text';
 import type { Span } from './highlighter';
 import { lookOf } from './looks';
 import { useHighlight } from './use-highlight';

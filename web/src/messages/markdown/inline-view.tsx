@@ -5,7 +5,7 @@ import { Fragment, type ReactNode } from 'react';
 import { unreachable } from '@/lib/unreachable';
 import { OutLink } from '../link';
 import { LongText } from '../long-text';
-import { address, entities, exact, inlineImage, prose } from '../safe';
+import { address, entities, exact, inlineImage, prose } from '@/lib/safe-text';
 import { inlineTokens } from './lexer';
 import { mended } from './tail';
 

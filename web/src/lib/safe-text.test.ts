@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { address, entities, exact, inlineImage, prose, storedFile, tells } from './safe';
+import { address, entities, exact, inlineImage, prose, storedFile, tells } from './safe-text';
 
 describe('an address', () => {
   it.each([

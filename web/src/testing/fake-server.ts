@@ -1,10 +1,9 @@
 /** For tests: a server of one thread whose workflow says what the test says. As much of the contract as a cell can notice. */
 import { vi } from 'vitest';
 import { ConnectionLost, type Asked, type Notice } from '@/api/socket';
-import { socket } from '@/api/streams';
+import { socket } from '@/api/stream-fetch';
 import type { Node, Part } from '@/api/types';
-import { node } from './fixtures';
-import { without } from './shown';
+import { without } from '@/chat/shown';
 
 interface Running {
   id: string;
@@ -243,3 +242,21 @@ export class FakeServer {
     return new Response(stream, { headers: { 'content-type': 'text/event-stream' } });
   }
 }
+
+/** For tests: nodes as the server tells them. */
+export const node = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
+  parent: null,
+  parts: [],
+  name: null,
+  metadata: {},
+  origin: given.run ? 'run' : 'client',
+  run: null,
+  status: 'done',
+  error: null,
+  siblings: [given.id],
+  feedback: { up: 0, down: 0 },
+  usage: null,
+  seconds: null,
+  created_at: '2026-01-01T00:00:00Z',
+  ...given,
+});

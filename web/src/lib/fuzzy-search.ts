@@ -1,5 +1,4 @@
 /** Which titles somebody means who types a few letters of some words. */
-
 /** Those that have all the words, each at the beginning of a word first; otherwise in their order. */
 export function found<T extends { title: string; more?: string }>(text: string, items: readonly T[], most = 50): T[] {
   const words = plain(text).split(/\s+/).filter(Boolean);

@@ -2,8 +2,8 @@
  * The one typed way to the platform's REST. Paths, parameters, bodies and answers are those of /openapi.json
  * (schema.d.ts is generated); nothing here is written by hand twice.
  */
-import { rooted } from '@/lib/root';
-import type { components, paths } from './schema';
+import { rooted } from '@/lib/server-path';
+import type { components, paths } from './schema.d';
 
 export type Schemas = components['schemas'];
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';

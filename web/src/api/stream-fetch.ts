@@ -1,5 +1,5 @@
 /** `fetch` for streams: over the tab's socket, or plainly where a proxy forbids sockets (then at most four at once). */
-import { ROOT } from '@/lib/root';
+import { ROOT } from '@/lib/server-path';
 import { ConnectionLost, NoSocket, Socket } from './socket';
 
 const SOCKET_BODY = 1024 * 1024;

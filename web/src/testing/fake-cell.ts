@@ -1,10 +1,10 @@
 /** For tests: cells of a fake server's thread, and what one sees in them. A test file calls `serve` once. */
 import { afterEach, beforeEach, vi } from 'vitest';
 import type { Thread } from '@/api/types';
-import { CellChat } from './cell-chat';
+import { CellChat } from '@/chat/cell-chat';
+import type { ChatMessage } from '@/chat/message';
+import type { CellOptions } from '@/chat/place';
 import { FakeServer } from './fake-server';
-import type { ChatMessage } from './message';
-import type { CellOptions } from './place';
 
 export let server: FakeServer;
 

@@ -2,7 +2,6 @@
  * What may be shown of untrusted text: which addresses become links, which images are loaded, and which characters are
  * taken out because they make a text read as something that it is not.
  */
-
 // Characters that turn the direction of everything after them: `txt.exe` can be made to read as `exe.txt`.
 const TURNING = /[\u202A-\u202E\u2066-\u2069]/g;
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { found } from './finding';
+import { found } from './fuzzy-search';
 
 const items = [
   { title: 'Stop all answers' },

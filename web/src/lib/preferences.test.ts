@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { sends } from './sending';
+import { sends } from './preferences';
 
 describe('a key', () => {
   const pressed = (more: object = {}) => ({ key: 'Enter', shiftKey: false, ctrlKey: false, metaKey: false, isComposing: false, keyCode: 13, ...more });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callsDiff, changed, textDiff } from './compare';
+import { callsDiff, changed, textDiff } from './diff';
 
 const words = (seed: string): string => Array.from({ length: 30_000 }, (_, place) => `${seed}${place}`).join(' ');
 

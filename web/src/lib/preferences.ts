@@ -39,3 +39,10 @@ export function usePreferences(): Preferences {
     return () => listeners.delete(listener);
   }, preferences);
 }
+
+/** Which key sends. While an input method composes, Enter chooses a word and sends nothing. */
+export function sends(event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'ctrlKey' | 'metaKey' | 'isComposing' | 'keyCode'>, by: Preferences['send']): boolean {
+  if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
+  const modified = event.ctrlKey || event.metaKey;
+  return by === 'enter' ? !event.shiftKey || modified : modified;
+}

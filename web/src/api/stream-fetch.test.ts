@@ -1,7 +1,7 @@
-import '@/lib/fake-page';
+import '@/testing/fake-window';
 import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
 import { ConnectionLost, NoSocket } from './socket';
-import { socket, streamFetch } from './streams';
+import { socket, streamFetch } from './stream-fetch';
 
 const HERE = window.location.origin;
 let asked: MockInstance<typeof socket.request>;

@@ -12,3 +12,6 @@ export async function copyText(text: string): Promise<void> {
   if (!done) throw new Error('This browser does not let the page copy; select the text and copy it yourself.');
   return undefined;
 }
+
+/** As a `ref`: the field that somebody came for has the focus at once (a dialog would begin with its close button). */
+export const focused = (element: HTMLElement | null): void => element?.focus();

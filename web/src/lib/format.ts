@@ -1,0 +1,126 @@
+/** How long ago something was, as short as a list wants it: `now`, `5 min`, `3 h`, `2 d`, then the day. */
+import type { Told } from '@/chat/message';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+export function formatAge(at: string, now: number = Date.now()): string {
+  const then = Date.parse(at);
+  const passed = now - then;
+  if (Number.isNaN(passed)) return '';
+  if (passed < MINUTE) return 'now';
+  if (passed < HOUR) return `${Math.floor(passed / MINUTE)} min`;
+  if (passed < DAY) return `${Math.floor(passed / HOUR)} h`;
+  if (passed < 7 * DAY) return `${Math.floor(passed / DAY)} d`;
+  const sameYear = new Date(then).getFullYear() === new Date(now).getFullYear();
+  return new Date(then).toLocaleDateString('en', { day: 'numeric', month: 'short', ...(sameYear ? {} : { year: 'numeric' }) });
+}
+
+/** The same inside a sentence: `just now`, `5 min ago`, `on Nov 1`. */
+export function formatTimeAgo(at: string, now: number = Date.now()): string {
+  const short = formatAge(at, now);
+  if (short === 'now') return 'just now';
+  return /^\d+ /.test(short) ? `${short} ago` : `on ${short}`;
+}
+
+/** The moment in full, for titles and tables. */
+export const formatDateTime = (at: string): string => new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+/** 312, 4.1k, 1.2M */
+/** Numbers as short words: sizes, times, tokens. */
+export function formatCompactNumber(number: number): string {
+  if (number < 1000) return String(Math.round(number));
+  if (number < 999_500) return `${roundShort(number / 1000)}k`;
+  return `${roundShort(number / 1_000_000)}M`;
+}
+
+/** Bytes or characters: 900 B, 4.1 KB, 1.2 MB */
+export function formatSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 999_500) return `${roundShort(bytes / 1000)} KB`;
+  return `${roundShort(bytes / 1_000_000)} MB`;
+}
+
+/** 0.3 s, 12 s, 2 min 5 s */
+export function formatDuration(seconds: number): string {
+  if (seconds < 10) return `${roundShort(seconds)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+const roundShort = (number: number): string => (number < 10 ? number.toFixed(1).replace('.0', '') : String(Math.round(number)));
+
+/** What an answer took: "312 tokens · 1.4 s". */
+export function formatUsage({ usage, seconds }: Told): string {
+  const tokens = usage && (usage.totalTokens ?? (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
+  return [tokens ? `${formatCompactNumber(tokens)} tokens` : '', seconds === undefined ? '' : formatDuration(seconds)].filter(Boolean).join(' · ');
+}
+
+/** The same in full, for the hint. */
+export function formatUsageDetails({ usage, seconds }: Told): string {
+  const counted: [number | undefined, string][] = [
+    [usage?.inputTokens, 'in'],
+    [usage?.cachedInputTokens, 'cached'],
+    [usage?.outputTokens, 'out'],
+    [usage?.reasoningTokens, 'reasoning'],
+  ];
+  const tokens = counted.flatMap(([number, word]) => (number === undefined ? [] : [`${number} ${word}`])).join(', ');
+  return [tokens && `Tokens: ${tokens}`, seconds === undefined ? '' : `${seconds.toFixed(2)} s`].filter(Boolean).join(' · ');
+}
+
+/** $0.0012, $3.20 */
+/** Numbers of a row as short words. */
+export function formatDollars(dollars: number): string {
+  if (dollars === 0) return '$0';
+  if (dollars < 0.000_001) return '<$0.000001';
+  return dollars < 0.1 ? `$${Number(dollars.toPrecision(2)).toFixed(6).replace(/0+$/, '')}` : `$${dollars.toFixed(2)}`;
+}
+
+/** 1 trace, 12 traces */
+export const pluralize = (number: number, thing: string): string => `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+
+/** Numbers of the server in words. Knows no React. */
+export function formatBytes(count: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const step = Math.min(units.length - 1, count > 0 ? Math.floor(Math.log2(count) / 10) : 0);
+  const scaled = count / 1024 ** step;
+  return `${Number.isInteger(scaled) ? scaled : scaled.toFixed(1)} ${units[step]}`;
+}
+
+/** How long something has lasted, in its two largest units. */
+export function formatElapsed(seconds: number): string {
+  const units: [number, string][] = [
+    [86_400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+    [1, 's'],
+  ];
+  const first = units.findIndex(([size]) => seconds >= size);
+  if (first === -1) return '0 s';
+  let left = Math.floor(seconds);
+  return units
+    .slice(first, first + 2)
+    .flatMap(([size, name]) => {
+      const count = Math.floor(left / size);
+      left -= count * size;
+      return count ? [`${count} ${name}`] : [];
+    })
+    .join(' ');
+}
+
+const BYTE_LIMITS = new Set(['max_body', 'max_url', 'max_headers', 'max_string', 'max_file', 'files_max', 'otlp_max_body', 'otlp_max_unpacked', 'trace_max_bytes', 'run_bytes', 'ws_max']);
+
+/** A limit with its unit, which its name tells. */
+export function formatLimit(name: string, value: number): string {
+  if (BYTE_LIMITS.has(name)) return formatBytes(value);
+  if (name.endsWith('_seconds')) return `${value} s`;
+  return name.endsWith('_days') ? `${value} d` : value.toLocaleString('en');
+}
+
+/** A setting's value on one line. */
+export const formatSettingValue = (value: unknown): string => (typeof value === 'string' ? value || '(empty)' : JSON.stringify(value));
+
+/** The moment after that many days, as the server takes it; null for never. */
+export const daysFromNow = (days: number | null, now: number = Date.now()): string | null =>
+  days === null ? null : new Date(now + days * 86_400_000).toISOString();
