@@ -3,8 +3,8 @@ import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { BoardPage } from '@/board/page';
 import { ROOT } from '@/lib/server-path';
-import { Empty, Spinner } from '@/ui/bits';
-import { Toasts } from '@/ui/toast';
+import { Empty, Spinner } from '@/components/status';
+import { Toasts } from '@/components/toast';
 import { askBeforeLeaving } from './leaving';
 import { Shell } from './shell';
 

@@ -7,9 +7,9 @@ import type { Schemas } from '@/api/client';
 import { boards } from '@/api/queries';
 import { formatDateTime } from '@/lib/format';
 import { classes } from '@/lib/class-names';
-import { IconButton } from '@/ui/button';
-import { Menu, MenuItem } from '@/ui/menu';
-import { tellError } from '@/ui/toast';
+import { IconButton } from '@/components/button';
+import { Menu, MenuItem } from '@/components/menu';
+import { tellError } from '@/components/toast';
 import { boardName, deleteBoard, newChat, renameBoard } from './boards';
 
 const FEW = 5;

@@ -3,7 +3,7 @@ import { type Schemas, api, reached } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Board } from '@/api/types';
 import { deleteBoard as erase } from '@/board/board-store';
-import { askText, askYes } from '@/ui/asking';
+import { askText, askYes } from '@/components/confirm-dialog';
 
 const WHEN = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hour12: false });
 

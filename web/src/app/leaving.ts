@@ -1,7 +1,7 @@
 /** Who goes elsewhere while something is not saved is asked first; a view says so while it is shown. */
 import { useEffect, useEffectEvent } from 'react';
 import type { AroundNavHandler } from 'wouter';
-import { askYes } from '@/ui/asking';
+import { askYes } from '@/components/confirm-dialog';
 
 interface Unsaved {
   /** Of this path nothing is left behind. */

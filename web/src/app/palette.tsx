@@ -12,7 +12,7 @@ import { useDelayed } from '@/lib/hooks';
 import { titleOf } from '@/threads/acts';
 import { placeOf } from '@/threads/places';
 import { board as boardQuery, threadPages } from '@/threads/queries';
-import { Kbd, Spinner } from '@/ui/bits';
+import { Kbd, Spinner } from '@/components/status';
 import { boardName } from './boards';
 import { useCommands } from './commands';
 import { found } from '@/lib/fuzzy-search';

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react';
 import { focused } from '@/lib/dom';
 import { usePreferences } from '@/lib/preferences';
-import { Dialog } from '@/ui/dialog';
+import { Dialog } from '@/components/dialog';
 import { ShortcutsTable } from './shortcuts-table';
 
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }): ReactNode {

@@ -1,7 +1,7 @@
 /** The keys and what they do, by where they work. */
 import type { ReactNode } from 'react';
 import type { Preferences } from '@/lib/preferences';
-import { Kbd } from '@/ui/bits';
+import { Kbd } from '@/components/status';
 import { useCommands } from './commands';
 import { spelled } from './keys';
 import { grouped, type Shortcut } from './shortcuts';

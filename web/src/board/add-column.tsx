@@ -4,8 +4,8 @@ import { Plus } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { workflows } from '@/api/queries';
 import { useCommand } from '@/app/commands';
-import { IconButton } from '@/ui/button';
-import { Menu, MenuItem, MenuLine, MenuTitle } from '@/ui/menu';
+import { IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
 import { useBoard, useBoardStore } from './board-state';
 import { free } from './board-store';
 

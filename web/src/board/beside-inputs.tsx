@@ -1,6 +1,6 @@
 /** Around what a cell shows: lets it change the inputs of its row. */
 import { useMemo, type ReactNode } from 'react';
-import { InputsContext } from '@/messages/inputs';
+import { InputsContext } from '@/components/messages/code-edit';
 import { useBoardStore } from './board-state';
 import { rowInputs } from './row-inputs';
 

@@ -5,7 +5,7 @@
 import { ApiError, api, reached } from '@/api/client';
 import type { Board } from '@/api/types';
 import { Listeners } from '@/lib/listeners';
-import { tellError } from '@/ui/toast';
+import { tellError } from '@/components/toast';
 import { merged, unlike } from './board-merge';
 
 export type Draft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;

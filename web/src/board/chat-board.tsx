@@ -2,10 +2,10 @@
 import { useSyncExternalStore, useState, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import type { CellChat } from '@/chat/cell-chat';
-import type { ChatPart } from '@/chat/message';
+import type { ChatPart } from '@/components/messages/message';
 import { classes } from '@/lib/class-names';
 import { done } from '@/tour/done';
-import { tellError } from '@/ui/toast';
+import { tellError } from '@/components/toast';
 import { AddColumn } from './add-column';
 import { useBoard, useBoardStore } from './board-state';
 import type { CellName, Cells } from './cells';

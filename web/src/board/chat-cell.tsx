@@ -6,10 +6,10 @@ import { useEffect, useState, type ReactNode } from 'react';
 import { workflows } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
 import type { CellChat } from '@/chat/cell-chat';
-import type { ChatMessage } from '@/chat/message';
+import type { ChatMessage } from '@/components/messages/message';
 import { classes } from '@/lib/class-names';
-import { Kbd } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Kbd } from '@/components/status';
+import { Button } from '@/components/button';
 import { BesideInputs } from './beside-inputs';
 import { MessageList } from './message-list';
 

@@ -5,14 +5,14 @@ import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode }
 import { bootstrap } from '@/api/queries';
 import type { StoredFile } from '@/api/types';
 import { useCommand } from '@/app/commands';
-import type { ChatPart } from '@/chat/message';
+import type { ChatPart } from '@/components/messages/message';
 import { classes } from '@/lib/class-names';
 import { formatSize } from '@/lib/format';
 import { sends, usePreferences } from '@/lib/preferences';
 import { rooted } from '@/lib/server-path';
-import { Spinner } from '@/ui/bits';
-import { Button, IconButton } from '@/ui/button';
-import { tell, tellError } from '@/ui/toast';
+import { Spinner } from '@/components/status';
+import { Button, IconButton } from '@/components/button';
+import { tell, tellError } from '@/components/toast';
 import type { Role, Target } from './composer-state';
 import { filePart, upload } from './uploads';
 

@@ -3,11 +3,11 @@ import { useChat } from '@ai-sdk/react';
 import { ArrowDown, RotateCcw } from 'lucide-react';
 import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode, type UIEvent } from 'react';
 import type { CellChat } from '@/chat/cell-chat';
-import type { ChatMessage } from '@/chat/message';
-import { MessageView } from '@/messages/message-view';
-import { Problem, Spinner } from '@/ui/bits';
-import { Button, IconButton } from '@/ui/button';
-import { tellError } from '@/ui/toast';
+import type { ChatMessage } from '@/components/messages/message';
+import { MessageView } from '@/components/messages/message-view';
+import { Problem, Spinner } from '@/components/status';
+import { Button, IconButton } from '@/components/button';
+import { tellError } from '@/components/toast';
 
 /** How near to the end counts as reading there, in pixels. */
 const NEAR = 80;

@@ -4,9 +4,9 @@ import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 're
 import { useLocation, useSearchParams } from 'wouter';
 import { bootstrap, client } from '@/api/queries';
 import { socket } from '@/api/stream-fetch';
-import { Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { tellError } from '@/ui/toast';
+import { Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { tellError } from '@/components/toast';
 import { NoWorkflows } from '@/workflows/none';
 import { BoardContext, useBoard, useBoardStore } from './board-state';
 import { Cells, type CellName } from './cells';

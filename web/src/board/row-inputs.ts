@@ -1,9 +1,8 @@
 /** The inputs of a board's row: what a new one begins with, and how what stands beside them changes them. */
 import { client, workflow as describe } from '@/api/queries';
 import type { Column } from '@/api/types';
-import { exampleOf } from '@/forms/examples';
-import { formOf } from '@/forms/schema';
-import type { Inputs, Values } from '@/messages/inputs';
+import { exampleOf, formOf } from '@/components/forms/json-schema';
+import type { Inputs, Values } from '@/components/messages/code-edit';
 import type { BoardStore } from './board-store';
 
 const NOTHING: Values = {};

@@ -5,8 +5,8 @@ import type { ReactNode } from 'react';
 import { workflows } from '@/api/queries';
 import { classes } from '@/lib/class-names';
 import { usePreferences } from '@/lib/preferences';
-import { Badge } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Badge } from '@/components/status';
+import { Button } from '@/components/button';
 import { useBoard, useBoardStore } from './board-state';
 import { addRow } from './row-strip';
 

@@ -2,7 +2,7 @@
 import { reached } from '@/api/client';
 import type { StoredFile } from '@/api/types';
 import { rooted } from '@/lib/server-path';
-import type { ChatPart } from '@/chat/message';
+import type { ChatPart } from '@/components/messages/message';
 
 export async function upload(file: File): Promise<StoredFile> {
   const answer = await reached('/api/files', {

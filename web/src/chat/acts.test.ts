@@ -2,7 +2,7 @@ import '@/testing/fake-window';
 import { describe, expect, test, vi } from 'vitest';
 import type { CellChat } from './cell-chat';
 import { asked, calm, opened, serve, server, text, told, until } from '@/testing/fake-cell';
-import type { ChatMessage } from './message';
+import type { ChatMessage } from '@/components/messages/message';
 
 serve();
 

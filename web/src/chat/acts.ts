@@ -1,10 +1,10 @@
 /** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
 import type { Chat } from '@ai-sdk/react';
-import { addToTestSet } from '@/adding/source';
+import { addToTestSet } from '@/components/add-to-testset';
 import { ApiError, api } from '@/api/client';
 import type { Thread } from '@/api/types';
-import type { ChatMessage, ChatPart, MessageActs } from './message';
-import { toNode } from './nodes';
+import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
+import { toNode } from '@/components/messages/nodes';
 
 /** What acts need of their cell. */
 export interface Acting {

@@ -1,8 +1,8 @@
 /** What a cell knows of its branch, and what a person said here that is not in it yet. Asks no server. */
 import type { Node } from '@/api/types';
 import type { Look } from './look';
-import type { ChatMessage } from './message';
-import { lastNode, messagesOf, toNode } from './nodes';
+import type { ChatMessage } from '@/components/messages/message';
+import { lastNode, messagesOf, toNode } from '@/components/messages/nodes';
 import { without } from './shown';
 
 /** A person's word on a call, and the message that shows the call. */

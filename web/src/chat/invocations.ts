@@ -4,7 +4,7 @@ import { convertToModelMessages, streamText, type UIMessageChunk } from 'ai';
 import { ConnectionLost } from '@/api/socket';
 import { streamFetch } from '@/api/stream-fetch';
 import { rooted } from '@/lib/server-path';
-import type { ChatMessage } from './message';
+import type { ChatMessage } from '@/components/messages/message';
 import { questionHeaders, type Question } from './transport';
 
 export async function answered(question: Question, messages: ChatMessage[], signal?: AbortSignal): Promise<ReadableStream<UIMessageChunk>> {

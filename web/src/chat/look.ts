@@ -2,8 +2,8 @@
 import { ApiError, api } from '@/api/client';
 import type { Node, Run, Thread } from '@/api/types';
 import { rooted } from '@/lib/server-path';
-import type { ChatMessage } from './message';
-import { messagesOf } from './nodes';
+import type { ChatMessage } from '@/components/messages/message';
+import { messagesOf } from '@/components/messages/nodes';
 
 /** How many nodes are shown at first, and how many more at a time when one scrolls up: few enough not to be felt. */
 const FIRST = 60;

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Branch, bodyOf } from './branch';
 import { node } from '@/testing/fake-server';
 import type { Look } from './look';
-import { messagesOf } from './nodes';
+import { messagesOf } from '@/components/messages/nodes';
 import { grown, stable, without } from './shown';
 
 const chain = (...ids: string[]) => ids.map((id, place) => node({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }));

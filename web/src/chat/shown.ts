@@ -1,7 +1,7 @@
 /** Lists of messages and nodes as a cell shows them: made longer, shorter, or new without being drawn anew. Pure. */
 import type { Node } from '@/api/types';
-import type { ChatMessage } from './message';
-import { messagesOf } from './nodes';
+import type { ChatMessage } from '@/components/messages/message';
+import { messagesOf } from '@/components/messages/nodes';
 
 /** `after`, where a message that is as it was is the very same: what is the same is not drawn again. */
 export function stable(before: readonly ChatMessage[], after: readonly ChatMessage[]): ChatMessage[] {

@@ -7,7 +7,7 @@ import { streamFetch } from '@/api/stream-fetch';
 import { rooted } from '@/lib/server-path';
 import { preferences } from '@/lib/preferences';
 import { coalesced } from './coalesce';
-import type { ChatMessage } from './message';
+import type { ChatMessage } from '@/components/messages/message';
 
 /** A question as it stands in a thread, and how it is to be answered. */
 export interface Question {

@@ -2,13 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { previewIn } from '@/cells/preview';
-import { PreviewCell } from '@/cells/preview-cell';
+import { Button } from '@/components/button';
+import { previewIn, PreviewCell } from '@/components/preview';
+import { Problem, Spinner } from '@/components/status';
 import type { ResultRow } from '@/evaluation/queries';
 import { ScoreBadge } from '@/evaluations/score-badge';
 import { prose } from '@/lib/safe-text';
-import { Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
 import { split } from './pairing';
 import { cellOfRow, lostOn } from './queries';
 

@@ -6,7 +6,7 @@ import { score } from '@/evaluations/words';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
-import { Problem, Spinner } from '@/ui/bits';
+import { Problem, Spinner } from '@/components/status';
 import { fateOf, pairs, rowScores, split, type Pair } from './pairing';
 import { cellsOf } from './queries';
 

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import { change, points } from '@/evaluations/words';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
-import { Badge } from '@/ui/bits';
+import { Badge } from '@/components/status';
 import { verdict, type Compared } from './pairing';
 
 const WORDS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };

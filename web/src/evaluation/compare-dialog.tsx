@@ -3,13 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { ArrowLeftRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
+import { Button, IconButton } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, Labelled } from '@/components/form-fields';
 import { ofTestset, type Evaluation } from '@/evaluations/queries';
 import { titleOf } from '@/evaluations/words';
 import { formatAge } from '@/lib/format';
-import { Button, IconButton } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
-import { Select } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 
 interface Side {
   /** As the server reads it: `ev_…:variant`. */

@@ -3,9 +3,9 @@ import { X } from 'lucide-react';
 import { useRef, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import type { Evaluation } from '@/evaluations/queries';
-import { SearchBox } from '@/traces/search-box';
-import { Button } from '@/ui/button';
-import { Select } from '@/ui/fields';
+import { SearchBox } from '@/components/search-box';
+import { Button } from '@/components/button';
+import { Select } from '@/components/form-fields';
 import { NOTHING, isFiltered, type Ask, type Asked } from './asked';
 
 const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';

@@ -11,10 +11,10 @@ import { formatDateTime, formatTimeAgo, pluralize, formatDollars } from '@/lib/f
 import { prose } from '@/lib/safe-text';
 import { rooted } from '@/lib/server-path';
 import { lasted } from '@/trace/time';
-import { askYes } from '@/ui/asking';
-import { Button, IconButton } from '@/ui/button';
-import { Menu, MenuItem, MenuLine, MenuTitle } from '@/ui/menu';
-import { tell, tellError } from '@/ui/toast';
+import { askYes } from '@/components/confirm-dialog';
+import { Button, IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
+import { tell, tellError } from '@/components/toast';
 import { CompareDialog } from './compare-dialog';
 
 const FORMATS = { html: 'A page to read (HTML)', markdown: 'A comment (Markdown)', csv: 'A spreadsheet (CSV)', jsonl: 'Everything (JSON Lines)', junit: 'For build servers (JUnit)' };

@@ -1,9 +1,9 @@
 /** What it was made of: the variants and evaluators as they were when it began. Folded, for who wants to know. */
 import type { ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
-import { JsonView } from '@/messages/json-view';
+import { JsonView } from '@/components/json-view';
 import { prose } from '@/lib/safe-text';
-import { Section } from '@/trace/section';
+import { Section } from '@/components/collapsible';
 
 export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const { variants, evaluators, limits, selection } = evaluation;

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
 import { ProgressBar } from '@/evaluations/state-badge';
 import { isOpen, left, pace } from '@/evaluations/words';
-import { Problem } from '@/ui/bits';
+import { Problem } from '@/components/status';
 import type { Progress } from './live';
 
 export function ProgressPart({ evaluation, progress }: { evaluation: Evaluation; progress: Progress | null }): ReactNode {

@@ -1,14 +1,13 @@
 /** One cell in the table of results: a line of columns, or a card where there is little room. */
 import { useQuery } from '@tanstack/react-query';
 import { memo, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
-import { previewIn } from '@/cells/preview';
-import { PreviewCell, PreviewView } from '@/cells/preview-cell';
+import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
+import { Spinner } from '@/components/status';
 import type { Evaluation } from '@/evaluations/queries';
 import { ScoreBadge } from '@/evaluations/score-badge';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/trace/time';
-import { Spinner } from '@/ui/bits';
 import { result, type ResultRow } from './queries';
 import { rowOf } from './sides';
 import { Talk, ValueView } from './talk';

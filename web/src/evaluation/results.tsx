@@ -4,9 +4,9 @@ import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } fro
 import type { Evaluation } from '@/evaluations/queries';
 import { isOpen } from '@/evaluations/words';
 import { classes } from '@/lib/class-names';
-import { Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';
+import { Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
 import { NOTHING, isFiltered, type Ask, type Asked } from './asked';
 import { Filters } from './filters';
 import { resultPages } from './queries';

@@ -2,12 +2,12 @@
 import { Check, X } from 'lucide-react';
 import { useMemo, type ReactNode } from 'react';
 import type { Evaluation } from '@/evaluations/queries';
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
 import { textDiff } from '@/lib/diff';
-import { JsonBox } from '@/trace/json-box';
-import { Section } from '@/trace/section';
+import { JsonBox } from '@/components/json-view';
+import { Section } from '@/components/collapsible';
 import { lasted } from '@/trace/time';
 import type { Result, Turn } from './queries';
 import { checksOf, type Check as Checked } from './sides';

@@ -1,5 +1,5 @@
 /** A value of a row, or an answer, as what it is: calls of tools, text, or whatever else. Pure. */
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import type { Result, Said } from './queries';
 
 /** A text as if it had been answered. */

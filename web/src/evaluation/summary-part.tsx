@@ -8,8 +8,8 @@ import { figureOf, figureWords, intervalWords } from '@/evaluations/words';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/trace/time';
 import { pluralize, formatDollars } from '@/lib/format';
-import { Problem, Spinner } from '@/ui/bits';
-import { Select } from '@/ui/fields';
+import { Problem, Spinner } from '@/components/status';
+import { Select } from '@/components/form-fields';
 import type { Asked } from './asked';
 
 interface Props {

@@ -1,11 +1,11 @@
 /** Messages of a case as a chat, and any value as what it is: a conversation, calls, text or JSON. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, type ReactNode } from 'react';
-import { messagesOf } from '@/chat/nodes';
-import { MessageView } from '@/messages/message-view';
-import { asNodes } from '@/single/reply';
-import { JsonBox } from '@/trace/json-box';
-import { Spinner } from '@/ui/bits';
+import { messagesOf } from '@/components/messages/nodes';
+import { MessageView } from '@/components/messages/message-view';
+import { asNodes } from '@/components/messages/run-output';
+import { JsonBox } from '@/components/json-view';
+import { Spinner } from '@/components/status';
 import { conversationIn, type Said } from './queries';
 import { asAnswer, wantedCalls } from './sides';
 

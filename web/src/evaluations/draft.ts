@@ -1,6 +1,6 @@
 /** An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault belongs. Pure. */
 import type { paths } from '@/api/schema';
-import type { Fault } from '@/forms/values';
+import type { Fault } from '@/components/forms/values';
 import type { Evaluation } from './queries';
 
 export type Request = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];

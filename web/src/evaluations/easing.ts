@@ -1,5 +1,5 @@
 /** An evaluator's schema as a form shows it best: what may be a list of texts or one text is a list of texts. Pure. */
-import { isObject, type JsonSchema } from '@/forms/schema';
+import { isObject, type JsonSchema } from '@/components/forms/json-schema';
 
 /** Parameters that nearly all of them have: they are told apart, so that its own come first. */
 export const COMMON = ['target', 'stringify', 'expected_from', 'case_sensitive', 'threshold'];

@@ -2,18 +2,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { found } from '@/lib/fuzzy-search';
-import { SchemaForm } from '@/forms/schema-form';
-import type { Fault } from '@/forms/values';
+import { Button, IconButton } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
+import { Badge, Problem } from '@/components/status';
+import { SchemaForm } from '@/components/forms/schema-form';
+import type { Fault } from '@/components/forms/values';
 import { focused } from '@/lib/dom';
-import { Section } from '@/trace/section';
-import { Badge, Problem } from '@/ui/bits';
-import { Button, IconButton } from '@/ui/button';
-import { TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { found } from '@/lib/fuzzy-search';
 import { evaluatorOf, freeName, under, type EvaluatorDraft } from './draft';
 import { COMMON, commonNames, eased, ownNames } from './easing';
-import { Faults, FormPart } from './part';
 import { evaluators, type Evaluator } from './queries';
 import { TryBox } from './try-box';
 

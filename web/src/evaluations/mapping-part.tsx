@@ -2,14 +2,12 @@
 import { useQueries } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { workflow } from '@/api/queries';
-import type { Fault } from '@/forms/values';
-import { Section } from '@/trace/section';
-import { Button } from '@/ui/button';
-import { Select } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { Button } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { Select, Labelled, Faults } from '@/components/form-fields';
+import type { Fault } from '@/components/forms/values';
 import { under, type MapDraft, type VariantDraft } from './draft';
 import { canBeSaid, either, inputNames, mapped } from './mapping';
-import { Faults } from './part';
 import type { NamedColumn } from './queries';
 
 interface Props {

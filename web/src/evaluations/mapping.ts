@@ -1,6 +1,6 @@
 /** Where the columns of a test set go when nobody says: as the server finds it out, to be shown before. Pure. */
 import type { Workflow } from '@/api/types';
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import type { MapDraft } from './draft';
 import type { NamedColumn } from './queries';
 

@@ -6,9 +6,9 @@ import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from 'rea
 import { useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { useTitle, useDelayed } from '@/lib/hooks';
-import { Empty, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { TextField } from '@/ui/fields';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { TextField } from '@/components/form-fields';
 import { CARD, LINE, ListHead, ListRow } from './list-row';
 import { evaluationPages } from './queries';
 

@@ -2,10 +2,10 @@
 import { Check, CircleSlash, TriangleAlert, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { classes } from '@/lib/class-names';
-import { JsonView } from '@/messages/json-view';
-import { LongText } from '@/messages/long-text';
+import { JsonView } from '@/components/json-view';
+import { LongText } from '@/components/text';
 import { prose } from '@/lib/safe-text';
-import { Section } from '@/trace/section';
+import { Section } from '@/components/collapsible';
 import type { ScoreView } from './queries';
 import { score as told } from './words';
 

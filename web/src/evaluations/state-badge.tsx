@@ -1,6 +1,6 @@
 /** How an evaluation goes, or how it ended; while it runs, how far it is. */
 import type { ReactNode } from 'react';
-import { Badge } from '@/ui/bits';
+import { Badge } from '@/components/status';
 import { STATES, isOpen, type State } from './words';
 
 export const StateBadge = ({ state, reason }: { state: State; reason: { message: string } | null }): ReactNode => (

@@ -2,14 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { Fault } from '@/forms/values';
+import { Button } from '@/components/button';
+import { Select, TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
+import { Problem, Spinner } from '@/components/status';
+import type { Fault } from '@/components/forms/values';
 import { formatAge, pluralize } from '@/lib/format';
-import { Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { Select, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 import { under, type Draft } from './draft';
-import { Faults, FormPart } from './part';
 import { revisionsOf, someTestsets } from './queries';
 
 interface Props {

@@ -1,12 +1,10 @@
 /** An answer that one writes, and what an evaluator would say of it. */
 import { useMutation } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { api } from '@/api/client';
-import { Problem } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { Switch, TextArea } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { Button } from '@/components/button';
+import { Switch, TextArea, Labelled } from '@/components/form-fields';
+import { Problem } from '@/components/status';
 import type { Values } from './draft';
 import { ScoreCard } from './score-badge';
 

@@ -3,14 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { variants as savedVariants, workflow, workflows } from '@/api/queries';
-import { SchemaForm } from '@/forms/schema-form';
-import type { Fault } from '@/forms/values';
-import { Section } from '@/trace/section';
-import { Button, IconButton } from '@/ui/button';
-import { Select, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { Button, IconButton } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { Select, TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
+import { SchemaForm } from '@/components/forms/schema-form';
+import type { Fault } from '@/components/forms/values';
 import { freeName, nameOf, under, variantOf, type VariantDraft } from './draft';
-import { Faults, FormPart } from './part';
 import type { NamedColumn } from './queries';
 
 interface Props {

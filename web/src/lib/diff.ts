@@ -1,7 +1,7 @@
 /** How one answer differs from another: its text word by word, its tool calls by name and arguments. Pure. */
 import { diffArrays, diffWordsWithSpace } from 'diff';
-import { isObject } from '@/forms/schema';
-import { same } from '@/forms/values';
+import { isObject } from '@/components/forms/json-schema';
+import { same } from '@/components/forms/values';
 
 export interface Piece {
   text: string;

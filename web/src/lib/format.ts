@@ -1,5 +1,5 @@
 /** How long ago something was, as short as a list wants it: `now`, `5 min`, `3 h`, `2 d`, then the day. */
-import type { Told } from '@/chat/message';
+import type { Told } from '@/components/messages/message';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

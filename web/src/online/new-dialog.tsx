@@ -4,18 +4,16 @@ import { Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { ApiError, api } from '@/api/client';
 import { client } from '@/api/queries';
-import { useTitle } from '@/lib/hooks';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Faults, FormPart, Switch, TextField, Labelled } from '@/components/form-fields';
 import type { EvaluatorDraft } from '@/evaluations/draft';
 import { EvaluatorsPart } from '@/evaluations/evaluators-part';
-import { Faults, FormPart } from '@/evaluations/part';
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
+import { useTitle } from '@/lib/hooks';
+import { filterOf, NOTHING, type Asked } from '@/traces/asked';
 import { Chips } from '@/traces/chips';
 import { ConditionEditor } from '@/traces/condition-editor';
-import { filterOf, NOTHING, type Asked } from '@/traces/asked';
-import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
-import { Switch, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 
 const NONE_SEEN = {};
 

@@ -5,8 +5,8 @@ import { lazy, Suspense, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { useTitle } from '@/lib/hooks';
-import { Empty, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
 import { rulePages } from './queries';
 import { RuleCard } from './rule-card';
 

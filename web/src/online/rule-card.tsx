@@ -7,12 +7,12 @@ import { client } from '@/api/queries';
 import { percent, score } from '@/evaluations/words';
 import { prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
-import { askYes } from '@/ui/asking';
-import { Problem } from '@/ui/bits';
-import { IconButton } from '@/ui/button';
-import { Switch } from '@/ui/fields';
-import { Menu, MenuItem } from '@/ui/menu';
-import { tellError } from '@/ui/toast';
+import { askYes } from '@/components/confirm-dialog';
+import { Problem } from '@/components/status';
+import { IconButton } from '@/components/button';
+import { Switch } from '@/components/form-fields';
+import { Menu, MenuItem } from '@/components/menu';
+import { tellError } from '@/components/toast';
 import { DAYS, ruleStats, type Rule } from './queries';
 import { filterWords, share, totals, type Total } from './words';
 

@@ -1,5 +1,5 @@
 /** What a rule means, and what it came to, as short words. Pure. */
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import type { Condition } from '@/traces/asked';
 import { wordsOf } from '@/traces/condition-words';
 import { OPS } from '@/traces/fields';

@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { score } from '@/evaluations/words';
 import { prose } from '@/lib/safe-text';
-import { Badge, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
 import { kappaWords } from './answering';
 import { agreement, type Agreement, type Review } from './queries';
 

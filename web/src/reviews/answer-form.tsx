@@ -1,13 +1,12 @@
 /** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
 import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
-import { shown } from '@/app/keys';
 import { ApiError } from '@/api/client';
 import { useCommand } from '@/app/commands';
-import { put } from '@/forms/values';
-import { Kbd, Problem } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { TextArea } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { shown } from '@/app/keys';
+import { Button } from '@/components/button';
+import { TextArea, Labelled } from '@/components/form-fields';
+import { Kbd, Problem } from '@/components/status';
+import { put } from '@/components/forms/values';
 import { firstOpen, lacking, optionsOf, titleOf, type Answers } from './answering';
 import type { Question } from './queries';
 import { QuestionField } from './question-field';

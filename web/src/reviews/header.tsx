@@ -6,12 +6,12 @@ import { api } from '@/api/client';
 import { client } from '@/api/queries';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
-import { askText, askYes } from '@/ui/asking';
-import { Badge } from '@/ui/bits';
-import { IconButton } from '@/ui/button';
-import { Menu, MenuItem, MenuLine } from '@/ui/menu';
-import { Segments } from '@/ui/segments';
-import { tell, tellError } from '@/ui/toast';
+import { askText, askYes } from '@/components/confirm-dialog';
+import { Badge } from '@/components/status';
+import { IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { Segments } from '@/components/segmented-control';
+import { tell, tellError } from '@/components/toast';
 import { ProgressBar } from './progress-bar';
 import { staleReview, type Review } from './queries';
 

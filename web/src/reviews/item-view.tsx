@@ -7,9 +7,9 @@ import { ScoreCard } from '@/evaluations/score-badge';
 import { wholeTalk } from '@/evaluation/sides';
 import { Talk, ValueView } from '@/evaluation/talk';
 import { prose } from '@/lib/safe-text';
-import { JsonBox } from '@/trace/json-box';
-import { Section } from '@/trace/section';
-import { Problem, Spinner } from '@/ui/bits';
+import { JsonBox } from '@/components/json-view';
+import { Section } from '@/components/collapsible';
+import { Problem, Spinner } from '@/components/status';
 import { expected, type Content, type Item, type Review } from './queries';
 
 interface Props {

@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import { score } from '@/evaluations/words';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
-import { Badge } from '@/ui/bits';
+import { Badge } from '@/components/status';
 import { atGlance } from './agreeing';
 import { ProgressBar } from './progress-bar';
 import { glance, type ReviewRow } from './queries';

@@ -5,10 +5,10 @@ import { lazy, Suspense, useState, type ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { useTitle, useDelayed } from '@/lib/hooks';
-import { Empty, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { TextField } from '@/ui/fields';
-import { Segments } from '@/ui/segments';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { TextField } from '@/components/form-fields';
+import { Segments } from '@/components/segmented-control';
 import { ListItem } from './list-item';
 import { reviewPages } from './queries';
 

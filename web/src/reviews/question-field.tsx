@@ -2,7 +2,7 @@
 import { useState, type ReactNode } from 'react';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
-import { TextArea, TextField } from '@/ui/fields';
+import { TextArea, TextField } from '@/components/form-fields';
 import { optionsOf, scoreIn, titleOf, type Option } from './answering';
 import type { Question } from './queries';
 

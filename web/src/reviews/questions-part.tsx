@@ -1,11 +1,9 @@
 /** What people are asked: questions of four kinds, or those that the evaluation itself has for people. */
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { FormPart } from '@/evaluations/part';
-import { Button, IconButton } from '@/ui/button';
-import { Select, TextArea, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
-import { Segments } from '@/ui/segments';
+import { Button, IconButton } from '@/components/button';
+import { FormPart, Select, TextArea, TextField, Labelled } from '@/components/form-fields';
+import { Segments } from '@/components/segmented-control';
 import { begun, KINDS, questionOf, slug, type Kind, type QuestionDraft } from './draft';
 
 type Questions = readonly QuestionDraft[] | null;

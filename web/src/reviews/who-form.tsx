@@ -2,9 +2,9 @@
 import { UserRound } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { focused } from '@/lib/dom';
-import { Empty } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { TextField } from '@/ui/fields';
+import { Empty } from '@/components/status';
+import { Button } from '@/components/button';
+import { TextField } from '@/components/form-fields';
 import { LONGEST_NAME, readReviewer } from './reviewer';
 
 export function WhoForm({ onName }: { onName: (name: string) => void }): ReactNode {

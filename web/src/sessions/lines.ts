@@ -1,6 +1,6 @@
 /** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
 import type { Schemas } from '@/api/client';
-import type { Message, Step } from '@/trace/steps';
+import type { Message, Step } from '@/components/messages/conversation-steps';
 
 export type Tab = Schemas['Tab'];
 

@@ -4,14 +4,14 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { History } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { previewIn } from '@/cells/preview';
+import { previewIn } from '@/components/preview';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
 import { exact, prose } from '@/lib/safe-text';
 import { sessionPath } from '@/trace/facts';
-import { Empty, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { TextField } from '@/ui/fields';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { TextField } from '@/components/form-fields';
 import { sessions, type SessionRow } from './queries';
 
 const ROW = 84;

@@ -4,15 +4,13 @@ import { ArrowLeft, GitBranch, ListTree, MessageSquareShare } from 'lucide-react
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError, api } from '@/api/client';
+import { Button, CopyButton } from '@/components/button';
+import { itemsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
+import { useGoOn } from '@/components/open-in-playground';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
 import { classes } from '@/lib/class-names';
 import { exact } from '@/lib/safe-text';
-import { useGoOn } from '@/trace/go-on';
-import { itemsOf, type Item } from '@/trace/steps';
-import { StepsView } from '@/trace/steps-view';
-import { Empty, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
-import { tellError } from '@/ui/toast';
 import { linesOf, messagesUpTo, type Line } from './lines';
 import { sessionThread } from './queries';
 

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { api } from '@/api/client';
-import { Spinner } from '@/ui/bits';
+import { Spinner } from '@/components/status';
 import { Section } from './section';
 import { formatLimit, formatElapsed } from '@/lib/format';
 

@@ -1,7 +1,7 @@
 /** What this browser remembers of the page. */
 import { useState, type ReactNode } from 'react';
-import { askYes } from '@/ui/asking';
-import { Button } from '@/ui/button';
+import { askYes } from '@/components/confirm-dialog';
+import { Button } from '@/components/button';
 import { Section } from './section';
 
 const OURS = 'palaver.';

@@ -6,10 +6,10 @@ import { api, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { classes } from '@/lib/class-names';
-import { askYes } from '@/ui/asking';
-import { Badge, Problem, Spinner } from '@/ui/bits';
-import { Button, IconButton } from '@/ui/button';
-import { tellError } from '@/ui/toast';
+import { askYes } from '@/components/confirm-dialog';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { Button, IconButton } from '@/components/button';
+import { tellError } from '@/components/toast';
 import { NewKeyDialog } from './new-key';
 import { Section } from './section';
 

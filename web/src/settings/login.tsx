@@ -6,14 +6,12 @@ import { api } from '@/api/client';
 import { nextPath } from '@/app/guard';
 import icon from '@/app/icon.svg';
 import { session } from '@/app/session';
-import { useTitle } from '@/lib/hooks';
+import { Button, CopyButton } from '@/components/button';
+import { TextField, Labelled } from '@/components/form-fields';
+import { Problem } from '@/components/status';
 import { focused } from '@/lib/dom';
+import { useTitle } from '@/lib/hooks';
 import { rooted } from '@/lib/server-path';
-import { Problem } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
-import { TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 
 const COMMAND = 'palaver key create --scope read --scope invoke';
 

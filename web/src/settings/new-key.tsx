@@ -4,13 +4,11 @@ import { useState, type ReactNode } from 'react';
 import { api, type Schemas } from '@/api/client';
 import { client } from '@/api/queries';
 import { session } from '@/app/session';
+import { Button, CopyButton } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, TextField, Labelled } from '@/components/form-fields';
+import { Problem } from '@/components/status';
 import { focused } from '@/lib/dom';
-import { Problem } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
-import { Dialog } from '@/ui/dialog';
-import { Select, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 import { daysFromNow } from '@/lib/format';
 
 type Scope = Schemas['KeyRow']['scopes'][number];

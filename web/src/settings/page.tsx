@@ -4,7 +4,7 @@ import { useIsAdmin } from '@/app/session';
 import { ShortcutsTable } from '@/app/shortcuts-table';
 import { chooseTheme, theme } from '@/app/theme';
 import { useTitle } from '@/lib/hooks';
-import { Segments } from '@/ui/segments';
+import { Segments } from '@/components/segmented-control';
 import { AboutSection } from './about';
 import { BrowserSection } from './browser';
 import { KeysSection } from './keys';

@@ -3,8 +3,8 @@ import { queryOptions, useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { api } from '@/api/client';
 import { classes } from '@/lib/class-names';
-import { Badge, Problem, Spinner } from '@/ui/bits';
-import { Segments } from '@/ui/segments';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { Segments } from '@/components/segmented-control';
 import { Section } from './section';
 import { formatSettingValue } from '@/lib/format';
 

@@ -1,7 +1,7 @@
 /** The way back to the tour, where the server gives one. */
 import type { ReactNode } from 'react';
 import { IDS, tour, useTour } from '@/tour/done';
-import { Button } from '@/ui/button';
+import { Button } from '@/components/button';
 import { Section } from './section';
 
 export function TourSection(): ReactNode {

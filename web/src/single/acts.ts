@@ -5,7 +5,7 @@ import { ApiError, api } from '@/api/client';
 import type { Row } from '@/api/types';
 import { useBoardStore } from '@/board/board-state';
 import type { BoardStore } from '@/board/board-store';
-import { tellError } from '@/ui/toast';
+import { tellError } from '@/components/toast';
 import { refreshRuns } from './board-runs';
 import { type Inputs, MOST_ROWS, added, duplicated } from './rows';
 

@@ -1,11 +1,11 @@
 /** How an answer differs from the base column's: words in its text, then its tool calls. */
 import { useMemo, type ReactNode } from 'react';
 import type { Run } from '@/api/types';
-import { told } from '@/forms/values';
+import { formatValue } from '@/components/forms/values';
 import { classes } from '@/lib/class-names';
 import { prose } from '@/lib/safe-text';
 import { type CallChange, type Change, callsDiff, textDiff } from '@/lib/diff';
-import { callsOf, textOf } from './reply';
+import { callsOf, textOf } from '@/components/messages/run-output';
 
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   const pieces = useMemo(() => textDiff(textOf(base), textOf(run)), [base, run]);
@@ -51,7 +51,7 @@ function CallView({ change }: { change: CallChange }): ReactNode {
       {change.change === 'changed' ? (
         change.changes.slice(0, 50).map((one) => <Argument key={one.path} change={one} />)
       ) : (
-        <p className="text-muted">{prose(told(change.call.arguments))}</p>
+        <p className="text-muted">{prose(formatValue(change.call.arguments))}</p>
       )}
     </div>
   );
@@ -61,7 +61,7 @@ function Argument({ change: { path, from, to } }: { change: Change }): ReactNode
   return (
     <p>
       {path && <span className="text-muted">{prose(path.slice(1))}: </span>}
-      {from !== undefined && <del className={LOOKS.removed}>{prose(told(from))}</del>} {to !== undefined && <ins className={LOOKS.added}>{prose(told(to))}</ins>}
+      {from !== undefined && <del className={LOOKS.removed}>{prose(formatValue(from))}</del>} {to !== undefined && <ins className={LOOKS.added}>{prose(formatValue(to))}</ins>}
     </p>
   );
 }

@@ -1,10 +1,10 @@
 /** The conversation that a row asks with, where a chat is treated as completion: a role and a text per message. */
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { JsonField } from '@/forms/json-field';
-import { isObject } from '@/forms/schema';
-import { Button, IconButton } from '@/ui/button';
-import { TextArea } from '@/ui/fields';
+import { JsonField } from '@/components/forms/controls';
+import { isObject } from '@/components/forms/json-schema';
+import { Button, IconButton } from '@/components/button';
+import { TextArea } from '@/components/form-fields';
 
 const ROLES = ['user', 'assistant', 'system', 'developer'];
 

@@ -4,14 +4,13 @@ import { Play, RotateCw, Square } from 'lucide-react';
 import { useEffect, useState, type ReactNode } from 'react';
 import { run as runQuery } from '@/api/queries';
 import type { Run } from '@/api/types';
-import { PreviewView } from '@/cells/preview-cell';
-import { isWhole, previewIn } from '@/cells/preview';
-import { unreachable } from '@/lib/unreachable';
+import { Button, Hint, IconButton } from '@/components/button';
+import { PreviewView, isWhole, previewIn } from '@/components/preview';
+import { Badge, Problem, Spinner } from '@/components/status';
 import { formatCompactNumber, formatDuration } from '@/lib/format';
-import { Badge, Problem, Spinner } from '@/ui/bits';
-import { Button, Hint, IconButton } from '@/ui/button';
+import { unreachable } from '@/lib/unreachable';
 import { DiffView } from './diff-view';
-import { hasEnded, secondsOf, tokensOf } from './reply';
+import { hasEnded, secondsOf, tokensOf } from '@/components/messages/run-output';
 import { ReplyView } from './reply-view';
 
 interface Props {

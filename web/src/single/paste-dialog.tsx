@@ -1,11 +1,11 @@
 /** Many rows at once: JSON lines, CSV or cells of a spreadsheet, pasted or from a file. */
 import { FileUp } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
-import type { JsonSchema } from '@/forms/schema';
-import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
-import { TextArea } from '@/ui/fields';
-import { tellError } from '@/ui/toast';
+import type { JsonSchema } from '@/components/forms/json-schema';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { TextArea } from '@/components/form-fields';
+import { tellError } from '@/components/toast';
 import { pasted } from './paste';
 import type { Inputs } from './rows';
 

@@ -1,6 +1,6 @@
 /** Many rows at once, read from what was pasted. Pure. */
-import { type Form, type JsonSchema, type Shape, formOf, isObject } from '@/forms/schema';
-import { numberIn } from '@/forms/values';
+import { type Form, type JsonSchema, type Shape, formOf, isObject } from '@/components/forms/json-schema';
+import { numberIn } from '@/components/forms/values';
 import type { Inputs } from './rows';
 
 export type Pasted = { inputs: Inputs[]; names: string[] } | { wrong: string };

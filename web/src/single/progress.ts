@@ -1,7 +1,7 @@
 /** How far the cells of a board are. Pure. */
 import type { Board, Run } from '@/api/types';
 import { unreachable } from '@/lib/unreachable';
-import { hasEnded } from './reply';
+import { hasEnded } from '@/components/messages/run-output';
 
 /** The runs of cells by their id; null: the server has it no more. */
 export type Runs = Readonly<Record<string, Run | null>>;

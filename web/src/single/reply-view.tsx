@@ -3,12 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useMemo, type ReactNode } from 'react';
 import { api } from '@/api/client';
 import type { Run } from '@/api/types';
-import { previewIn } from '@/cells/preview';
-import { messagesOf } from '@/chat/nodes';
-import { JsonView } from '@/messages/json-view';
-import { LongText } from '@/messages/long-text';
-import { MessageView } from '@/messages/message-view';
-import { type Said, asNodes, hasEnded } from './reply';
+import { previewIn } from '@/components/preview';
+import { messagesOf } from '@/components/messages/nodes';
+import { JsonView } from '@/components/json-view';
+import { LongText } from '@/components/text';
+import { MessageView } from '@/components/messages/message-view';
+import { type Said, asNodes, hasEnded } from '@/components/messages/run-output';
 
 /** A value may hold a conversation: the server finds it. */
 const extracted = (run: Run, value: unknown) => ({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shapeOf } from '@/forms/schema';
+import { shapeOf } from '@/components/forms/json-schema';
 import { added, duplicated, merged } from './rows';
 
 describe('rows', () => {

@@ -1,6 +1,6 @@
 /** Rows of a board in single mode, and what can be put into them. Pure. */
 import type { Row } from '@/api/types';
-import { type JsonSchema, isObject } from '@/forms/schema';
+import { type JsonSchema, isObject } from '@/components/forms/json-schema';
 
 export const MOST_ROWS = 1000;
 

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, vi } from 'vitest';
 import type { Thread } from '@/api/types';
 import { CellChat } from '@/chat/cell-chat';
-import type { ChatMessage } from '@/chat/message';
+import type { ChatMessage } from '@/components/messages/message';
 import type { CellOptions } from '@/chat/place';
 import { FakeServer } from './fake-server';
 

@@ -3,13 +3,13 @@
  * written JSON would be gone in another mode: it is finished first.
  */
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
-import { same } from '@/forms/values';
+import { same } from '@/components/forms/values';
 import { focused } from '@/lib/dom';
-import { askYes } from '@/ui/asking';
-import { Button } from '@/ui/button';
-import { Sheet } from '@/ui/dialog';
-import { TextArea } from '@/ui/fields';
-import { Segments } from '@/ui/segments';
+import { askYes } from '@/components/confirm-dialog';
+import { Button } from '@/components/button';
+import { Sheet } from '@/components/dialog';
+import { TextArea } from '@/components/form-fields';
+import { Segments } from '@/components/segmented-control';
 import { ConversationEditor } from './conversation-editor';
 import type { ShownColumn } from './edits';
 import { FaultsContext, useFaults } from './faults';

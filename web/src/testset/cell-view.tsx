@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { memo, type ReactNode } from 'react';
 import { api } from '@/api/client';
 import { classes } from '@/lib/class-names';
-import { summary } from '@/messages/json-shape';
+import { summary } from '@/components/json-view';
 import { exact, prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
 import type { Column } from './edits';

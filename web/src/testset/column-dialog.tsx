@@ -1,11 +1,10 @@
 /** A new column, another name for one, or a value for all its empty cells. */
 import { useState, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, TextArea, TextField, Labelled } from '@/components/form-fields';
 import { focused } from '@/lib/dom';
 import { exact } from '@/lib/safe-text';
-import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
-import { Select, TextArea, TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 import { type Column, type Edits, nameFault, renamed, withColumn, withFill } from './edits';
 import { FaultsContext, useFaults } from './faults';
 import { JsonInput } from './json-input';

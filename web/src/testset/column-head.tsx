@@ -2,9 +2,9 @@
 import { ChevronDown, Eraser, MessagesSquare, PaintBucket, Pencil, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { exact } from '@/lib/safe-text';
-import { Badge } from '@/ui/bits';
-import { IconButton } from '@/ui/button';
-import { Menu, MenuItem, MenuLine } from '@/ui/menu';
+import { Badge } from '@/components/status';
+import { IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import type { ShownColumn } from './edits';
 
 export const KIND_WORDS: Readonly<Record<ShownColumn['kind'], string>> = {

@@ -4,11 +4,11 @@
  */
 import { ArrowDown, ArrowUp, Braces, Plus, Wrench, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import { focused } from '@/lib/dom';
 import { exact } from '@/lib/safe-text';
-import { Button, IconButton } from '@/ui/button';
-import { TextArea } from '@/ui/fields';
+import { Button, IconButton } from '@/components/button';
+import { TextArea } from '@/components/form-fields';
 import { JsonInput } from './json-input';
 import { type Message, saidIn, textOf, withText } from './said';
 

@@ -3,7 +3,7 @@
  * then rows). Cells are named by the names that their columns have now. Pure.
  */
 import type { Schemas } from '@/api/client';
-import { same } from '@/forms/values';
+import { same } from '@/components/forms/values';
 
 export type Data = Readonly<Record<string, unknown>>;
 

@@ -5,8 +5,8 @@
 import { defaultRangeExtractor, useVirtualizer, type Range } from '@tanstack/react-virtual';
 import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react';
 import { classes } from '@/lib/class-names';
-import { Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Spinner } from '@/components/status';
+import { Button } from '@/components/button';
 import { ColumnHead, type ColumnActs } from './column-head';
 import type { Edits, ShownColumn } from './edits';
 import type { Entry } from './entries';

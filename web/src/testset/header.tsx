@@ -8,12 +8,12 @@ import { exact, prose } from '@/lib/safe-text';
 import { exportPath, staleTestset } from '@/testsets/queries';
 import type { Format } from '@/testsets/file-head';
 import { pluralize } from '@/lib/format';
-import { askText, askYes } from '@/ui/asking';
-import { Badge } from '@/ui/bits';
-import { Button, IconButton } from '@/ui/button';
-import { Menu, MenuItem, MenuLine } from '@/ui/menu';
-import { Segments } from '@/ui/segments';
-import { tell, tellError } from '@/ui/toast';
+import { askText, askYes } from '@/components/confirm-dialog';
+import { Badge } from '@/components/status';
+import { Button, IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { Segments } from '@/components/segmented-control';
+import { tell, tellError } from '@/components/toast';
 
 export type View = 'rows' | 'history';
 const FORMATS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };

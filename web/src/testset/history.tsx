@@ -6,10 +6,10 @@ import type { TestSet } from '@/api/types';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { revisions, type Revision } from '@/testsets/queries';
-import { Badge, Problem, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { Select } from '@/ui/fields';
-import { tellError } from '@/ui/toast';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { Select } from '@/components/form-fields';
+import { tellError } from '@/components/toast';
 import { useRestore } from './restoring';
 
 export function History({ set }: { set: TestSet }): ReactNode {

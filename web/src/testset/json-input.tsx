@@ -1,11 +1,11 @@
 /** JSON as somebody writes it. What cannot be read yet stays, marked, and the form around it waits. */
 import { lazy, Suspense, useEffect, useEffectEvent, useRef, useState, type ReactNode } from 'react';
-import { same } from '@/forms/values';
+import { same } from '@/components/forms/values';
 import { classes } from '@/lib/class-names';
-import { TextArea } from '@/ui/fields';
+import { TextArea } from '@/components/form-fields';
 import { useFault } from './faults';
 
-const JsonEditor = lazy(() => import('@/forms/json-editor'));
+const JsonEditor = lazy(() => import('@/components/forms/json-editor'));
 
 interface Props {
   label: string;

@@ -2,8 +2,8 @@
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { TestSet } from '@/api/types';
-import { Button } from '@/ui/button';
-import { tellError } from '@/ui/toast';
+import { Button } from '@/components/button';
+import { tellError } from '@/components/toast';
 import { useRestore } from './restoring';
 
 export function OldBar({ set, number }: { set: TestSet; number: number }): ReactNode {

@@ -2,12 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { focused } from '@/lib/dom';
-import { JsonView } from '@/messages/json-view';
-import { LongText } from '@/messages/long-text';
+import { JsonView } from '@/components/json-view';
+import { LongText } from '@/components/text';
 import { exact } from '@/lib/safe-text';
 import { wholeRow } from '@/testsets/queries';
-import { Problem, Spinner } from '@/ui/bits';
-import { Sheet } from '@/ui/dialog';
+import { Problem, Spinner } from '@/components/status';
+import { Sheet } from '@/components/dialog';
 import { CellEditor } from './cell-editor';
 import { cellOf, changedData, type Data, type Edits, type ShownColumn } from './edits';
 import { type Entry, cutOf, dataOf } from './entries';

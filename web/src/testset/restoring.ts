@@ -1,7 +1,7 @@
 /** An old revision becomes the newest again, after a question; nothing that was between is lost. */
 import type { TestSet } from '@/api/types';
-import { askYes } from '@/ui/asking';
-import { tell } from '@/ui/toast';
+import { askYes } from '@/components/confirm-dialog';
+import { tell } from '@/components/toast';
 import { drafts } from './drafts';
 import { restore } from './saving';
 

@@ -2,8 +2,8 @@
 import { Copy, Plus, Rows3, Search, Trash2, X } from 'lucide-react';
 import type { ReactNode, RefObject } from 'react';
 import { exact } from '@/lib/safe-text';
-import { Button, IconButton } from '@/ui/button';
-import { TextField } from '@/ui/fields';
+import { Button, IconButton } from '@/components/button';
+import { TextField } from '@/components/form-fields';
 
 interface Props {
   words: string;

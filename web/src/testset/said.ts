@@ -1,5 +1,5 @@
 /** Messages as they stand in a cell, in any of the usual forms: recognised, told in little, and where their text is. Pure. */
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 
 export interface Said {
   role: string;

@@ -1,11 +1,10 @@
 /** A conversation script to edit: what each turn says, and what is expected of the answer. The server knows the rules and checks them. */
 import { ArrowDown, ArrowUp, Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { isObject } from '@/forms/schema';
-import { put } from '@/forms/values';
-import { Button, IconButton } from '@/ui/button';
-import { Select, TextArea } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
+import { Button, IconButton } from '@/components/button';
+import { Select, TextArea, Labelled } from '@/components/form-fields';
+import { isObject } from '@/components/forms/json-schema';
+import { put } from '@/components/forms/values';
 import { ConversationEditor } from './conversation-editor';
 import { JsonInput } from './json-input';
 import { type Message, isMessages } from './said';

@@ -1,10 +1,10 @@
 /** A conversation to read: who said what, and what changed of it. */
 import type { ReactNode } from 'react';
 import { classes } from '@/lib/class-names';
-import { LongText } from '@/messages/long-text';
+import { LongText } from '@/components/text';
 import { exact, prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
-import { Badge } from '@/ui/bits';
+import { Badge } from '@/components/status';
 import type { Said } from './said';
 
 export type Op = 'added' | 'removed' | 'changed';

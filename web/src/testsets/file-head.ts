@@ -1,5 +1,5 @@
 /** A file before it is sent: which format it is, and its first rows where the page can read them. Pure but for `headOf`. */
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 import { isMessages } from '@/testset/said';
 import { type Types, readCsv } from './csv';
 

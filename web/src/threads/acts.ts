@@ -3,7 +3,7 @@ import type { InfiniteData } from '@tanstack/react-query';
 import { api, reached, type Answer } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Thread, ThreadRow } from '@/api/types';
-import { askText, askYes } from '@/ui/asking';
+import { askText, askYes } from '@/components/confirm-dialog';
 
 export type ExportFormat = 'jsonl' | 'html' | 'messages';
 const ENDS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };

@@ -5,8 +5,8 @@ import { useEffect, useEffectEvent, useRef, useState, type ReactNode } from 'rea
 import { useRoute, useSearchParams } from 'wouter';
 import type { ThreadRow as Row } from '@/api/types';
 import { useDelayed } from '@/lib/hooks';
-import { Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
+import { Spinner } from '@/components/status';
+import { Button } from '@/components/button';
 import { threadAt } from './places';
 import { board, pinnedThreads, threadPages } from './queries';
 import { ThreadRow } from './thread-row';

@@ -3,8 +3,8 @@ import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { classes } from '@/lib/class-names';
-import { IconButton } from '@/ui/button';
-import { tell } from '@/ui/toast';
+import { IconButton } from '@/components/button';
+import { tell } from '@/components/toast';
 import { tour, useTour, type StepId } from './done';
 import { pieces, STEPS, type Step } from './steps';
 

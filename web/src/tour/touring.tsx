@@ -2,7 +2,7 @@
 import { ListChecks } from 'lucide-react';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
-import { IconButton } from '@/ui/button';
+import { IconButton } from '@/components/button';
 import { IDS, tour, useTour } from './done';
 
 const Checklist = lazy(() => import('./checklist'));

@@ -1,11 +1,10 @@
 /** A flat map of strangers' names and values, as a table. Names are text: no dot in them means anything here. */
 import { Fragment, useState, type ReactNode } from 'react';
-import { JsonView } from '@/messages/json-view';
-import { LongText } from '@/messages/long-text';
+import { Button, CopyButton } from '@/components/button';
+import { TextField } from '@/components/form-fields';
+import { JsonView } from '@/components/json-view';
+import { LongText } from '@/components/text';
 import { exact } from '@/lib/safe-text';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
-import { TextField } from '@/ui/fields';
 import { listed, shortly } from './facts';
 
 const STEP = 100;

@@ -3,13 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { MessagesSquare } from 'lucide-react';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { api } from '@/api/client';
+import { itemsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
+import type { Live } from '@/components/open-in-playground';
+import { Empty, Problem, Spinner } from '@/components/status';
 import { formatSize } from '@/lib/format';
-import { Empty, Problem, Spinner } from '@/ui/bits';
 import { Cut } from './cut';
-import type { Live } from './opening';
 import { conversation } from './queries';
-import { itemsOf, type Item } from './steps';
-import { StepsView } from './steps-view';
 
 interface Props {
   trace: string;

@@ -1,6 +1,6 @@
 /** A line that says that not all is shown, and gets the rest. */
 import type { ReactNode } from 'react';
-import { Button } from '@/ui/button';
+import { Button } from '@/components/button';
 
 export function Cut({ children, busy, share, onAll }: { children: ReactNode; busy: boolean; share?: number; onAll: () => void }): ReactNode {
   return (

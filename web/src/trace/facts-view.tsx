@@ -5,10 +5,10 @@ import { Link } from 'wouter';
 import { run } from '@/api/queries';
 import { formatDateTime } from '@/lib/format';
 import { exact } from '@/lib/safe-text';
-import { CopyButton } from '@/ui/copy-button';
+import { CopyButton } from '@/components/button';
 import { factsOf, type Fact } from './facts';
 import type { Span } from './queries';
-import { Section } from './section';
+import { Section } from '@/components/collapsible';
 
 export function Facts({ span }: { span: Span }): ReactNode {
   return (

@@ -1,7 +1,7 @@
 import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { factsOf, listed, sessionPath, shortly } from './facts';
-import { fitting, leftOut } from './opening';
+import { fitting, leftOut } from '@/components/open-in-playground';
 import { whole } from './pieces';
 import { isRunning, type Part, type Summary } from './queries';
 

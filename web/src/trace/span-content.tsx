@@ -1,15 +1,14 @@
 /** What a span was given and what it gave: its messages as a chat; else its inputs and outputs as they are. */
 import { useCallback, useMemo, type ReactNode } from 'react';
-import { LongText } from '@/messages/long-text';
-import { prose } from '@/lib/safe-text';
+import { CopyButton } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { JsonBox } from '@/components/json-view';
+import { itemsOf, stepsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
+import { LongText } from '@/components/text';
 import { formatSize } from '@/lib/format';
-import { CopyButton } from '@/ui/copy-button';
+import { prose } from '@/lib/safe-text';
 import { Cut } from './cut';
-import { JsonBox } from './json-box';
 import type { Part } from './queries';
-import { Section } from './section';
-import { itemsOf, stepsOf, type Item } from './steps';
-import { StepsView } from './steps-view';
 import type { Parts } from './whole-parts';
 
 export function SpanContent({ parts, resume }: { parts: Parts; resume: (upto: number) => Promise<void> }): ReactNode {

@@ -1,8 +1,8 @@
 /** Above the spans: to find some, to open and close, and to look closer. */
 import { ChevronDown, ChevronsDownUp, ChevronsUpDown, ChevronUp, CircleAlert, Maximize2, ZoomIn, ZoomOut } from 'lucide-react';
 import type { KeyboardEvent, ReactNode } from 'react';
-import { IconButton } from '@/ui/button';
-import { TextField } from '@/ui/fields';
+import { IconButton } from '@/components/button';
+import { TextField } from '@/components/form-fields';
 
 interface Props {
   words: string;

@@ -1,6 +1,6 @@
 /** The parts of a record: as they came, and whole once somebody asks for them. */
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { tellError } from '@/ui/toast';
+import { tellError } from '@/components/toast';
 import { pieceOf, whole } from './pieces';
 import type { Part, Span } from './queries';
 

@@ -2,8 +2,8 @@
 import { X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { exact, prose } from '@/lib/safe-text';
-import { Button } from '@/ui/button';
-import { Segments } from '@/ui/segments';
+import { Button } from '@/components/button';
+import { Segments } from '@/components/segmented-control';
 import type { Asked, Condition } from './asked';
 import { ConditionEditor } from './condition-editor';
 import { wordsOf } from './condition-words';

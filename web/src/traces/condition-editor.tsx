@@ -1,8 +1,8 @@
 /** A condition, made or changed in a small form: of what, how, and with which value. */
 import { Popover } from 'radix-ui';
 import { useId, useState, type FormEvent, type ReactNode } from 'react';
-import { Button } from '@/ui/button';
-import { Select, TextField } from '@/ui/fields';
+import { Button } from '@/components/button';
+import { Select, TextField } from '@/components/form-fields';
 import { number, type Condition } from './asked';
 import { FIELDS, fieldOf, opsOf, takesList, takesValue, wordOf, type Field, type Op } from './fields';
 import { fromField, toField } from './local-time';

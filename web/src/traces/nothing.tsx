@@ -4,10 +4,9 @@ import { ListTree, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { session } from '@/app/session';
+import { Button, CopyButton } from '@/components/button';
+import { Empty, Spinner } from '@/components/status';
 import { ROOT } from '@/lib/server-path';
-import { Empty, Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
 import { NOTHING, RANGES, type Asked } from './asked';
 import { anyTrace } from './queries';
 

@@ -4,7 +4,7 @@ import { useMemo, useState, type ReactNode } from 'react';
 import { classes } from '@/lib/class-names';
 import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { lasted } from '@/trace/time';
-import { Button } from '@/ui/button';
+import { Button } from '@/components/button';
 import type { Asked } from './asked';
 import { buckets, narrowed, when, type Bucket, type Stat, type Step } from './buckets';
 import { Plot } from './plot';

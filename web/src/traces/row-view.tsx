@@ -1,8 +1,7 @@
 /** One row of the table: a line of columns, or a card where there is little room. */
 import { memo, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { previewIn } from '@/cells/preview';
-import { PreviewCell } from '@/cells/preview-cell';
+import { previewIn, PreviewCell } from '@/components/preview';
 import { classes } from '@/lib/class-names';
 import { formatAge, formatDateTime, formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { exact, prose } from '@/lib/safe-text';

@@ -3,9 +3,9 @@ import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type
 import { useLocation } from 'wouter';
 import { classes } from '@/lib/class-names';
 import { rooted } from '@/lib/server-path';
-import { Spinner } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { focusRow, onArrows, useLongRows } from '@/ui/long-rows';
+import { Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
 import { CARD, COLUMNS, LINE, RowView } from './row-view';
 import { hrefOf, idOf, type Row } from './rows';
 import { useNow } from '@/lib/hooks';

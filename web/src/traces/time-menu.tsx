@@ -2,10 +2,9 @@
 import { Check, ChevronDown, Clock } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useState, type FormEvent, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { TextField, Labelled } from '@/components/form-fields';
 import { classes } from '@/lib/class-names';
-import { Button } from '@/ui/button';
-import { TextField } from '@/ui/fields';
-import { Labelled } from '@/ui/labelled';
 import { RANGES, type Asked, type Range } from './asked';
 import { brief, fromField, toField } from './local-time';
 

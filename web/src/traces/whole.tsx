@@ -2,18 +2,17 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, type ReactNode } from 'react';
 import type { Preview } from '@/api/types';
-import { previewIn } from '@/cells/preview';
-import { PreviewView } from '@/cells/preview-cell';
-import { messagesOf } from '@/chat/nodes';
-import { JsonView } from '@/messages/json-view';
-import { LongText } from '@/messages/long-text';
-import { MessageView } from '@/messages/message-view';
+import { messagesOf } from '@/components/messages/nodes';
+import { JsonView } from '@/components/json-view';
+import { previewIn, PreviewView } from '@/components/preview';
+import { Problem, Spinner } from '@/components/status';
+import { LongText } from '@/components/text';
+import { pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
-import { asNodes, type Said } from '@/single/reply';
-import { Problem, Spinner } from '@/ui/bits';
+import { MessageView } from '@/components/messages/message-view';
+import { asNodes, type Said } from '@/components/messages/run-output';
 import { conversation, record } from './queries';
 import type { Row } from './rows';
-import { pluralize } from '@/lib/format';
 
 /** Of a longer conversation the end is shown: its own page has it all. */
 const MOST = 200;

@@ -1,7 +1,7 @@
 /** What a workflow is, at a glance. */
 import type { ReactNode } from 'react';
 import type { WorkflowRow } from '@/api/types';
-import { Badge } from '@/ui/bits';
+import { Badge } from '@/components/status';
 
 export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' | 'is_chat_source'> }): ReactNode {
   const { is_chat: isChat, is_chat_source: source } = workflow;

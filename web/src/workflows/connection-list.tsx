@@ -6,9 +6,9 @@ import { Link } from 'wouter';
 import type { Schemas } from '@/api/client';
 import { useIsAdmin } from '@/app/session';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
-import { Badge } from '@/ui/bits';
-import { IconButton } from '@/ui/button';
-import { tellError } from '@/ui/toast';
+import { Badge } from '@/components/status';
+import { IconButton } from '@/components/button';
+import { tellError } from '@/components/toast';
 import { connections, disconnect } from './connections';
 
 type Row = Schemas['ConnectionRow'];

@@ -3,7 +3,7 @@ import { queryOptions } from '@tanstack/react-query';
 import { api } from '@/api/client';
 import { client } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { askYes } from '@/ui/asking';
+import { askYes } from '@/components/confirm-dialog';
 
 export const connections = () =>
   queryOptions({ queryKey: ['connections'], queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }) });

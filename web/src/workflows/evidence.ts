@@ -1,5 +1,5 @@
 /** How it was found out what a service is: the result document of discovery, read and told in words. Knows no React. */
-import { isObject } from '@/forms/schema';
+import { isObject } from '@/components/forms/json-schema';
 
 export interface Tried {
   step: string;

@@ -4,9 +4,8 @@ import { Plug, Workflow } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
 import { workflows } from '@/api/queries';
 import { useIsAdmin } from '@/app/session';
-import { Empty } from '@/ui/bits';
-import { Button } from '@/ui/button';
-import { CopyButton } from '@/ui/copy-button';
+import { Button, CopyButton } from '@/components/button';
+import { Empty } from '@/components/status';
 
 const ConnectDialog = lazy(() => import('./connect-dialog'));
 

@@ -1,5 +1,5 @@
 /** What a JSON Schema says of each property, in words for a table. Knows no React. */
-import { isObject, type JsonSchema } from '@/forms/schema';
+import { isObject, type JsonSchema } from '@/components/forms/json-schema';
 
 export interface Property {
   name: string;

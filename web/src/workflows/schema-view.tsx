@@ -1,9 +1,9 @@
 /** What a workflow takes or gives, as a table of properties; the schema itself one click away. */
 import { Braces } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import type { JsonSchema } from '@/forms/schema';
-import { CodeBlock } from '@/messages/markdown/code-block';
-import { IconButton } from '@/ui/button';
+import type { JsonSchema } from '@/components/forms/json-schema';
+import { CodeBlock } from '@/components/markdown/code-block';
+import { IconButton } from '@/components/button';
 import { propertiesOf, typeOf, type Property } from './properties';
 
 export function SchemaView({ title, schema, none }: { title: string; schema: JsonSchema | undefined; none: string }): ReactNode {

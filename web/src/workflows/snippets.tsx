@@ -2,7 +2,7 @@
 import { Tabs } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Workflow } from '@/api/types';
-import { CodeBlock } from '@/messages/markdown/code-block';
+import { CodeBlock } from '@/components/markdown/code-block';
 import { done } from '@/tour/done';
 
 type Snippet = Workflow['snippets'][number];

@@ -1,0 +1,91 @@
+/** Buttons: one look each for the main act, an ordinary one, a quiet one and a dangerous one. */
+import { Check, Copy } from 'lucide-react';
+import { Tooltip } from 'radix-ui';
+import { type ComponentProps, type ReactNode, useEffect, useState } from 'react';
+import { classes } from '@/lib/class-names';
+import { copyText } from '@/lib/dom';
+import { tellError } from './toast';
+
+const LOOKS = {
+  main: 'bg-accent text-accent-ink border-transparent hover:opacity-90',
+  plain: 'bg-raised text-ink border-line hover:border-strong-line hover:bg-sunken',
+  quiet: 'bg-transparent text-muted border-transparent hover:text-ink hover:bg-sunken',
+  danger: 'bg-raised text-bad border-line hover:bg-bad-soft hover:border-bad',
+};
+const SIZES = { small: 'h-7 px-2 text-[13px] gap-1.5', normal: 'h-8 px-3 gap-2' };
+
+type ButtonProps = ComponentProps<'button'> & { look?: keyof typeof LOOKS; size?: keyof typeof SIZES };
+
+export function Button({ look = 'plain', size = 'normal', className, type = 'button', ...rest }: ButtonProps): ReactNode {
+  return (
+    <button
+      // oxlint-disable-next-line react/button-has-type -- it has one, by default "button"
+      type={type}
+      className={classes(
+        'inline-flex shrink-0 items-center justify-center rounded-lg border font-medium whitespace-nowrap transition-colors',
+        'disabled:cursor-default disabled:opacity-45',
+        LOOKS[look],
+        SIZES[size],
+        className,
+      )}
+      {...rest}
+    />
+  );
+}
+
+/** A button that is only an icon: its name is read out, and shown on hover. */
+export function IconButton({ label, size = 'normal', look = 'quiet', className, keys, ...rest }: ButtonProps & { label: string; keys?: string }): ReactNode {
+  return (
+    <Hint text={keys ? `${label} (${keys})` : label}>
+      <Button
+        look={look}
+        aria-label={label}
+        className={classes(size === 'small' ? 'size-7 [&_svg]:size-3.5' : 'size-8 [&_svg]:size-4', '!px-0', className)}
+        {...rest}
+      />
+    </Hint>
+  );
+}
+
+/** A word on hover or focus. */
+export function Hint({ text, children }: { text: string; children: ReactNode }): ReactNode {
+  return (
+    <Tooltip.Root>
+      <Tooltip.Trigger asChild>{children}</Tooltip.Trigger>
+      <Tooltip.Portal>
+        <Tooltip.Content sideOffset={4} collisionPadding={8} className="z-50 max-w-72 rounded-md bg-ink pointer-coarse:hidden px-2 py-1 text-xs text-canvas">
+          {text}
+        </Tooltip.Content>
+      </Tooltip.Portal>
+    </Tooltip.Root>
+  );
+}
+
+interface CopyButtonProps {
+  text: string | (() => string);
+  label?: string;
+  icon?: ReactNode;
+  className?: string;
+  onCopied?: () => void;
+}
+
+/** Copies a text, and shows for a moment that it did. */
+export function CopyButton({ text, label = 'Copy', icon, className, onCopied }: CopyButtonProps): ReactNode {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return undefined;
+    const timer = setTimeout(() => setCopied(false), 1500);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  const copy = () => {
+    copyText(typeof text === 'string' ? text : text()).then(() => {
+      setCopied(true);
+      onCopied?.();
+    }, tellError);
+  };
+  return (
+    <IconButton label={copied ? 'Copied' : label} size="small" onClick={copy} {...(className ? { className } : {})}>
+      {copied ? <Check className="text-good" /> : (icon ?? <Copy />)}
+    </IconButton>
+  );
+}

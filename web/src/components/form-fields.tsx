@@ -1,0 +1,60 @@
+/** Fields of a form, as plain as the platform's own. */
+import type { ComponentProps, ReactNode } from 'react';
+import type { Fault } from './forms/values';
+import { classes } from '@/lib/class-names';
+
+const FIELD =
+  'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
+
+export const TextField = ({ className, ...rest }: ComponentProps<'input'>): ReactNode => (
+  <input className={classes(FIELD, 'h-8', className)} {...rest} />
+);
+
+export const TextArea = ({ className, ...rest }: ComponentProps<'textarea'>): ReactNode => (
+  <textarea className={classes(FIELD, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
+);
+
+export const Select = ({ className, ...rest }: ComponentProps<'select'>): ReactNode => (
+  <select className={classes(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
+);
+
+export function Switch({ checked, onChange, label }: { checked: boolean; onChange: (checked: boolean) => void; label: string }): ReactNode {
+  return (
+    <button
+      type="button"
+      role="switch"
+      aria-checked={checked}
+      aria-label={label}
+      onClick={() => onChange(!checked)}
+      className={classes('relative h-5 w-9 shrink-0 rounded-full transition-colors', checked ? 'bg-accent' : 'bg-strong-line')}
+    >
+      <span className={classes('absolute top-0.5 size-4 rounded-full bg-white transition-all', checked ? 'left-4.5' : 'left-0.5')} />
+    </button>
+  );
+}
+
+/** A field with its name above it. */
+export const Labelled = ({ label, hint, children }: { label: string; hint?: string; children: ReactNode }): ReactNode => (
+  // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
+  <label className="flex flex-col gap-1">
+    <span className="font-medium">
+      {label} {hint && <span className="font-normal text-faint">{hint}</span>}
+    </span>
+    {children}
+  </label>
+);
+
+/** A part of the form of a new evaluation, and small things in it. */
+export const FormPart = ({ title, hint, at, children }: { title: string; hint?: string; /** The pointer that it is about. */ at?: string; children: ReactNode }): ReactNode => (
+  <section aria-label={title} data-at={at} className="min-w-0 border-t py-4">
+    <h3 className="font-semibold">{title}</h3>
+    {hint && <p className="mb-2 text-[13px] text-muted">{hint}</p>}
+    {children}
+  </section>
+);
+
+/** What the server said about this place. */
+export const Faults = ({ faults }: { faults: readonly Fault[] }): ReactNode =>
+  faults.map(({ path, message }) => (
+    <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">{message}</p>
+  ));

@@ -1,0 +1,286 @@
+/** What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said. */
+import { useState, type ReactNode, lazy, Suspense, useRef } from 'react';
+import { Select, Switch, TextArea, TextField } from '@/components/form-fields';
+import { classes } from '@/lib/class-names';
+import { unreachable } from '@/lib/unreachable';
+import type { Shape } from './json-schema';
+import { numberIn, same, sliding, formatValue } from './values';
+
+export interface ControlProps<S extends Shape = Shape> {
+  shape: S;
+  /** Undefined: nothing is said, and `fallback` holds. */
+  value: unknown;
+  fallback: unknown;
+  required: boolean;
+  onChange: (value: unknown) => void;
+  id: string;
+  label: string;
+  invalid: boolean;
+}
+
+type Of<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
+
+/** A value that is one thing. */
+export function Control({ shape, ...rest }: ControlProps): ReactNode {
+  switch (shape.kind) {
+    case 'text':
+      return <TextControl shape={shape} {...rest} />;
+    case 'number':
+      return <NumberControl shape={shape} {...rest} />;
+    case 'switch':
+      return <SwitchControl shape={shape} {...rest} />;
+    case 'choice':
+      return <ChoiceControl shape={shape} {...rest} />;
+    case 'list':
+    case 'group':
+    case 'json':
+      return null; // Made of others: field.tsx.
+    default:
+      return unreachable(shape);
+  }
+}
+
+const hint = (fallback: unknown, required: boolean): string => (fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback));
+
+function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'text'>): ReactNode {
+  const usual = typeof fallback === 'string' ? fallback : '';
+  const text = typeof value === 'string' ? value : '';
+  const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
+  // Text that was erased is an empty text where that differs from saying nothing.
+  const write = (next: string) => onChange(next || (usual || required ? '' : undefined));
+  const shared = {
+    id,
+    dir: 'auto',
+    value: text,
+    placeholder,
+    'aria-invalid': invalid,
+    onChange: (event: { currentTarget: { value: string } }) => write(event.currentTarget.value),
+  } as const;
+  switch (shape.format) {
+    case 'plain':
+      return <TextArea rows={1} {...shared} className="block !min-h-8 !py-1" />;
+    case 'code':
+      return <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />;
+    case 'password':
+      return <TextField type="password" autoComplete="off" {...shared} />;
+    case 'date':
+    case 'time':
+    case 'email':
+    case 'url':
+      return (
+        <TextField
+          type={shape.format}
+          {...shared}
+          onChange={(event) => onChange(event.currentTarget.value || undefined)}
+          className={classes((shape.format === 'date' || shape.format === 'time') && 'max-w-48')}
+        />
+      );
+    default:
+      return unreachable(shape.format);
+  }
+}
+
+function NumberControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'number'>): ReactNode {
+  const [draft, setDraft] = useState<string | null>(null);
+  const typed = draft === null ? null : numberIn(draft, shape.whole);
+  // "-" and "1e" are on their way to a number; a finished draft that is not the value was left behind.
+  const unfinished = draft !== null && draft !== '' && typed === null;
+  const holds = draft !== null && (unfinished || (draft === '' ? value === undefined : typed === value));
+  const slides = sliding(shape.range, shape.whole);
+  const current = typeof value === 'number' ? value : typeof fallback === 'number' ? fallback : undefined;
+  const field = (
+    <TextField
+      id={id}
+      inputMode={shape.whole && shape.range.least >= 0 ? 'numeric' : 'decimal'}
+      autoComplete="off"
+      value={holds ? draft : typeof value === 'number' ? String(value) : ''}
+      placeholder={hint(fallback, required)}
+      aria-invalid={invalid || (holds && unfinished)}
+      onChange={(event) => {
+        const text = event.currentTarget.value;
+        const next = numberIn(text, shape.whole);
+        setDraft(text);
+        if (next !== null) onChange(next);
+        else if (text === '') onChange(undefined);
+      }}
+      className={classes('tabular-nums', slides ? '!w-20 shrink-0' : 'max-w-48')}
+    />
+  );
+  return (
+    <>
+      <div className="flex items-center gap-3">
+        {slides && (
+          <input
+            type="range"
+            aria-label={`${label}, as a slider`}
+            min={slides.from}
+            max={slides.to}
+            step={slides.step}
+            value={current ?? slides.from}
+            onChange={(event) => onChange(Number(event.currentTarget.value))}
+            className={classes('h-8 min-w-0 grow cursor-pointer accent-accent', value === undefined && 'opacity-50')}
+          />
+        )}
+        {field}
+      </div>
+      {holds && unfinished && <p className="mt-1 text-xs text-bad">{shape.whole ? 'Not a whole number.' : 'Not a number.'}</p>}
+    </>
+  );
+}
+
+function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): ReactNode {
+  const shown = typeof value === 'boolean' ? value : fallback === true;
+  return (
+    <div className="flex h-8 items-center gap-2">
+      <span className={classes('flex', value === undefined && 'opacity-60')}>
+        <Switch checked={shown} onChange={onChange} label={label} />
+      </span>
+      <span className="text-[13px] text-muted">
+        {shown ? 'On' : 'Off'}
+        {value === undefined && (typeof fallback === 'boolean' ? ' by default' : ', not set')}
+      </span>
+    </div>
+  );
+}
+
+function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'choice'>): ReactNode {
+  const chosen = shape.options.findIndex((option) => same(option, value));
+  const nothing = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${formatValue(fallback)} (default)`;
+  return (
+    <Select
+      id={id}
+      value={chosen < 0 ? '' : String(chosen)}
+      aria-invalid={invalid}
+      onChange={(event) => onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])}
+      className={classes('max-w-full', chosen < 0 && 'text-faint')}
+    >
+      <option value="">{nothing}</option>
+      {shape.options.map((option, place) => (
+        <option key={formatValue(option)} value={place} className="text-ink">
+          {formatValue(option)}
+        </option>
+      ))}
+    </Select>
+  );
+}
+
+const CodeEditor = lazy(() => import('./code-editor'));
+
+interface CodeFieldProps {
+  text: string;
+  onText: (text: string) => void;
+  label: string;
+  language: string;
+  placeholder: string;
+}
+
+/** A text that is code. Its line ends stay as they came: an editor knows only line feeds, the code may be another system's. */
+export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
+  const writing = useRef(false);
+  const shown = withFeeds(text);
+  const write = (next: string) => {
+    if (next !== shown) onText(endedAs(text, next));
+  };
+  return (
+    <div className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent hover:border-strong-line">
+      <Suspense
+        fallback={
+          // One may write before the editor is there; it goes on where that ended.
+          <TextArea
+            rows={3}
+            aria-label={label}
+            value={shown}
+            placeholder={placeholder}
+            onChange={(event) => write(event.target.value)}
+            onFocus={() => (writing.current = true)}
+            onBlur={() => (writing.current = false)}
+            className="block !border-0 font-mono text-[13px] whitespace-pre focus-visible:outline-none"
+          />
+        }
+      >
+        <CodeEditor text={shown} onText={write} label={label} language={language} placeholder={placeholder} writing={writing} />
+      </Suspense>
+    </div>
+  );
+}
+
+/** As an editor has them. */
+export const withFeeds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
+
+/** A text with line feeds, as the one before it has its lines ended for the most part. */
+export function endedAs(before: string, text: string): string {
+  const all = before.split('\n').length - 1;
+  const returns = before.split('\r\n').length - 1;
+  return returns > all - returns ? text.replaceAll('\n', '\r\n') : text;
+}
+
+const JsonEditor = lazy(() => import('./json-editor'));
+
+interface JsonFieldProps {
+  /** Undefined: nothing is said. */
+  value: unknown;
+  onChange: (value: unknown) => void;
+  label: string;
+  placeholder?: string;
+  /** What is wrong with a value that is JSON; null when nothing is. */
+  fault?: (value: unknown) => string | null;
+}
+
+const fine = (): null => null;
+
+/** A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds. */
+export function JsonField({ value, onChange, label, placeholder, fault = fine }: JsonFieldProps): ReactNode {
+  const writing = useRef(false);
+  const [draft, setDraft] = useState<string | null>(null);
+  const kept = draft === null ? null : read(draft, fault);
+  // A draft that says something else than the value was left behind by a change from elsewhere.
+  const holds = draft !== null && kept !== null && (kept.wrong !== null || same(kept.value, value));
+  const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
+  const told = holds ? kept.wrong : null;
+
+  const change = (next: string): void => {
+    const now = read(next, fault);
+    setDraft(next);
+    if (now.wrong === null && !same(now.value, value)) onChange(now.value);
+  };
+  const hints = placeholder === undefined ? {} : { placeholder };
+  return (
+    <div>
+      <div
+        className={classes(
+          'overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent hover:border-strong-line',
+          told && 'border-bad focus-within:border-bad hover:border-bad',
+        )}
+      >
+        <Suspense
+          fallback={
+            // One may write before the editor is there; it goes on where that ended.
+            <TextArea
+              rows={1}
+              aria-label={label}
+              value={text}
+              onChange={(event) => change(event.target.value)}
+              onFocus={() => (writing.current = true)}
+              onBlur={() => (writing.current = false)}
+              className="block !min-h-8 !border-0 font-mono text-[13px] focus-visible:outline-none"
+              {...hints}
+            />
+          }
+        >
+          <JsonEditor text={text} onText={change} label={label} writing={writing} {...hints} />
+        </Suspense>
+      </div>
+      {told && <p className="mt-1 text-xs text-bad wrap-anywhere">{told}</p>}
+    </div>
+  );
+}
+
+function read(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
+  if (!text.trim()) return { value: undefined, wrong: null };
+  try {
+    const value = JSON.parse(text) as unknown;
+    return { value, wrong: fault(value) };
+  } catch {
+    return { value: undefined, wrong: 'This is not JSON yet.' };
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * What a form made from a JSON Schema shows: each property as a field of some kind. Knows the schemas that our server
+ * makes (pydantic's and msgspec's); whatever is none of these kinds is written as JSON. Knows no React, and no values.
+ */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+export type TextFormat = 'plain' | 'date' | 'time' | 'email' | 'url' | 'password' | 'code';
+
+export type Kind =
+  | { kind: 'text'; format: TextFormat; language?: string; shortest: number; longest: number }
+  | { kind: 'number'; whole: boolean; range: Range }
+  | { kind: 'switch' }
+  | { kind: 'choice'; options: readonly unknown[] }
+  | { kind: 'list'; item: Shape; least: number; most: number }
+  | { kind: 'group'; fields: readonly Field[]; open: boolean }
+  | { kind: 'json' };
+
+/** What a number may be. `above` and `below` are not part of it; a side without an end is infinite. */
+export interface Range {
+  least: number;
+  most: number;
+  above: number;
+  below: number;
+  step: number | null;
+}
+
+export type Shape = Kind & {
+  nullable: boolean;
+  description: string;
+  /** What holds when nothing is said; undefined when that is not told. */
+  fallback: unknown;
+};
+
+export interface Field {
+  name: string;
+  required: boolean;
+  shape: Shape;
+}
+
+export interface Form {
+  fields: readonly Field[];
+  /** More names than these may be given. */
+  open: boolean;
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The fields of an object's schema. */
+export function formOf(schema: JsonSchema, without: readonly string[] = []): Form {
+  const form = fieldsOf(resolveSchema(schema, schema, []).schema, schema, []);
+  return { ...form, fields: form.fields.filter(({ name }) => !without.includes(name)) };
+}
+
+function fieldsOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Form {
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  const fields = Object.entries(properties).map(([name, property]) => ({
+    name,
+    required: required.includes(name),
+    shape: shapeOf(property, root, seen),
+  }));
+  // JSON Schema opens objects by default; our server always says when a caller may give more.
+  return { fields, open: schema.additionalProperties === true || isObject(schema.additionalProperties) };
+}
+
+/** One value's schema, as something to draw. `seen` are the references on the way here: a schema may contain itself. */
+export function shapeOf(given: unknown, root: JsonSchema, seen: readonly string[] = []): Shape {
+  const { schema, seen: passed } = resolveSchema(given, root, seen);
+  const { schema: inner, nullable, seen: deeper } = withoutNull(schema, root, passed);
+  const description = said(schema.description) || said(inner.description);
+  const fallback = schema.default === undefined ? inner.default : schema.default;
+  return { ...kindOf(inner, root, deeper), nullable, description, fallback };
+}
+
+function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Kind {
+  if (schema.const !== undefined) return { kind: 'choice', options: [schema.const] };
+  if (Array.isArray(schema.enum)) return { kind: 'choice', options: schema.enum.filter((option) => option !== null) };
+  const constants = Array.isArray(schema.anyOf) ? schema.anyOf.map((one) => (isObject(one) ? one.const : undefined)) : [];
+  if (constants.length && constants.every((one) => one !== undefined)) return { kind: 'choice', options: constants };
+  if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf)) return { kind: 'json' };
+  switch (schema.type) {
+    case 'string':
+      return { kind: 'text', ...formatOf(schema), shortest: number(schema.minLength, 0), longest: number(schema.maxLength, Infinity) };
+    case 'integer':
+    case 'number':
+      return { kind: 'number', whole: schema.type === 'integer', range: rangeOf(schema) };
+    case 'boolean':
+      return { kind: 'switch' };
+    case 'array':
+      return listOf(schema, root, seen);
+    case 'object': {
+      const form = fieldsOf(schema, root, seen);
+      return form.fields.length ? { kind: 'group', ...form } : { kind: 'json' };
+    }
+    default:
+      return { kind: 'json' };
+  }
+}
+
+function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Kind {
+  if (!isObject(schema.items) || Array.isArray(schema.prefixItems)) return { kind: 'json' };
+  const item = shapeOf(schema.items, root, seen);
+  const simple = !item.nullable && ['text', 'number', 'switch', 'choice'].includes(item.kind);
+  return simple ? { kind: 'list', item, least: number(schema.minItems, 0), most: number(schema.maxItems, Infinity) } : { kind: 'json' };
+}
+
+// Reading a schema's own words
+
+interface Whole {
+  schema: JsonSchema;
+  seen: readonly string[];
+}
+
+/** The schema with its reference followed and a single `allOf` joined; what stands beside a reference lies over it. */
+function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]): Whole {
+  if (!isObject(given)) return { schema: {}, seen };
+  const { $ref, allOf, ...rest } = given;
+  if (typeof $ref === 'string') {
+    if (seen.includes($ref)) return { schema: {}, seen };
+    const found = resolveSchema(pointed($ref, root), root, [...seen, $ref]);
+    return { schema: { ...found.schema, ...rest }, seen: found.seen };
+  }
+  if (Array.isArray(allOf) && allOf.length === 1) {
+    const found = resolveSchema(allOf[0], root, seen);
+    return { schema: { ...found.schema, ...rest }, seen: found.seen };
+  }
+  return { schema: given, seen };
+}
+
+function pointed(reference: string, root: JsonSchema): unknown {
+  if (!reference.startsWith('#')) return undefined;
+  const steps = reference.slice(1).split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return steps.reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
+}
+
+/** `int | None` is an integer that may be null. */
+function withoutNull(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Whole & { nullable: boolean } {
+  if (Array.isArray(schema.type)) {
+    const types = schema.type.filter((type) => type !== 'null');
+    const inner = { ...schema, type: types.length === 1 ? types[0] : undefined };
+    return { schema: inner, nullable: types.length < schema.type.length, seen };
+  }
+  const choices = Array.isArray(schema.anyOf) ? schema.anyOf : Array.isArray(schema.oneOf) ? schema.oneOf : null;
+  if (!choices) return { schema, nullable: Array.isArray(schema.enum) && schema.enum.includes(null), seen };
+  const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
+  const nullable = others.length < choices.length;
+  if (others.length === 1) {
+    // What stands beside the choice holds for it: pydantic and msgspec write there what is said of `str | None`.
+    const { anyOf: _, oneOf: __, ...beside } = schema;
+    const found = resolveSchema(others[0], root, seen);
+    return { schema: { ...beside, ...found.schema }, seen: found.seen, nullable };
+  }
+  return { schema: { ...schema, anyOf: others }, nullable, seen };
+}
+
+function formatOf(schema: JsonSchema): { format: TextFormat; language?: string } {
+  const language = languageOf(schema);
+  if (language) return { format: 'code', language };
+  switch (schema.format) {
+    case 'date':
+    case 'time':
+    case 'email':
+    case 'password':
+      return { format: schema.format };
+    case 'uri':
+    case 'url':
+      return { format: 'url' };
+    default:
+      return { format: 'plain' };
+  }
+}
+
+/** The language that a text's media type names; none for a text of no language, or what is a text only on the wire. */
+function languageOf({ contentMediaType, contentEncoding }: JsonSchema): string | undefined {
+  if (typeof contentMediaType !== 'string' || contentEncoding !== undefined) return undefined;
+  const name = /^(?:text|application)\/(?:x-)?([a-z0-9]{1,20})(?:;|$)/.exec(contentMediaType.toLowerCase())?.[1];
+  return name === 'plain' ? undefined : name === 'ecmascript' ? 'javascript' : name;
+}
+
+/** Does a form hold code or JSON, which a narrow place would squeeze? */
+export const hasRoomy = ({ fields }: Pick<Form, 'fields'>): boolean =>
+  fields.some(({ shape }) => (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasRoomy(shape)));
+
+function rangeOf(schema: JsonSchema): Range {
+  return {
+    least: number(schema.minimum, -Infinity),
+    most: number(schema.maximum, Infinity),
+    above: number(schema.exclusiveMinimum, -Infinity),
+    below: number(schema.exclusiveMaximum, Infinity),
+    step: typeof schema.multipleOf === 'number' && schema.multipleOf > 0 ? schema.multipleOf : null,
+  };
+}
+
+const number = (value: unknown, otherwise: number): number => (typeof value === 'number' && Number.isFinite(value) ? value : otherwise);
+
+const said = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+/**
+ * The schema's first example of all inputs; without one, the first example of each input for which nothing else holds
+ * when nothing is said. Messages are a conversation's own.
+ */
+export function exampleOf(schema: JsonSchema | undefined): Record<string, unknown> {
+  const whole = first(schema);
+  const { messages: _, ...example } = isObject(whole) ? whole : eachOf(schema);
+  return structuredClone(example);
+}
+
+function eachOf(schema: JsonSchema | undefined): Record<string, unknown> {
+  const properties = isObject(schema?.properties) ? Object.entries(schema.properties) : [];
+  return Object.fromEntries(
+    properties.flatMap(([name, property]) => {
+      const example = first(property);
+      const hasDefault = isObject(property) && property.default !== undefined && property.default !== null;
+      return example === undefined || hasDefault ? [] : [[name, example]];
+    }),
+  );
+}
+
+const first = (schema: unknown): unknown => (isObject(schema) && Array.isArray(schema.examples) ? (schema.examples[0] as unknown) : undefined);

@@ -1,0 +1,236 @@
+/**
+ * A form made from the JSON Schema of an object. Only what was entered is in the value: a field that is not set shows
+ * what holds then, and can be reset to that. Checks lightly while typing; `errors` are what the server said.
+ */
+import { Ban, Braces, Plus, RotateCcw, X } from 'lucide-react';
+import { useMemo, type ReactNode, useId, useState } from 'react';
+import { Button, IconButton } from '@/components/button';
+import { classes } from '@/lib/class-names';
+import { JsonField, Control } from './controls';
+import { type JsonSchema, formOf, isObject, type Field, type Shape } from './json-schema';
+import { type Fault, others, pointer, put, emptyItem, faultOf, fits, putInside, formatValue } from './values';
+
+export interface SchemaFormProps {
+  schema: JsonSchema;
+  value: Readonly<Record<string, unknown>>;
+  onChange: (value: Record<string, unknown>) => void;
+  /** What holds where nothing is set, where that is not the schema's default (a variant's parameters). */
+  placeholder?: Readonly<Record<string, unknown>>;
+  /** By JSON pointer into the value, as the server tells them. */
+  errors?: readonly Fault[];
+  /** Names that are shown elsewhere: the `messages` of a chat. */
+  without?: readonly string[];
+  /** Descriptions on hover only, and less room between the fields. */
+  compact?: boolean;
+}
+
+const NONE: readonly never[] = [];
+const NOTHING: Readonly<Record<string, unknown>> = {};
+
+export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, errors = NONE, without = NONE, compact = false }: SchemaFormProps): ReactNode {
+  // `without` is mostly written in place, so its names are what counts.
+  const names = without.join('\n');
+  const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
+  const more = others(form, value, without);
+  const hasMore = Object.keys(more).length > 0;
+  if (!form.fields.length && !form.open && !hasMore) return <p className="text-[13px] text-faint">Nothing to set here.</p>;
+  return (
+    <div className={classes('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
+      {form.fields.map((field) => (
+        <FieldView
+          key={field.name}
+          field={field}
+          value={value[field.name]}
+          fallback={Object.hasOwn(placeholder, field.name) ? placeholder[field.name] : field.shape.fallback}
+          onChange={(next) => onChange(put(value, field.name, next))}
+          path={pointer('', field.name)}
+          errors={errors}
+          compact={compact}
+        />
+      ))}
+      {(form.open || hasMore) && (
+        <div>
+          <p className={classes('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
+            {form.open ? (form.fields.length ? 'More values' : 'Values, any names') : 'Not known to this workflow'}
+          </p>
+          <JsonField
+            label="More values, as JSON"
+            value={hasMore ? more : undefined}
+            placeholder={'{"name": "value"}'}
+            fault={objectFault}
+            onChange={(next) => {
+              const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(more, name)));
+              onChange({ ...rest, ...(isObject(next) ? next : {}) });
+            }}
+          />
+        </div>
+      )}
+      {errors.filter(({ path }) => path === '' || path === '/').map(({ message }) => (
+        <p key={message} role="alert" className="text-xs text-bad wrap-anywhere">
+          {message}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+const objectFault = (value: unknown): string | null => (isObject(value) ? null : 'Must be an object: names and their values.');
+
+/** One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as JSON. */
+export interface FieldProps {
+  field: Field;
+  value: unknown;
+  /** What holds when nothing is said: the schema's default, or what the caller knows better. */
+  fallback: unknown;
+  /** Undefined takes the value away. */
+  onChange: (value: unknown) => void;
+  path: string;
+  errors: readonly Fault[];
+  compact: boolean;
+}
+
+export function FieldView({ field, value, fallback, onChange, path, errors, compact }: FieldProps): ReactNode {
+  const { name, required, shape } = field;
+  const id = useId();
+  const [asJson, setAsJson] = useState(false);
+  const [resets, setResets] = useState(0);
+  const written = shape.kind === 'json' || asJson || !fits(shape, value);
+  const isGroup = shape.kind === 'group' && !written && value !== null;
+  const below = isGroup || (shape.kind === 'list' && !written);
+  const faults = errors.filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`))).map(({ message }) => message);
+  const own = faultOf(shape, value);
+  const wrong = own ? [own, ...faults] : faults;
+  return (
+    <div role={isGroup ? 'group' : undefined} aria-labelledby={isGroup ? `${id}-label` : undefined} className="group/field min-w-0">
+      <div className="flex min-h-6 items-center gap-1">
+        <label
+          id={`${id}-label`}
+          htmlFor={id}
+          title={compact && shape.description ? shape.description : undefined}
+          className={classes('min-w-0 truncate font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}
+        >
+          {name}
+          {required && <span className="text-faint" aria-hidden>{' *'}</span>}
+        </label>
+        <span className="grow" />
+        <span className="flex opacity-0 transition-opacity group-focus-within/field:opacity-100 group-hover/field:opacity-100 pointer-coarse:opacity-100">
+          {shape.nullable && value !== null && fallback !== null && (
+            <Act label={`Set ${name} to null`} onClick={() => onChange(null)} icon={<Ban />} />
+          )}
+          {shape.kind !== 'json' && (
+            <Act label={asJson ? `Show ${name} as a field` : `Write ${name} as JSON`} onClick={() => setAsJson(!asJson)} icon={<Braces />} pressed={asJson} />
+          )}
+        </span>
+        {value !== undefined && (
+          <Act
+            label={`Reset ${name}`}
+            icon={<RotateCcw />}
+            onClick={() => {
+              setResets(resets + 1);
+              onChange(undefined);
+            }}
+          />
+        )}
+      </div>
+      {!compact && shape.description && <p className="mb-1 text-xs text-muted wrap-anywhere">{shape.description}</p>}
+      <Entry key={resets} {...{ field, value, fallback, onChange, path, errors, compact, id, written, invalid: wrong.length > 0 }} />
+      {wrong.map((message) => (
+        <p key={message} role="alert" className="mt-1 text-xs text-bad wrap-anywhere">
+          {message}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** A small button. Its hint is the platform's own: a table has hundreds of them. */
+function Act({ label, icon, onClick, pressed }: { label: string; icon: ReactNode; onClick: () => void; pressed?: boolean }): ReactNode {
+  return (
+    <Button look="quiet" aria-label={label} title={label} onClick={onClick} aria-pressed={pressed} className={classes('!size-6 !px-0 [&_svg]:size-3.5', pressed && '!text-accent')}>
+      {icon}
+    </Button>
+  );
+}
+
+type EntryProps = FieldProps & { id: string; written: boolean; invalid: boolean };
+
+function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode {
+  const { value, fallback, onChange, path, errors, compact } = rest;
+  const { name, required, shape } = field;
+  if (value === null && shape.kind !== 'json') {
+    return <p className="flex h-8 items-center rounded-lg border border-dashed px-2.5 font-mono text-[13px] text-muted">null</p>;
+  }
+  if (written) {
+    const hint = fallback === undefined ? (required ? 'Required, as JSON' : 'JSON') : formatValue(fallback);
+    return <JsonField value={value} onChange={onChange} label={name} placeholder={hint} />;
+  }
+  if (shape.kind === 'group') {
+    return (
+      <div className="flex flex-col gap-2 border-l-2 pl-3">
+        {shape.fields.map((inner) => (
+          <FieldView
+            key={inner.name}
+            field={inner}
+            value={isObject(value) ? value[inner.name] : undefined}
+            fallback={isObject(fallback) && fallback[inner.name] !== undefined ? fallback[inner.name] : inner.shape.fallback}
+            onChange={(next) => onChange(putInside(value, fallback, inner.name, next))}
+            path={pointer(path, inner.name)}
+            errors={errors}
+            compact={compact}
+          />
+        ))}
+      </div>
+    );
+  }
+  if (shape.kind === 'list') {
+    return <ListEntry item={shape.item} most={shape.most} id={id} name={name} {...{ value, fallback, onChange, path, errors }} />;
+  }
+  return <Control {...{ shape, value, fallback, required, onChange, id, invalid }} label={name} />;
+}
+
+interface ListProps extends Pick<FieldProps, 'value' | 'fallback' | 'onChange' | 'path' | 'errors'> {
+  item: Shape;
+  most: number;
+  id: string;
+  name: string;
+}
+
+/** A row for each item. Before the first change the default's items are shown as what holds, and adding begins with them. */
+function ListEntry({ item, most, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
+  const set = Array.isArray(value) ? (value as readonly unknown[]) : null;
+  const usual = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];
+  const rows = set ?? usual;
+  return (
+    <div className="flex flex-col gap-1.5">
+      {rows.map((one, place) => {
+        const fault = faultOf(item, one) ?? errors.find((error) => error.path === pointer(path, place))?.message;
+        return (
+          // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
+          <div key={place} className={classes('flex items-start gap-1', !set && 'opacity-60')}>
+            <div className={classes('min-w-0', item.kind === 'text' && 'grow')}>
+              <Control
+                shape={item}
+                value={one}
+                fallback={undefined}
+                required
+                onChange={(next) => onChange(rows.map((other, at) => (at === place ? (next ?? emptyItem(item)) : other)))}
+                id={place === 0 ? id : `${id}-${place}`}
+                label={`${name}, ${place + 1}`}
+                invalid={Boolean(fault)}
+              />
+              {fault && <p className="mt-1 text-xs text-bad">{fault}</p>}
+            </div>
+            <IconButton size="small" label={`Remove item ${place + 1}`} onClick={() => onChange(rows.filter((_, at) => at !== place))} className="mt-0.5">
+              <X />
+            </IconButton>
+          </div>
+        );
+      })}
+      <Button size="small" look="quiet" className="self-start !px-1.5" disabled={rows.length >= most} onClick={() => onChange([...rows, emptyItem(item)])}>
+        <Plus className="size-3.5" />
+        Add item
+        {rows.length === 0 && <span className="text-faint">{set ? 'to the empty list' : 'none by default'}</span>}
+      </Button>
+    </div>
+  );
+}

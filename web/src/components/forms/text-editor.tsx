@@ -1,0 +1,91 @@
+/** A text editor in a form's field: what JSON and code have in common. In the chunk of whoever uses it. */
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { bracketMatching, indentOnInput } from '@codemirror/language';
+import { EditorState, type Extension } from '@codemirror/state';
+import { EditorView, keymap, placeholder as placeholding } from '@codemirror/view';
+import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
+import { NONCE } from '@/lib/server-path';
+
+export interface EditorProps {
+  /** With line feeds alone between its lines. */
+  text: string;
+  onText: (text: string) => void;
+  label: string;
+  placeholder?: string;
+  /** Whether somebody already writes where the editor will be. */
+  writing?: RefObject<boolean>;
+}
+
+const LOOK = EditorView.theme({
+  '&': { fontSize: '13px', backgroundColor: 'transparent', color: 'var(--ink)' },
+  '&.cm-focused': { outline: 'none' },
+  '.cm-scroller': { fontFamily: 'var(--font-mono)', maxHeight: '20rem', overflow: 'auto', lineHeight: '1.5' },
+  '.cm-content': { padding: '6px 0', caretColor: 'var(--ink)', minHeight: '20px' },
+  '.cm-line': { padding: '0 10px' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)' },
+  '.cm-placeholder': { color: 'var(--faint)', whiteSpace: 'pre-wrap' },
+  '.cm-matchingBracket, &.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--accent-soft)', outline: 'none' },
+  '.cm-tooltip': { backgroundColor: 'var(--raised)', border: '1px solid var(--line)', borderRadius: '8px', color: 'var(--ink)' },
+  '.cm-diagnostic-error': { borderLeft: '3px solid var(--bad)' },
+});
+
+const ALWAYS: Extension[] = [
+  history(),
+  bracketMatching(),
+  indentOnInput(),
+  LOOK,
+  // Ctrl+Enter belongs to the page around the editor (it runs a row).
+  keymap.of([...defaultKeymap.filter(({ key }) => key !== 'Mod-Enter'), ...historyKeymap]),
+  ...(NONCE ? [EditorView.cspNonce.of(NONCE)] : []),
+];
+
+/** `more`: what this kind of text needs besides; the same between renders. */
+export function Editor({ text, onText, label, placeholder = '', writing, more }: EditorProps & { more: Extension }): ReactNode {
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView>(null);
+  const latest = useRef({ text, onText });
+  useEffect(() => {
+    latest.current = { text, onText };
+  }, [text, onText]);
+
+  useEffect(() => {
+    if (!place.current) return undefined;
+    const made = new EditorView({
+      parent: place.current,
+      state: EditorState.create({
+        doc: latest.current.text,
+        extensions: [
+          ALWAYS,
+          more,
+          placeholding(placeholder),
+          EditorView.contentAttributes.of({ 'aria-label': label }),
+          EditorView.updateListener.of((update) => {
+            if (update.docChanged) latest.current.onText(update.state.doc.toString());
+          }),
+        ],
+      }),
+    });
+    view.current = made;
+    if (writing?.current) {
+      made.dispatch({ selection: { anchor: made.state.doc.length } });
+      made.focus();
+    }
+    return () => made.destroy();
+  }, [label, placeholder, writing, more]);
+
+  useEffect(() => {
+    const now = view.current?.state.doc.toString();
+    if (now !== undefined && now !== text) view.current?.dispatch({ changes: changed(now, text) });
+  }, [text]);
+
+  return <div ref={place} />;
+}
+
+export function changed(before: string, now: string): { from: number; to: number; insert: string } {
+  const shorter = Math.min(before.length, now.length);
+  let from = 0;
+  while (from < shorter && before[from] === now[from]) from += 1;
+  let back = 0;
+  while (back < shorter - from && before[before.length - 1 - back] === now[now.length - 1 - back]) back += 1;
+  return { from, to: before.length - back, insert: now.slice(from, now.length - back) };
+}

@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { shapeOf } from './json-schema';
+import { emptyItem, faultOf, faultsOf, fits, numberIn, others, put, putInside, same, sliding, formatValue } from './values';
+
+describe('a number as it was typed', () => {
+  it.each([
+    ['12', 12],
+    [' -1.5 ', -1.5],
+    ['1e3', 1000],
+    ['.5', 0.5],
+    ['2.', 2],
+    ['', null],
+    ['-', null],
+    ['1,5', null],
+    ['0x10', null],
+    ['1e999', null],
+  ])('%o is %o', (text, value) => {
+    expect(numberIn(text, false)).toBe(value);
+  });
+
+  it('a whole number has no fraction', () => {
+    expect([numberIn('7', true), numberIn('7.5', true)]).toEqual([7, null]);
+  });
+});
+
+describe('a slider', () => {
+  const range = { least: -Infinity, most: Infinity, above: -Infinity, below: Infinity, step: null };
+
+  it('runs between both ends in round steps', () => {
+    expect(sliding({ ...range, least: 0, most: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
+    expect(sliding({ ...range, least: 1, most: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
+    expect(sliding({ ...range, least: 0, most: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
+  });
+
+  it('leaves out an end that is not part of the range', () => {
+    expect(sliding({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
+  });
+
+  it('needs two ends with something between them', () => {
+    expect(sliding({ ...range, least: 0 }, false)).toBeNull();
+    expect(sliding({ ...range, least: 1, most: 1 }, true)).toBeNull();
+    expect(sliding({ ...range, least: 0, most: 1e9 }, true)).toBeNull();
+  });
+});
+
+describe('a value is checked lightly', () => {
+  it.each([
+    [{ type: 'string', minLength: 2 }, 'a', 'At least 2 characters.'],
+    [{ type: 'string' }, 1, 'Must be text.'],
+    [{ type: 'integer' }, 1.5, 'Must be a whole number.'],
+    [{ type: 'number', minimum: 0 }, -1, 'At least 0.'],
+    [{ type: 'number', exclusiveMaximum: 1 }, 1, 'Less than 1.'],
+    [{ type: 'number' }, null, 'May not be null.'],
+    [{ type: ['number', 'null'] }, null, null],
+    [{ enum: ['a', 1] }, 'b', 'Not one of: a, 1.'],
+    [{ type: 'array', items: { type: 'string' }, maxItems: 1 }, ['a', 'b'], 'At most 1 of them.'],
+    [{ type: 'boolean' }, 'yes', 'Must be true or false.'],
+    [{}, { any: ['thing'] }, null],
+    [{ type: 'string' }, undefined, null],
+  ])('%o given %o', (schema, value, fault) => {
+    expect(faultOf(shapeOf(schema, {}), value)).toBe(fault);
+  });
+
+  it('and all that is wrong is told with its place', () => {
+    const place = { type: 'object', properties: { x: { type: 'integer' } }, required: ['x'] };
+    const schema = {
+      type: 'object',
+      properties: { text: { type: 'string' }, 'a/b': { type: 'integer' }, place, tags: { type: 'array', items: { type: 'string' } }, messages: {} },
+      required: ['text', 'messages'],
+    };
+
+    expect(faultsOf(schema, { 'a/b': 'x', place: {}, tags: ['a', 1] }, ['messages'])).toEqual([
+      { path: '/text', message: 'Required.' },
+      { path: '/a~1b', message: 'Must be a number.' },
+      { path: '/place/x', message: 'Required.' },
+      { path: '/tags/1', message: 'Must be text.' },
+    ]);
+  });
+});
+
+it('a field shows only values of its kind', () => {
+  const list = shapeOf({ type: 'array', items: { type: 'string' } }, {});
+
+  expect([fits(list, ['a']), fits(list, [1]), fits(list, [null]), fits(list, undefined), fits(list, 'a')]).toEqual([true, false, false, true, false]);
+});
+
+describe('setting', () => {
+  it('puts and takes away one name', () => {
+    expect(Object.entries(put({ a: 1, b: 2 }, 'a', 3))).toEqual([['a', 3], ['b', 2]]);
+    expect(put({ a: 1, b: 2 }, 'a', undefined)).toEqual({ b: 2 });
+  });
+
+  it('inside an object begins with its default, and ends with it', () => {
+    const usual = { x: 1, y: 0 };
+
+    expect(putInside(undefined, usual, 'y', 3)).toEqual({ x: 1, y: 3 });
+    expect(putInside({ x: 1, y: 3 }, usual, 'y', undefined)).toBeUndefined();
+    expect(putInside(undefined, undefined, 'y', 3)).toEqual({ y: 3 });
+    expect(putInside({ y: 3 }, undefined, 'y', undefined)).toBeUndefined();
+  });
+
+  it('leaves what the form has no field for to be written as JSON', () => {
+    const form = { fields: [{ name: 'a', required: false, shape: shapeOf({}, {}) }], open: true };
+
+    expect(others(form, { a: 1, b: 2, messages: [] }, ['messages'])).toEqual({ b: 2 });
+  });
+});
+
+it('a new row of a list holds the simplest value', () => {
+  expect(emptyItem(shapeOf({ type: 'string' }, {}))).toBe('');
+  expect(emptyItem(shapeOf({ type: 'integer', minimum: 3 }, {}))).toBe(3);
+  expect(emptyItem(shapeOf({ enum: ['a', 'b'] }, {}))).toBe('a');
+  expect(emptyItem(shapeOf({ type: 'boolean', default: true }, {}))).toBe(true);
+});
+
+it('values are told in few words', () => {
+  expect([formatValue('plain'), formatValue([1, 2]), formatValue(null), formatValue(undefined), formatValue('x'.repeat(300)).length]).toEqual(['plain', '[1,2]', 'null', '', 200]);
+});
+
+it('equality is that of JSON', () => {
+  expect(same({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
+  expect([same({ a: 1 }, { b: 1 }), same([1], [1, 2]), same(1, '1'), same(null, {})]).toEqual([false, false, false, false]);
+});

@@ -1,0 +1,181 @@
+/** Values of a form's fields: read from what was typed, checked lightly (the server checks wholly), set and taken away. */
+import { unreachable } from '@/lib/unreachable';
+import { type Form, type JsonSchema, type Range, type Shape, formOf, isObject } from './json-schema';
+
+export interface Fault {
+  /** A JSON pointer into the form's value. */
+  path: string;
+  message: string;
+}
+
+export const pointer = (path: string, name: string | number): string =>
+  `${path}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+
+/** The number that was typed; null when it is none. */
+export function numberIn(text: string, whole: boolean): number | null {
+  const trimmed = text.trim();
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed)) return null;
+  const value = Number(trimmed);
+  return Number.isFinite(value) && (!whole || Number.isSafeInteger(value)) ? value : null;
+}
+
+/** Where a slider runs and how it steps; null where an end is missing or there is nothing to slide. */
+export function sliding(range: Range, whole: boolean): { from: number; to: number; step: number } | null {
+  const lower = Math.max(range.least, range.above);
+  const upper = Math.min(range.most, range.below);
+  const width = upper - lower;
+  if (!Number.isFinite(width) || width <= 0 || (whole && width > 10_000)) return null;
+  // A hundred steps or a few more, of a round size.
+  const step = range.step ?? (whole ? 1 : 10 ** Math.floor(Math.log10(width / 50)));
+  const from = range.above >= lower ? round(lower + step, step) : lower;
+  const to = range.below <= upper ? round(upper - step, step) : upper;
+  return from < to ? { from, to, step } : null;
+}
+
+const round = (value: number, step: number): number => Number((Math.round(value / step) * step).toPrecision(12));
+
+/** What is wrong with a value, in one line; null when nothing is. A value that is not there is not wrong. */
+export function faultOf(shape: Shape, value: unknown): string | null {
+  if (value === undefined) return null;
+  if (value === null) return shape.nullable || shape.kind === 'json' ? null : 'May not be null.';
+  switch (shape.kind) {
+    case 'text':
+      if (typeof value !== 'string') return 'Must be text.';
+      if (value.length < shape.shortest) return `At least ${shape.shortest} characters.`;
+      return value.length > shape.longest ? `At most ${shape.longest} characters.` : null;
+    case 'number':
+      return numberFault(shape.range, shape.whole, value);
+    case 'switch':
+      return typeof value === 'boolean' ? null : 'Must be true or false.';
+    case 'choice':
+      return shape.options.some((option) => same(option, value)) ? null : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
+    case 'list':
+      if (!Array.isArray(value)) return 'Must be a list.';
+      if (value.length < shape.least) return `At least ${shape.least} of them.`;
+      return value.length > shape.most ? `At most ${shape.most} of them.` : null;
+    case 'group':
+      return isObject(value) ? null : 'Must be an object.';
+    case 'json':
+      return null;
+    default:
+      return unreachable(shape);
+  }
+}
+
+function numberFault(range: Range, whole: boolean, value: unknown): string | null {
+  if (typeof value !== 'number') return 'Must be a number.';
+  if (whole && !Number.isInteger(value)) return 'Must be a whole number.';
+  if (value < range.least) return `At least ${range.least}.`;
+  if (value > range.most) return `At most ${range.most}.`;
+  if (value <= range.above) return `More than ${range.above}.`;
+  return value >= range.below ? `Less than ${range.below}.` : null;
+}
+
+/** Whether a field of this kind can show the value at all; otherwise it is shown as JSON. */
+export function fits(shape: Shape, value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  switch (shape.kind) {
+    case 'text':
+      return typeof value === 'string';
+    case 'number':
+      return typeof value === 'number';
+    case 'switch':
+      return typeof value === 'boolean';
+    case 'choice':
+      return shape.options.some((option) => same(option, value));
+    case 'list':
+      return Array.isArray(value) && value.every((one) => one !== null && fits(shape.item, one));
+    case 'group':
+      return isObject(value);
+    case 'json':
+      return true;
+    default:
+      return unreachable(shape) ?? false;
+  }
+}
+
+/** All that is wrong with a form's value, what is missing included. */
+export function faultsOf(schema: JsonSchema, value: Readonly<Record<string, unknown>>, without: readonly string[] = []): Fault[] {
+  return inside(formOf(schema, without), value, '');
+}
+
+function inside(form: Form, value: Readonly<Record<string, unknown>>, path: string): Fault[] {
+  return form.fields.flatMap(({ name, required, shape }) => {
+    const at = pointer(path, name);
+    const given = value[name];
+    if (given === undefined) return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
+    const fault = faultOf(shape, given);
+    if (fault) return [{ path: at, message: fault }];
+    if (shape.kind === 'group' && isObject(given)) return inside(shape, given, at);
+    if (shape.kind === 'list' && Array.isArray(given)) return items(shape.item, given, at);
+    return [];
+  });
+}
+
+function items(item: Shape, given: readonly unknown[], path: string): Fault[] {
+  return given.flatMap((one, place) => {
+    const message = faultOf(item, one);
+    return message ? [{ path: pointer(path, place), message }] : [];
+  });
+}
+
+// Setting and taking away
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** The object with `name` set; undefined takes it away. */
+export function put(values: Values, name: string, value: unknown): Record<string, unknown> {
+  // What was there keeps its place, so that JSON beside the form does not jump.
+  if (value !== undefined) return { ...values, [name]: value };
+  const { [name]: _, ...left } = values;
+  return left;
+}
+
+/**
+ * A field inside an object that is one value to the server: it is sent whole or not at all. So the first change begins
+ * with the object's default, and an object that is its default again is not sent.
+ */
+export function putInside(group: unknown, fallback: unknown, name: string, value: unknown): Record<string, unknown> | undefined {
+  const usual = isObject(fallback) ? fallback : {};
+  const changed = put(isObject(group) ? group : usual, name, value === undefined ? usual[name] : value);
+  return same(changed, usual) ? undefined : changed;
+}
+
+/** Names of a value that the form has no field for. */
+export function others(form: Form, values: Values, without: readonly string[]): Record<string, unknown> {
+  const known = new Set([...form.fields.map(({ name }) => name), ...without]);
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
+}
+
+/** An empty value of a list's item, for a new row. */
+export function emptyItem(shape: Shape): unknown {
+  if (shape.fallback !== undefined) return shape.fallback;
+  switch (shape.kind) {
+    case 'text':
+      return '';
+    case 'number':
+      return Math.max(Number.isFinite(shape.range.least) ? shape.range.least : 0, 0);
+    case 'switch':
+      return false;
+    case 'choice':
+      return shape.options[0];
+    default:
+      return null;
+  }
+}
+
+/** A value in few words, for a placeholder. */
+export function formatValue(value: unknown): string {
+  if (value === undefined) return '';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > 200 ? `${text.slice(0, 199)}…` : text;
+}
+
+/** Equal as JSON, whatever the order of names. */
+export function same(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true;
+  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, place) => same(item, other[place]));
+  if (!isObject(one) || !isObject(other)) return false;
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
+}

@@ -1,0 +1,125 @@
+/** A JSON value to look into: what is deep or long opens when asked, so that a huge one costs nothing until then. */
+import { ChevronRight } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { classes } from '@/lib/class-names';
+import { exact } from '@/lib/safe-text';
+import { Button, CopyButton } from './button';
+
+const STEP = 100;
+const MAX_STRING = 400;
+const COPY =
+  'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
+
+/** `open`: how many levels are open at first. */
+export function JsonView({ value, open = 1, copy = true }: { value: unknown; open?: number; copy?: boolean }): ReactNode {
+  return (
+    <div dir="ltr" className="group/json relative min-w-0 font-mono text-[13px] leading-relaxed">
+      {copy && (
+        <div className={COPY}>
+          <CopyButton label="Copy JSON" text={() => written(value)} />
+        </div>
+      )}
+      <Value value={value} open={open} />
+    </div>
+  );
+}
+
+function Value({ name, value, open }: { name?: string; value: unknown; open: number }): ReactNode {
+  if (typeof value === 'object' && value !== null && size(value) > 0) return <Folder name={name} value={value} open={open} />;
+  return <div className="pl-4 wrap-anywhere"><Name name={name} /><Leaf value={value} /></div>;
+}
+
+function Name({ name }: { name: string | undefined }): ReactNode {
+  if (name === undefined) return null;
+  return (
+    <>
+      <span className="text-(--code-title)">{exact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span>
+      <span className="text-faint">: </span>
+    </>
+  );
+}
+
+function Folder({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
+  const [opened, setOpened] = useState(open > 0);
+  const [shown, setShown] = useState(STEP);
+  const total = size(value);
+  return (
+    <div>
+      <button type="button" aria-expanded={opened} onClick={() => setOpened(!opened)} className="flex w-full items-start rounded-sm text-left hover:bg-sunken">
+        <ChevronRight aria-hidden className={classes('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')} />
+        <span className="min-w-0 pl-0.5 wrap-anywhere">
+          <Name name={name} />
+          <span className="text-faint">{opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}</span>
+        </span>
+      </button>
+      {opened && (
+        <div className="ml-1.5 border-l pl-2">
+          {entries(value, shown).map(([key, item]) => <Value key={key} name={key} value={item} open={open - 1} />)}
+          {total > shown && <Button size="small" look="quiet" onClick={() => setShown(shown + STEP)}>Show {Math.min(STEP, total - shown)} more of {total - shown}</Button>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Leaf({ value }: { value: unknown }): ReactNode {
+  if (typeof value === 'string') return <Text text={value} />;
+  if (typeof value === 'number') return <span className="text-(--code-number)">{String(value)}</span>;
+  if (typeof value === 'object' && value !== null) return <span className="text-faint">{Array.isArray(value) ? '[]' : '{}'}</span>;
+  return <span className="text-(--code-keyword)">{String(value)}</span>; // true, false, null
+}
+
+function Text({ text }: { text: string }): ReactNode {
+  const [shown, setShown] = useState(MAX_STRING);
+  const cut = text.length > shown;
+  return (
+    <>
+      <span dir="auto" className="whitespace-pre-wrap text-(--code-string)">{`"${exact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
+      {cut && <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>Show more</Button>}
+    </>
+  );
+}
+
+export const size = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
+
+/** The first so many of a list or an object, by name. */
+export function entries(value: object, first: number): [string, unknown][] {
+  if (Array.isArray(value)) return value.slice(0, first).map((item: unknown, index) => [String(index), item]);
+  return Object.keys(value).slice(0, first).map((key) => [key, (value as Record<string, unknown>)[key]]);
+}
+
+/** A value on one line, cut to about `length` characters. */
+export function summary(value: unknown, length = 80): string {
+  const said = short(value, length);
+  return said.length > length ? `${said.slice(0, length - 1)}…` : said;
+}
+
+function short(value: unknown, left: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, left));
+  if (typeof value !== 'object' || value === null) return String(value);
+  const list = Array.isArray(value);
+  const parts: string[] = [];
+  let taken = 2;
+  for (const [key, item] of entries(value, 20)) {
+    if (taken >= left) break;
+    const part = list ? short(item, left - taken) : `${key.slice(0, 40)}: ${short(item, left - taken)}`;
+    parts.push(part);
+    taken += part.length + 2;
+  }
+  const more = parts.length < size(value) ? ', …' : '';
+  return list ? `[${parts.join(', ')}${more}]` : `{${parts.join(', ')}${more}}`;
+}
+
+/** The value as indented text; anything that JSON cannot say, as a word. */
+export function written(value: unknown): string {
+  try {
+    return JSON.stringify(value, null, 2) ?? String(value);
+  } catch {
+    return String(value);
+  }
+}
+
+/** A value of any size in a box of its own. */
+export const JsonBox = ({ value }: { value: unknown }): ReactNode => (
+  <div className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface p-2"><JsonView value={value} open={2} /></div>
+);

@@ -1,0 +1,93 @@
+/** A block of code: its language, a way to copy it, its lines wrapped or not, its colours when it is done. */
+import { WrapText } from 'lucide-react';
+import { memo, useState, type ReactNode, useEffect } from 'react';
+import { IconButton, CopyButton } from '@/components/button';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { exact } from '@/lib/safe-text';
+import type { Span } from './highlighter';
+
+interface Props {
+  text: string;
+  language: string;
+  closed?: boolean;
+  onCopied?: () => void;
+}
+
+export function CodeBlock({ text, language, closed = true, onCopied }: Props): ReactNode {
+  const [wrapped, setWrapped] = useState(false);
+  const name = /^[\w+#.-]{1,30}/.exec(language)?.[0] ?? '';
+  const spans = useHighlight(text, name.toLowerCase(), closed);
+  return (
+    <figure dir="ltr" className="overflow-hidden rounded-lg border bg-sunken">
+      <figcaption className="flex h-8 items-center pr-1 pl-3 text-xs text-muted">
+        <span className="grow truncate">{name || 'code'}</span>
+        <IconButton size="small" label="Wrap lines" aria-pressed={wrapped} className={classes(wrapped && 'text-accent')} onClick={() => setWrapped(!wrapped)}>
+          <WrapText />
+        </IconButton>
+        <CopyButton label="Copy code" text={() => text} {...(onCopied ? { onCopied } : {})} />
+      </figcaption>
+      <pre className={classes('overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed', wrapped && 'wrap-anywhere whitespace-pre-wrap')}>
+        <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={exact} />}</code>
+      </pre>
+    </figure>
+  );
+}
+
+const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactNode {
+  return spans.map(({ kinds, text }, index) => {
+    const look = lookOf(kinds);
+    // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
+    return look ? <span key={index} className={look}>{exact(text)}</span> : exact(text);
+  });
+});
+
+const MAX_CODE = 100_000;
+
+/** The colours of a piece of code, once the browser has time for them. Until then, and past a size, there are none. */
+export function useHighlight(code: string, language: string, ready: boolean): readonly Span[] | undefined {
+  const [done, setDone] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
+  const wanted = ready && language !== '' && code.length <= MAX_CODE;
+  useEffect(() => {
+    if (!wanted) return undefined;
+    let left = false;
+    const cancel = idle(() => {
+      import('./highlighter').then(
+        ({ highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
+        () => undefined, // Not to be fetched just now: code without colours is code.
+      );
+    });
+    return () => {
+      left = true;
+      cancel();
+    };
+  }, [code, language, wanted]);
+  return wanted && done?.code === code && done.language === language ? done.spans : undefined;
+}
+
+/** Safari has no idle time to give. */
+function idle(run: () => void): () => void {
+  if (typeof requestIdleCallback === 'function') {
+    const id = requestIdleCallback(run, { timeout: 2000 });
+    return () => cancelIdleCallback(id);
+  }
+  const timer = setTimeout(run, 50);
+  return () => clearTimeout(timer);
+}
+
+const KEYWORD = 'text-(--code-keyword)';
+const STRING = 'text-(--code-string)';
+const NUMBER = 'text-(--code-number)';
+const TITLE = 'text-(--code-title)';
+const LOOKS: Record<string, string> = {
+  'hljs-keyword': KEYWORD, 'hljs-type': KEYWORD, 'hljs-name': KEYWORD, 'hljs-selector-tag': KEYWORD, 'hljs-meta': KEYWORD, 'hljs-built_in': KEYWORD,
+  'hljs-string': STRING, 'hljs-regexp': STRING, 'hljs-char': STRING, 'hljs-quote': STRING, 'hljs-addition': STRING,
+  'hljs-number': NUMBER, 'hljs-literal': NUMBER, 'hljs-symbol': NUMBER, 'hljs-bullet': NUMBER, 'hljs-template-variable': NUMBER, 'hljs-deletion': NUMBER,
+  'hljs-comment': 'text-(--code-comment) italic',
+  'hljs-title': TITLE, 'hljs-section': TITLE, 'hljs-attr': TITLE, 'hljs-attribute': TITLE, 'hljs-property': TITLE, 'hljs-variable': TITLE,
+  'hljs-selector-class': TITLE, 'hljs-selector-id': TITLE, 'hljs-function': TITLE, 'hljs-link': TITLE,
+  'hljs-emphasis': 'italic', 'hljs-strong': 'font-semibold',
+};
+
+/** The look of the innermost name that has one. */
+export const lookOf = (kinds: readonly string[]): string | undefined => kinds.map((kind) => LOOKS[kind]).findLast(Boolean);

@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import { blockTokens, inlineTokens, blocks, linkDefinitions, type Laid, closedFence, held, mended, table } from './parser';
+
+/** What makes readers of Markdown slow. */
+const BLOCKS: [string, string][] = [
+  ['underlines', 'a\n-\n'.repeat(40_000)],
+  ['heads of tables', 'a\n|-|-|\n'.repeat(20_000)],
+  ['quotes', '>'.repeat(190_000)],
+  ['quotes in quotes', Array.from({ length: 400 }, (_, depth) => `${'> '.repeat(depth)}x`).join('\n')],
+  ['lists in quotes', Array.from({ length: 3000 }, (_, line) => `${'> '.repeat(line % 12)}- x`).join('\n')],
+  ['lists in lists', Array.from({ length: 300 }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n')],
+  ['items', '- a\n'.repeat(40_000)],
+  ['rows', `|a|b|\n|-|-|\n${'|a|b|\n'.repeat(30_000)}`],
+  ['fences', '```a`\n'.repeat(30_000)],
+  ['definitions', '[a]: b "\n'.repeat(20_000)],
+  ['tags', '<a \n'.repeat(40_000)],
+  ['comments', '<!-- \n'.repeat(30_000)],
+  ['blank lines', '\n \n'.repeat(60_000)],
+];
+
+const INLINES: [string, string][] = ['*', 'a*', '_a', '**a*', '[', '[a](', '![[', '~a~', '<', '<!--', '`a``', 'https://a.example/', 'a@b.'].map((mark) => [mark, `${mark.repeat(1000)})`]);
+
+describe('reading', () => {
+  it.each(BLOCKS)('blocks of %s takes no time to speak of', (_, text) => {
+    const began = performance.now();
+    blockTokens(text);
+
+    expect(performance.now() - began).toBeLessThan(10_000); // Tens of milliseconds as a rule; where time grows with the square it is far more.
+  });
+
+  it.each(INLINES)('a line of %s takes no time to speak of', (_, text) => {
+    const began = performance.now();
+    inlineTokens(text, {});
+
+    expect(performance.now() - began).toBeLessThan(1000);
+  });
+
+  it('goes only so deep', () => {
+    const depth = (value: unknown): number => (typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0);
+
+    expect(depth(blockTokens('> '.repeat(500)))).toBeLessThan(60);
+    expect(depth(inlineTokens(`${'*_'.repeat(200)}a${'_*'.repeat(200)}`, {}))).toBeLessThan(60);
+  });
+
+  it('takes a link definition only when it is one line', () => {
+    expect(blockTokens('[a]: https://x.example "t\n\nmore"').map((token) => token.type)).toEqual(['paragraph', 'space', 'paragraph']);
+    expect(blockTokens('[A  b]: <https://x.example> "t"')).toEqual([
+      { type: 'def', raw: '[A  b]: <https://x.example> "t"', tag: 'a b', href: 'https://x.example', title: 't' },
+    ]);
+  });
+});
+
+const PIECES = [
+  'word', ' ', '  ', '    ', '\n', '\n', '\n\n', '\n\n', '\n\n', '\r\n', '- ', '* ', '1. ', '2', '.', ')', '# ', '## x', '> ', '>', '```', '```js\n', '~~~', '`', '**', '_', '|', '| a | b |', '\n|---|---|\n',
+  '---', '===', '-', '=', '<div>', '</div>', '<!--', '-->', '<script>', '[a]: http://x.y', '[a]:', ' "t', '"', '[a]', '](', ')', '![', '\t', '\\', '- [ ] ', '- [x] ', '&amp;', 'é', '\u202E', '😀',
+];
+
+/** A random number that is the same each time. */
+function dice(seed: number): (below: number) => number {
+  let state = seed * 2_654_435_761 + 1;
+  return (below) => {
+    state = Math.imul(state ^ (state >>> 15), 2_246_822_519) + 0x9e3779b9;
+    return ((state ^ (state >>> 13)) >>> 0) % below;
+  };
+}
+
+function written(roll: (below: number) => number, length: number): string {
+  return Array.from({ length }, () => PIECES[roll(PIECES.length)]).join('');
+}
+
+describe('blocks', () => {
+  it('of a text that grows are those of the whole, however it was cut', () => {
+    for (let seed = 1; seed <= 1500; seed += 1) {
+      const roll = dice(seed);
+      const text = written(roll, 5 + roll(60));
+      let laid: Laid | undefined;
+      for (let end = 0; end < text.length; end += 1 + roll(7)) laid = blocks(text.slice(0, end), laid);
+      laid = blocks(text, laid);
+      const whole = blockTokens(text.replaceAll(/\r\n?/g, '\n'));
+      if (JSON.stringify(laid.blocks) !== JSON.stringify(whole)) throw new Error(`seed ${seed}: ${JSON.stringify(text)}\n${JSON.stringify(laid.blocks)}\n${JSON.stringify(whole)}`);
+    }
+  });
+
+  it('stay the same objects once they are settled, and only the tail is read again', () => {
+    const text = Array.from({ length: 50 }, (_, index) => `Paragraph ${index}\n\n`).join('');
+    const first = blocks(text);
+    const second = blocks(`${text}more`, first);
+
+    expect(second.settled).toBeGreaterThan(90);
+    expect(second.blocks.slice(0, first.settled).every((block, index) => block === first.blocks[index])).toBe(true);
+    expect(text.length - first.offset).toBeLessThan(40);
+  });
+
+  it('begin anew where the text is another', () => {
+    const first = blocks('one\n\ntwo\n\nthree\n\nfour');
+
+    expect(blocks('# other', first)).toEqual(blocks('# other'));
+  });
+});
+
+describe('links', () => {
+  const { blocks: found } = blocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
+
+  it('leave out the last definition while it is being written', () => {
+    expect({ ...linkDefinitions(found, true) }).toEqual({ a: { href: 'https://one.example', title: 'One' } });
+    expect(Object.keys(linkDefinitions(found, false))).toEqual(['a', 'b']);
+  });
+
+  it('are the same object as long as they say the same', () => {
+    const first = linkDefinitions(found, false);
+
+    expect(linkDefinitions(found, false, first)).toBe(first);
+  });
+});
+
+describe('the end of an open text', () => {
+  it.each([
+    ['Items:\n-', 'Items:\n'],
+    ['Items:\n- ', 'Items:\n'],
+    ['Items:\n- a', 'Items:\n- a'],
+    ['a\n**', 'a\n'],
+    ['a\n**b', 'a\n**b'],
+    ['> -', ''],
+    ['```js\ncode\n``', '```js\ncode\n'],
+    ['a\n---\n', 'a\n---\n'],
+    ['', ''],
+  ])('is held back while it is only marks: %j', (text, shown) => expect(held(text)).toBe(shown));
+
+  it.each([
+    ['a **bol', 'a **bol**'],
+    ['a **', 'a '],
+    ['a **b** c', 'a **b** c'],
+    ['run `npm', 'run `npm`'],
+    ['run `', 'run '],
+    ['see [the docs](https://exa', 'see the docs'],
+    ['see [the do', 'see the do'],
+    ['see ![a pic', 'see a pic'],
+    ['see [it](https://a.b) now', 'see [it](https://a.b) now'],
+  ])('has what it opened closed: %j', (text, shown) => expect(mended(text)).toBe(shown));
+
+  it.each([
+    ['| a | b |', '| a | b |\n| --- | --- |'],
+    ['| a | b |\n|--', '| a | b |\n| --- | --- |'],
+    ['| a | b', undefined],
+    ['a | b |', undefined],
+    ['| a |\nwords', undefined],
+  ])('is a table before its second line is whole: %j', (text, shown) => expect(table(text)).toBe(shown));
+
+  it.each([
+    ['```js\na', false],
+    ['```js\na\n```', true],
+    ['```js\na\n````\n', true],
+    ['~~~\na\n```', false],
+    ['```', false],
+    ['    indented', true],
+  ])('is code that is whole or not: %j', (text, whole) => expect(closedFence(text)).toBe(whole));
+});

@@ -1,0 +1,205 @@
+/** A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown. */
+import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
+import { FileDiff, Check } from 'lucide-react';
+import { useMemo, useState, type ReactNode, useContext, useSyncExternalStore } from 'react';
+import { Button, CopyButton } from '@/components/button';
+import { askYes } from '@/components/confirm-dialog';
+import { CodeBlock } from '@/components/markdown/code-block';
+import { Badge } from '@/components/status';
+import { classes } from '@/lib/class-names';
+import { exact, prose } from '@/lib/safe-text';
+import { type CodeEdit, type Finding, standing, textAt, withText, type Path, type Standing, InputsContext, type Inputs } from './code-edit';
+
+const MOST = 400;
+
+export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
+  const lines = useMemo(() => diffLines(edit.old, edit.new ?? edit.old), [edit]);
+  const failed = edit.edits.filter(({ state }) => state !== 'applied' && state !== 'unchanged');
+  const code = edit.new;
+  return (
+    <figure className="overflow-hidden rounded-xl border bg-surface">
+      <figcaption className="flex min-h-9 flex-wrap items-center gap-2 border-b py-1 pr-1 pl-3 text-[13px]">
+        <span dir="auto" className="min-w-0 grow truncate font-medium">{exact(edit.target).slice(0, 200) || 'Code'}</span>
+        {lines && <Counts lines={lines} />}
+        {edit.errors.length > 0 && <Badge tone="warn">does not parse</Badge>}
+        {failed.length > 0 && <Badge tone="bad">{failed.length} of {edit.edits.length} not applied</Badge>}
+        {code !== null && (
+          <span className="flex">
+            <CopyButton label="Copy new code" text={() => code} />
+            {lines && lines.length > 0 && <CopyButton label="Copy as patch" icon={<FileDiff />} text={() => patchOf(edit.target, edit.old, code)} />}
+          </span>
+        )}
+      </figcaption>
+      {lines === undefined && <CodeBlock text={edit.new ?? ''} language={edit.language} />}
+      {lines?.length === 0 && <p className="px-3 py-2 text-muted">Nothing changes.</p>}
+      {lines && lines.length > 0 && <Lines lines={lines} />}
+      <Notes notes={[...edit.errors, ...failed.map((one) => one.reason || one.state)]} />
+      <FindingsView findings={edit.findings} />
+      <ApplyView edit={edit} />
+    </figure>
+  );
+}
+
+function Counts({ lines }: { lines: readonly Line[] }): ReactNode {
+  const added = lines.filter((line) => line.kind === 'new').length;
+  const removed = lines.filter((line) => line.kind === 'old').length;
+  return <span className="shrink-0 font-mono text-xs"><span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span></span>;
+}
+
+function Notes({ notes }: { notes: readonly string[] }): ReactNode {
+  if (notes.length === 0) return null;
+  return (
+    <ul dir="auto" className="border-t px-3 py-2 text-[13px] wrap-anywhere text-muted">
+      {[...new Set(notes)].slice(0, 10).map((note) => <li key={note}>{prose(note).slice(0, 500)}</li>)}
+    </ul>
+  );
+}
+
+const LOOKS = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
+const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
+const NUMBER = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
+
+function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
+  const [most, setMost] = useState(MOST);
+  return (
+    <div dir="ltr" className="max-h-[32rem] overflow-auto">
+      <table className="w-full border-collapse font-mono text-[13px] leading-relaxed">
+        <tbody>
+          {lines.slice(0, most).map((line, index) => (
+            // oxlint-disable-next-line react/no-array-index-key -- the lines of one diff do not move
+            <tr key={index} className={LOOKS[line.kind]}>
+              <td className={NUMBER}>{line.before}</td>
+              <td className={NUMBER}>{line.after}</td>
+              <td className={classes('w-px pr-2 select-none', line.kind === 'new' && 'text-good', line.kind === 'old' && 'text-bad')}>{MARKS[line.kind]}</td>
+              <td className="pr-3 whitespace-pre">{exact(line.text.slice(0, 2000))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {lines.length > most && <Button look="quiet" onClick={() => setMost(most + MOST)}>Show more lines ({lines.length - most})</Button>}
+    </div>
+  );
+}
+
+const SEVERITY_TONES = { error: 'bad', warning: 'warn', note: 'plain' } as const;
+
+/** What rules found in a proposed change: how bad, where, and what. */
+export function FindingsView({ findings }: { findings: readonly Finding[] | null }): ReactNode {
+  if (findings === null) return null;
+  if (findings.length === 0) return <p className="border-t px-3 py-2 text-[13px] text-muted">Checked: no findings</p>;
+  return (
+    <ul aria-label="Findings" className="flex max-h-72 flex-col gap-1.5 overflow-y-auto border-t px-3 py-2 text-[13px]">
+      {findings.map((finding, index) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same may be found twice
+        <li key={index} className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">
+          <Badge tone={SEVERITY_TONES[finding.level]}>{finding.level}</Badge>
+          {finding.line !== null && <span className="shrink-0 text-muted tabular-nums">Line {finding.line}</span>}
+          <span dir="auto" className="min-w-0 grow basis-48 wrap-anywhere">{prose(finding.message.slice(0, 500))}</span>
+          {finding.rule && <code dir="ltr" className="min-w-0 font-mono text-xs wrap-anywhere text-muted">{exact(finding.rule.slice(0, 60))}</code>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The foot of a proposed change: puts the new code in the place of the old among the inputs, and takes it back. */
+export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
+  const inputs = useContext(InputsContext);
+  return inputs && <Applying edit={edit} inputs={inputs} />;
+}
+
+function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNode {
+  const set = useSyncExternalStore(inputs.subscribe, inputs.read);
+  const [last, setLast] = useState<Path | null>(null);
+  /** What stood there when it was applied here: that may not have been the old code any more. */
+  const [before, setBefore] = useState<string | null>(null);
+  const now = standing(edit, { ...inputs.usual(), ...set }, last);
+  if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
+  if (!now) return null;
+
+  const write = (text: string) => inputs.change((values) => withText({ ...defaultOf(inputs, now.path), ...values }, now.path, text));
+  const apply = async () => {
+    if (now.state === 'changed' && !(await askYes(CHANGED))) return;
+    setBefore(textAt({ ...inputs.usual(), ...inputs.read() }, now.path));
+    write(edit.new ?? '');
+  };
+  const undo = () => {
+    write(before ?? edit.old);
+    setBefore(null);
+  };
+  const isApplied = now.state === 'applied';
+  return (
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-t px-3 py-2 text-[13px]">
+      {/* One button, so that the focus stays where it was. */}
+      <Button size="small" look={isApplied ? 'plain' : 'main'} onClick={() => (isApplied ? undo() : void apply())}>
+        {isApplied ? 'Undo' : 'Apply'}
+      </Button>
+      <span role="status" className={classes('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
+        <Told standing={now} />
+      </span>
+    </div>
+  );
+}
+
+const STATE_TONES = { ready: 'text-muted', applied: 'flex items-center gap-1.5 text-good', changed: 'text-warn' };
+
+const CHANGED = {
+  title: 'The code has changed since',
+  text: 'This change was made from an older version. What is there now will be replaced; Undo brings it back.',
+  act: 'Apply anyway',
+};
+
+function Told({ standing: { state, path } }: { standing: Standing }): ReactNode {
+  const place = <code dir="ltr" className="font-mono text-xs">{exact(path.join('.')).slice(0, 200)}</code>;
+  switch (state) {
+    case 'ready':
+      return <>to the input {place}</>;
+    case 'applied':
+      return <><Check aria-hidden className="size-3.5 shrink-0" /><span>Applied to {place}; the next question sends it</span></>;
+    case 'changed':
+      return <>{place} has changed since</>;
+  }
+}
+
+/** An input that is not set yet begins with all of its default, of which this text is only a part. */
+function defaultOf(inputs: Inputs, [name = '']: Path): Record<string, unknown> {
+  const usual = inputs.usual();
+  return Object.hasOwn(usual, name) ? { [name]: usual[name] } : {};
+}
+
+/** Two texts as the lines of a diff, and as a patch. */
+export interface Line {
+  kind: 'same' | 'old' | 'new' | 'gap';
+  /** Its number before and after; none where it was not or is not. */
+  before?: number;
+  after?: number;
+  text: string;
+}
+
+const MAX_DIFF = 400_000;
+
+/** What differs, three lines around each; nothing where it is too much to compare. */
+export function diffLines(old: string, now: string): Line[] | undefined {
+  if (old.length + now.length > MAX_DIFF) return undefined;
+  const patch = structuredPatch('', '', old, now, '', '', { context: 3, timeout: 500 });
+  if (!patch) return undefined;
+  const lines: Line[] = [];
+  for (const hunk of patch.hunks) {
+    let before = hunk.oldStart;
+    let after = hunk.newStart;
+    if (lines.length > 0 || before > 1) lines.push({ kind: 'gap', text: '' });
+    for (const line of hunk.lines) {
+      const [mark, body] = [line[0], line.slice(1)];
+      if (mark === '+') lines.push({ kind: 'new', after: after++, text: body });
+      else if (mark === '-') lines.push({ kind: 'old', before: before++, text: body });
+      else if (mark === ' ') lines.push({ kind: 'same', before: before++, after: after++, text: body });
+    }
+  }
+  return lines;
+}
+
+/** The same as a unified diff, for `git apply` and its like. */
+export function patchOf(name: string, old: string, now: string): string {
+  const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, { context: 3, headerOptions: FILE_HEADERS_ONLY });
+}

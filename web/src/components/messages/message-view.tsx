@@ -1,0 +1,329 @@
+/** How one message of a chat is shown: what was said, and what can be done about it. */
+import { CircleAlert, CircleStop, RotateCw, Braces, Ellipsis, GitFork, ListPlus, MessageSquareShare, Pencil, Trash2, ChevronLeft, ChevronRight, ThumbsDown, ThumbsUp } from 'lucide-react';
+import { Popover } from 'radix-ui';
+import { memo, useState, type ReactNode, type KeyboardEvent } from 'react';
+import { Button, Hint, IconButton, CopyButton } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { TextArea } from '@/components/form-fields';
+import { JsonView } from '@/components/json-view';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { LongText } from '@/components/text';
+import { tellError, tell } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { formatUsage, formatUsageDetails } from '@/lib/format';
+import { usePreferences, sends } from '@/lib/preferences';
+import { prose } from '@/lib/safe-text';
+import { FilesView } from './file-view';
+import type { ChatMessage, MessageActs, Told } from './message';
+import { PartView } from './part-view';
+import { isNotice, groups, spoken, type Group } from './parts';
+
+/* oxlint-disable react/no-array-index-key -- parts are only ever added at the end */
+
+interface MessageViewProps {
+  message: ChatMessage;
+  streaming: boolean;
+  /** Kept the same between renders where nothing changed: a new object draws the message again. */
+  acts: MessageActs;
+}
+
+const NO_TOLD: Told = {};
+const QUIET =
+  'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
+
+/** Drawn again only when the message itself is another: not while a message beside it streams. */
+export const MessageView = memo(function MessageView({ message, streaming, acts }: MessageViewProps): ReactNode {
+  const [editing, setEditing] = useState(false);
+  const told = message.metadata ?? NO_TOLD;
+  const speaker = told.role ?? message.role;
+  const save = acts.edit;
+  const bar = (
+    // The last comes first at the right edge, so that what always shows stands at the message's own side.
+    <div className={classes('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
+      <VersionsView told={told} show={acts.show} />
+      <Cost told={told} />
+      {!streaming && (
+        <div className={classes(QUIET, speaker !== 'user' && 'first:-ml-1.5')}>
+          <ActsBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
+        </div>
+      )}
+    </div>
+  );
+  return (
+    <article aria-label={NAMES[speaker]} className="group/message min-w-0">
+      {editing && save ? (
+        <EditView text={spoken(message.parts)} save={save} close={() => setEditing(false)} label={speaker === 'user' ? 'Save and answer' : 'Save'} />
+      ) : (
+        <Body message={message} speaker={speaker} streaming={streaming} acts={acts} />
+      )}
+      <Ending told={told} streaming={streaming} rerun={acts.rerun} />
+      {!editing && bar}
+    </article>
+  );
+});
+
+const NAMES: Record<string, string> = { user: 'You', assistant: 'Answer', system: 'System', developer: 'Developer', tool: 'Tool' };
+
+function Body({ message, speaker, streaming, acts }: MessageViewProps & { speaker: string }): ReactNode {
+  const shown = groups(message.parts);
+  if (speaker === 'user') {
+    return <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2"><Plain groups={shown} approve={acts.approve} /></div>;
+  }
+  if (speaker === 'system' || speaker === 'developer') {
+    return (
+      <div className="space-y-1 rounded-lg border border-dashed px-3 py-2 text-muted">
+        <div className="text-xs font-medium text-faint">{NAMES[speaker]}</div>
+        <Plain groups={shown} approve={acts.approve} />
+      </div>
+    );
+  }
+  return <Said groups={shown} streaming={streaming} approve={acts.approve} />;
+}
+
+/** What a person wrote is shown as written. */
+function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: MessageActs['approve'] }): ReactNode {
+  return shown.map((group, index) => {
+    if (group.kind === 'files') return <FilesView key={index} files={group.parts} />;
+    if (group.kind !== 'text') return <PartView key={index} group={group} streaming={false} last={false} approve={approve} />;
+    return <div key={index} dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={group.part.text} /></div>;
+  });
+}
+
+/**
+ * An answer. Once it has streamed here it is a live region, so that a screen reader reads it when it is whole:
+ * while it is busy nothing is read, else every token would be.
+ */
+function Said({ groups: shown, streaming, approve }: { groups: readonly Group[]; streaming: boolean; approve: MessageActs['approve'] }): ReactNode {
+  const [live] = useState(streaming);
+  const part = (group: Group, index: number) => <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />;
+  return (
+    <div {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})} className="min-w-0 space-y-3">
+      {shown.map((group, index) => isNotice(group) && part(group, index))}
+      {shown.map((group, index) => !isNotice(group) && part(group, index))}
+      {streaming && <Waiting groups={shown} />}
+    </div>
+  );
+}
+
+/** Three dots, as long as there is nothing else that moves. */
+function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
+  const last = shown.at(-1);
+  if (last?.kind === 'text' && last.part.text !== '') return null;
+  if (last?.kind === 'reasoning' && last.part.state !== 'done') return null;
+  if (last?.kind === 'tool' && !last.part.state.startsWith('output')) return null;
+  return (
+    <div role="img" aria-label="Answering" className="flex h-6 items-center gap-1 *:size-1.5 *:animate-pulse *:rounded-full *:bg-faint">
+      <span /><span className="[animation-delay:200ms]" /><span className="[animation-delay:400ms]" />
+    </div>
+  );
+}
+
+/** How it ended, if not as it should. */
+function Ending({ told, streaming, rerun }: { told: Told; streaming: boolean; rerun: MessageActs['rerun'] }): ReactNode {
+  if (streaming) return null;
+  if (told.error) {
+    return (
+      <div role="alert" className="mt-2 flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">
+        <CircleAlert aria-hidden className="size-4 shrink-0" />
+        <span dir="auto" className="min-w-0 grow basis-40 wrap-anywhere whitespace-pre-wrap">
+          <LongText text={told.error.message} />
+          {told.error.code && <span dir="ltr" className="ml-2 font-mono text-xs opacity-70">{prose(told.error.code)}</span>}
+        </span>
+        {rerun && <Button size="small" onClick={() => void rerun().catch(tellError)}><RotateCw aria-hidden className="size-3.5" />Retry</Button>}
+      </div>
+    );
+  }
+  if (told.status === 'partial') {
+    return <div className="mt-1 flex items-center gap-1.5 text-[13px] text-muted"><CircleStop aria-hidden className="size-3.5" />Stopped</div>;
+  }
+  return null;
+}
+
+function Cost({ told }: { told: Told }): ReactNode {
+  const words = formatUsage(told);
+  return words && <Hint text={formatUsageDetails(told)}><span className="text-xs text-faint tabular-nums">{words}</span></Hint>;
+}
+
+interface ActionBarProps {
+  message: ChatMessage;
+  acts: MessageActs;
+  edit: (() => void) | undefined;
+}
+
+/** What can be done with a message: the usual at hand, the rest in a menu. */
+export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
+  const { rate, rerun, fork, keep, remove, resume } = acts;
+  const [raw, setRaw] = useState(false);
+  const mine = message.role !== 'assistant';
+  const again = mine ? 'Answer again' : 'Regenerate';
+  return (
+    <div className="flex items-center">
+      {!mine && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
+      {mine && edit && <IconButton size="small" label="Edit" onClick={edit}><Pencil /></IconButton>}
+      {rerun && <IconButton size="small" label={again} onClick={() => void rerun().catch(tellError)}><RotateCw /></IconButton>}
+      {resume && <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(tellError)}><MessageSquareShare /></IconButton>}
+      <CopyButton label="Copy text" text={() => spoken(message.parts)} />
+      <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}><Braces /></IconButton>
+      {(fork || remove || (!mine && edit)) && (
+        <Menu align={mine ? 'end' : 'start'} trigger={<IconButton size="small" label="More"><Ellipsis /></IconButton>}>
+          {!mine && edit && <MenuItem icon={<Pencil />} onSelect={edit}>Edit</MenuItem>}
+          {fork && <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(tellError)}>Fork into a new thread</MenuItem>}
+          {keep && <MenuItem icon={<ListPlus />} onSelect={keep}>Add to test set</MenuItem>}
+          {remove && (fork || (!mine && edit)) && <MenuLine />}
+          {remove && <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>}
+        </Menu>
+      )}
+      <Dialog open={raw} onClose={() => setRaw(false)} title="Raw JSON" wide>
+        {raw && <JsonView value={message} open={3} />}
+      </Dialog>
+    </div>
+  );
+}
+
+interface EditViewProps {
+  text: string;
+  save: (text: string) => Promise<void>;
+  close: () => void;
+  /** What saving does: a user's words are answered. */
+  label: string;
+}
+
+/** A message's words, changed in place. The same keys send here as in the composer; Escape leaves all as it was. */
+export function EditView({ text: given, save, close, label }: EditViewProps): ReactNode {
+  const { send } = usePreferences();
+  const [text, setText] = useState(given);
+  const [saving, setSaving] = useState(false);
+  const done = (): void => {
+    if (text.trim() === given.trim()) {
+      close();
+      return;
+    }
+    setSaving(true);
+    save(text).then(close, (error: unknown) => {
+      setSaving(false);
+      tellError(error);
+    });
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape' && !event.nativeEvent.isComposing) {
+      event.stopPropagation();
+      close();
+    } else if (sends(event.nativeEvent, send)) {
+      event.preventDefault();
+      if (text.trim() && !saving) done();
+    }
+  };
+  return (
+    <div className="w-full space-y-2">
+      <TextArea
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the person has just asked to write here
+        autoFocus
+        aria-label="Edit the message"
+        dir="auto"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={press}
+        onFocus={(event) => event.target.setSelectionRange(text.length, text.length)}
+      />
+      <div className="flex justify-end gap-2">
+        <Button size="small" look="quiet" onClick={close}>Cancel</Button>
+        <Button size="small" look="main" disabled={saving || !text.trim()} onClick={done}>{label}</Button>
+      </div>
+    </div>
+  );
+}
+
+/** `‹ 2/3 ›`: the versions of a message, and the way to the ones beside it. */
+export function VersionsView({ told, show }: { told: Told; show: MessageActs['show'] }): ReactNode {
+  const siblings = told.siblings ?? [];
+  const at = siblings.indexOf(told.nodes?.[0] ?? '');
+  if (siblings.length < 2 || at < 0) return null;
+  const go = (to: string | undefined, label: string, icon: ReactNode): ReactNode => (
+    <IconButton size="small" className="!w-5" label={label} disabled={!to || !show} onClick={() => to && void show?.(to).catch(tellError)}>{icon}</IconButton>
+  );
+  return (
+    <div role="group" aria-label="Versions" className="flex items-center text-xs text-muted tabular-nums">
+      {go(siblings[at - 1], 'Version before', <ChevronLeft />)}
+      <span>{at + 1}/{siblings.length}</span>
+      {go(siblings[at + 1], 'Next version', <ChevronRight />)}
+    </div>
+  );
+}
+
+type Rate = NonNullable<MessageActs['rate']>;
+
+/** Thumbs up or down, and a word about why. The rating counts at once; the comment may follow. */
+export function RatingView({ feedback, rate }: { feedback: Told['feedback']; rate: Rate }): ReactNode {
+  return (
+    <>
+      <Thumb rating="up" label="Good answer" mine={feedback?.mine === 'up'} count={feedback?.up ?? 0} rate={rate} icon={<ThumbsUp />} />
+      <Thumb rating="down" label="Bad answer" mine={feedback?.mine === 'down'} count={feedback?.down ?? 0} rate={rate} icon={<ThumbsDown />} />
+    </>
+  );
+}
+
+interface RatingViewProps {
+  rating: 'up' | 'down';
+  label: string;
+  mine: boolean;
+  count: number;
+  rate: Rate;
+  icon: ReactNode;
+}
+
+function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): ReactNode {
+  const [asking, setAsking] = useState(false);
+  const press = (): void => {
+    if (mine) {
+      setAsking(true);
+      return;
+    }
+    rate(rating).then(() => setAsking(true), tellError);
+  };
+  return (
+    <Popover.Root open={asking} onOpenChange={setAsking}>
+      <Popover.Anchor className="flex items-center">
+        <IconButton size="small" label={label} aria-pressed={mine} className={classes(mine && (rating === 'up' ? '!text-good' : '!text-bad'))} onClick={press}>{icon}</IconButton>
+        {count > (mine ? 1 : 0) && <span className="-ml-1 pr-1 text-xs text-faint tabular-nums">{count}</span>}
+      </Popover.Anchor>
+      <Popover.Portal>
+        <Popover.Content aria-label={label} sideOffset={6} collisionPadding={8} className="z-50 w-80 max-w-[calc(100vw-1rem)] rounded-xl border bg-raised p-3 shadow-float">
+          <Comment rating={rating} mine={mine} rate={rate} close={() => setAsking(false)} />
+        </Popover.Content>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function Comment({ rating, mine, rate, close }: { rating: 'up' | 'down'; mine: boolean; rate: Rate; close: () => void }): ReactNode {
+  const [text, setText] = useState('');
+  const send = (chosen: 'up' | 'down' | null, comment?: string): void => {
+    rate(chosen, comment).then(() => tell(chosen === null ? 'Rating taken back' : 'Comment kept'), tellError);
+    close();
+  };
+  return (
+    <form
+      className="space-y-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim()) send(rating, text.trim());
+        else close();
+      }}
+    >
+      <TextArea
+        aria-label="Comment"
+        dir="auto"
+        rows={3}
+        value={text}
+        placeholder={rating === 'up' ? 'What was good? (optional)' : 'What was wrong? (optional)'}
+        onChange={(event) => setText(event.target.value)}
+      />
+      <div className="flex items-center gap-2">
+        {mine && <Button size="small" look="quiet" onClick={() => send(null)}>Take back</Button>}
+        <span className="grow" />
+        <Button size="small" look="quiet" onClick={close}>Close</Button>
+        <Button size="small" look="main" type="submit" disabled={!text.trim()}>Save</Button>
+      </div>
+    </form>
+  );
+}

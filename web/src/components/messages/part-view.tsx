@@ -1,0 +1,155 @@
+/** One group of a message's parts. While a message streams its parts are new objects with every token: only what changed is drawn. */
+import { ShieldAlert, FileText, Info, TriangleAlert } from 'lucide-react';
+import { memo, type ReactNode, useEffect, useRef, useState, lazy, Suspense } from 'react';
+import { Folded } from '@/components/collapsible';
+import { JsonView } from '@/components/json-view';
+import { Markdown } from '@/components/markdown/markdown';
+import { Spinner } from '@/components/status';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { formatDuration } from '@/lib/format';
+import { address, exact, prose } from '@/lib/safe-text';
+import { unreachable } from '@/lib/unreachable';
+import { codeEdit } from './code-edit';
+import { FilesView } from './file-view';
+import { refused, unchanged, type PartProps, type Source, notice, type DataPart, type Notice } from './parts';
+import { ToolView } from './tool-view';
+
+export const PartView = memo(function PartView({ group, streaming, last, approve }: PartProps): ReactNode {
+  switch (group.kind) {
+    case 'text': {
+      const text = <Markdown text={group.part.text} streaming={streaming && last} />;
+      return refused(group.part) ? <Refusal>{text}</Refusal> : text;
+    }
+    case 'reasoning':
+      return <ReasoningView text={group.part.text} streaming={streaming && last && group.part.state !== 'done'} />;
+    case 'tool':
+      return <ToolView part={group.part} live={streaming} {...(approve ? { approve } : {})} />;
+    case 'data':
+      return <DataView part={group.part} />;
+    case 'sources':
+      return <SourcesView sources={group.parts} />;
+    case 'files':
+      return <FilesView files={group.parts} />;
+    default:
+      return unreachable(group);
+  }
+}, unchanged);
+
+const Refusal = ({ children }: { children: ReactNode }): ReactNode => (
+  <div className="rounded-xl border border-warn/40 bg-warn-soft px-3 py-2">
+    <div className="mb-1 flex items-center gap-1.5 text-xs font-medium text-warn"><ShieldAlert aria-hidden className="size-4" />Refused</div>
+    {children}
+  </div>
+);
+
+/** What a model thought before it spoke: folded, for most who read want the answer. */
+export function ReasoningView({ text, streaming }: { text: string; streaming: boolean }): ReactNode {
+  const seconds = useSeconds(streaming);
+  if (!text.trim() && !streaming) return null;
+  const done = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
+  return (
+    <Folded label={streaming ? <span className="animate-pulse">Thinking…</span> : done} className="ml-1.5 border-l-2 pl-3 text-[13px]">
+      <Markdown text={text} streaming={streaming} />
+    </Folded>
+  );
+}
+
+/** How long it streamed, if this page saw it. */
+function useSeconds(streaming: boolean): number | undefined {
+  const began = useRef<number>(undefined);
+  const [seconds, setSeconds] = useState<number>();
+  useEffect(() => {
+    if (streaming) began.current ??= performance.now();
+    else if (began.current !== undefined) setSeconds((performance.now() - began.current) / 1000);
+  }, [streaming]);
+  return seconds;
+}
+
+const CHIP = 'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
+
+/** Where an answer comes from: numbered, each with the host that it leads to. */
+export function SourcesView({ sources }: { sources: readonly Source[] }): ReactNode {
+  return (
+    <ol aria-label="Sources" className="flex flex-wrap gap-1.5">
+      {sources.map((source, index) => (
+        <li key={source.sourceId} className="max-w-full"><SourceChip source={source} number={index + 1} /></li>
+      ))}
+    </ol>
+  );
+}
+
+function SourceChip({ source, number }: { source: Source; number: number }): ReactNode {
+  const title = prose(source.title ?? '').slice(0, 300);
+  const counted = <b className="text-ink">{number}</b>;
+  if (source.type === 'source-document') {
+    return (
+      <span className={CHIP} title={exact(source.filename ?? source.mediaType)}>
+        {counted}
+        <FileText aria-hidden className="size-3.5 shrink-0" />
+        <span dir="auto" className="truncate">{title || exact(source.filename ?? 'Document')}</span>
+      </span>
+    );
+  }
+  const to = address(source.url);
+  const words = (
+    <>
+      {counted}
+      {title && <span dir="auto" className="max-w-60 truncate">{title}</span>}
+      <span dir="ltr" className="truncate text-faint">{to ? to.host : exact(source.url).slice(0, 100)}</span>
+    </>
+  );
+  if (!to) return <span className={CHIP}>{words}</span>;
+  return (
+    <a href={to.href} target="_blank" rel="noopener noreferrer nofollow" className={`${CHIP} hover:border-strong-line hover:text-ink`}>
+      {words}
+    </a>
+  );
+}
+
+const CodeEditView = lazy(() => import('./code-edit-view'));
+
+/** What a workflow says in data: a change of code as a diff, a notice, a stored file as a file, everything else as JSON. */
+export function DataView({ part }: { part: DataPart }): ReactNode {
+  const name = part.type.slice('data-'.length);
+  const edit = name === 'code-edit' ? codeEdit(part.data) : undefined;
+  if (edit) return <Suspense fallback={<Spinner />}><CodeEditView edit={edit} /></Suspense>;
+  const told = name === 'notice' ? notice(part.data) : undefined;
+  if (told) return <NoticeView notice={told} />;
+  const file = name === 'file' ? storedFilePart(part.data) : undefined;
+  if (file) return <FilesView files={[file]} />;
+  // Fields that programs get beside the words: whoever reads has been told.
+  if (name === 'reply') return <Folded label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2"><JsonView value={part.data} /></Folded>;
+  return (
+    <section aria-label={`Data ${exact(name)}`} className="rounded-xl border bg-surface">
+      <div dir="auto" className="truncate border-b px-3 py-1.5 text-xs text-muted">{exact(name).slice(0, 100)}</div>
+      <div className="max-h-96 overflow-y-auto px-2 py-2"><JsonView value={part.data} /></div>
+    </section>
+  );
+}
+
+/** A file that only its id names. */
+function storedFilePart(data: unknown): { url: string; mediaType: string; filename?: string } | undefined {
+  if (typeof data !== 'object' || data === null) return undefined;
+  const { file_id: id, media_type: mediaType, filename } = data as Record<string, unknown>;
+  if (typeof id !== 'string') return undefined;
+  return {
+    url: `/api/files/${id}`,
+    mediaType: typeof mediaType === 'string' ? mediaType : 'application/octet-stream',
+    ...(typeof filename === 'string' ? { filename } : {}),
+  };
+}
+
+/** What a workflow wants known before its answer is read (data part `notice`): that it rehearses, that a source is old. */
+export function NoticeView({ notice: { level, text } }: { notice: Notice }): ReactNode {
+  const Icon = level === 'warning' ? TriangleAlert : Info;
+  return (
+    <div
+      role="note"
+      className={classes('flex items-start gap-2 rounded-xl px-3 py-2 text-[13px]', level === 'warning' ? 'bg-warn-soft' : 'bg-accent-soft')}
+    >
+      <Icon aria-label={level === 'warning' ? 'Warning' : 'Notice'} className={classes('mt-0.5 size-4 shrink-0', level === 'warning' ? 'text-warn' : 'text-accent')} />
+      <div dir="auto" className="min-w-0 wrap-anywhere whitespace-pre-wrap"><LongText text={text} /></div>
+    </div>
+  );
+}

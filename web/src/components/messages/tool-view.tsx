@@ -1,0 +1,157 @@
+/** A tool call as a card: its name, how far it is, what it was given and what it gave; and the question whether it may. */
+import { Ban, ChevronRight, CircleCheck, CircleHelp, CirclePause, CircleX, LoaderCircle } from 'lucide-react';
+import { useId, useState, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { TextField } from '@/components/form-fields';
+import { JsonView, summary } from '@/components/json-view';
+import { LongText } from '@/components/text';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { exact } from '@/lib/safe-text';
+import type { MessageActs } from './message';
+import { toolName, type ToolPart } from './parts';
+
+const STATES: Record<ToolState, { word: string; icon: ReactNode }> = {
+  running: { word: 'Running', icon: <LoaderCircle className="animate-spin text-accent" /> },
+  waiting: { word: 'Waiting', icon: <CircleHelp className="text-warn" /> },
+  done: { word: 'Done', icon: <CircleCheck className="text-good" /> },
+  failed: { word: 'Failed', icon: <CircleX className="text-bad" /> },
+  denied: { word: 'Denied', icon: <Ban className="text-muted" /> },
+  stopped: { word: 'Stopped', icon: <CirclePause className="text-muted" /> },
+};
+
+interface Props {
+  part: ToolPart;
+  live: boolean;
+  approve?: MessageActs['approve'];
+}
+
+export function ToolView({ part, live, approve }: Props): ReactNode {
+  const state = toolState(part, live);
+  const asked = part.state === 'approval-requested';
+  const [opened, setOpened] = useState<boolean>();
+  const open = opened ?? (asked || state === 'failed');
+  const id = useId();
+  const { word, icon } = STATES[state];
+  return (
+    <section aria-label={`Tool ${exact(toolName(part))}`} className={classes('rounded-xl border bg-surface', asked && 'border-warn')}>
+      <button
+        type="button"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpened(!open)}
+        className="flex w-full items-center gap-2 rounded-xl px-3 py-2 text-left hover:bg-sunken"
+      >
+        <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">{icon}</span>
+        <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">{exact(toolName(part)).slice(0, 200)}</span>
+        <span dir="ltr" className={classes('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>
+          {!open && exact(toolLine(part))}
+        </span>
+        <ChevronRight aria-hidden className={classes('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')} />
+      </button>
+      <div id={id} className={classes('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>{open && <Inside part={part} />}</div>
+      {asked && approve && <Question ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
+    </section>
+  );
+}
+
+function Inside({ part }: { part: ToolPart }): ReactNode {
+  const input = toolInput(part);
+  return (
+    <>
+      <Field label="Arguments">
+        {input === undefined ? <span className="text-faint">None yet</span> : 'text' in input ? <Raw text={input.text} /> : <JsonView value={input.value} />}
+      </Field>
+      {part.state === 'output-available' && (
+        <Field label="Result">{typeof part.output === 'string' ? <Raw text={part.output} /> : <JsonView value={part.output} />}</Field>
+      )}
+      {part.state === 'output-error' && <Field label="Error"><Raw text={part.errorText} bad /></Field>}
+      {part.approval?.reason && <Field label={part.approval.approved ? 'Approved, because' : 'Denied, because'}><Raw text={part.approval.reason} /></Field>}
+    </>
+  );
+}
+
+const Field = ({ label, children }: { label: string; children: ReactNode }): ReactNode => (
+  <div className="min-w-0">
+    <div className="mb-0.5 text-xs text-muted">{label}</div>
+    {children}
+  </div>
+);
+
+const Raw = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode => (
+  <div
+    dir="auto"
+    className={classes(
+      'max-h-80 overflow-y-auto rounded-md px-2 py-1 font-mono text-[13px] wrap-anywhere whitespace-pre-wrap',
+      bad ? 'bg-bad-soft text-bad' : 'bg-sunken',
+    )}
+  >
+    <LongText text={text} tidy={exact} />
+  </div>
+);
+
+function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promise<void> }): ReactNode {
+  const [reason, setReason] = useState('');
+  const [sending, setSending] = useState(false);
+  const answer = (approved: boolean): void => {
+    setSending(true);
+    ask(approved, reason.trim() || undefined).catch(tellError).finally(() => setSending(false));
+  };
+  return (
+    <div role="group" aria-label="May this tool run?" className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5">
+      <span className="font-medium">May it run?</span>
+      <TextField
+        aria-label="Reason (optional)"
+        placeholder="Reason (optional)"
+        dir="auto"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        className="!w-auto min-w-32 grow basis-40"
+      />
+      <Button look="main" disabled={sending} onClick={() => answer(true)}>Approve</Button>
+      <Button look="danger" disabled={sending} onClick={() => answer(false)}>Deny</Button>
+    </div>
+  );
+}
+
+/** What a tool call has come to, in one word, and the line that says so when the card is folded. */
+export type ToolState = 'running' | 'waiting' | 'done' | 'failed' | 'denied' | 'stopped';
+
+/** `live`: the answer it stands in still streams. A call that nobody will finish any more is stopped. */
+export function toolState(part: ToolPart, live: boolean): ToolState {
+  switch (part.state) {
+    case 'approval-requested':
+      return 'waiting';
+    case 'output-available':
+      return part.preliminary && live ? 'running' : 'done';
+    case 'output-error':
+      return 'failed';
+    case 'output-denied':
+      return 'denied';
+    case 'approval-responded':
+      return part.approval.approved ? (live ? 'running' : 'done') : 'denied';
+    case 'input-streaming':
+      return live ? 'running' : 'stopped';
+    case 'input-available':
+      // A call for the client to answer stands open when the stream is over.
+      return live ? 'running' : part.providerExecuted ? 'stopped' : 'waiting';
+  }
+}
+
+/** The arguments as they are so far: a value, or the text of one that is not whole. */
+export function toolInput(part: ToolPart): { value: unknown } | { text: string } | undefined {
+  if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : shown(part.input);
+  return shown(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
+}
+
+const shown = (input: unknown): { value: unknown } | { text: string } | undefined =>
+  input === undefined ? undefined : typeof input === 'string' ? { text: input } : { value: input };
+
+/** One line beside the name: what it was asked, and what came of it. */
+export function toolLine(part: ToolPart): string {
+  if (part.state === 'output-available') return summary(part.output, 120);
+  if (part.state === 'output-error') return part.errorText.split('\n', 1)[0]?.slice(0, 160) ?? '';
+  if (part.state === 'output-denied') return part.approval.reason ?? '';
+  const input = toolInput(part);
+  return input === undefined ? '' : 'text' in input ? input.text.slice(-120) : summary(input.value, 120);
+}

@@ -1,0 +1,143 @@
+/** Opens what was said in the playground, with its workflow; where nobody knows which that was, it asks. */
+import { useQuery } from '@tanstack/react-query';
+import { useCallback, useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { type Schemas, api } from '@/api/client';
+import { workflows, client, workflow as describe } from '@/api/queries';
+import type { Workflow } from '@/api/types';
+import { BoardStore } from '@/board/board-store';
+import { done } from '@/tour/done';
+import { Dialog } from './dialog';
+import { Badge, Problem, Spinner } from './status';
+import { tell, tellError } from './toast';
+
+interface GoingOn {
+  /** `read` gives what to go on with. */
+  goOn: (read: () => Promise<Live>, title: string) => Promise<void>;
+  busy: boolean;
+  /** To be shown somewhere: asks which workflow is meant. */
+  question: ReactNode;
+}
+
+export function useGoOn(): GoingOn {
+  const [, navigate] = useLocation();
+  const [busy, setBusy] = useState(false);
+  const [asked, setAsked] = useState<{ live: Live; title: string } | null>(null);
+
+  const start = useCallback(
+    async (workflow: string, live: Live, title: string) => {
+      const { address, rest } = await begin(workflow, live, title);
+      done('trace');
+      if (rest) tell(rest);
+      navigate(address);
+    },
+    [navigate],
+  );
+  const goOn = useCallback(
+    (read: () => Promise<Live>, title: string) => {
+      const go = async () => {
+        const live = await read();
+        if (live.workflow && (await isKnown(live.workflow))) await start(live.workflow, live, title);
+        else setAsked({ live, title });
+      };
+      setBusy(true);
+      return go().finally(() => setBusy(false));
+    },
+    [start],
+  );
+  const choose = (workflow: string) => {
+    if (!asked) return;
+    setAsked(null);
+    setBusy(true);
+    start(workflow, asked.live, asked.title).catch(tellError).finally(() => setBusy(false));
+  };
+  return { goOn, busy, question: <Which name={asked?.live.workflow ?? null} open={asked !== null} onClose={() => setAsked(null)} onChoose={choose} /> };
+}
+
+function Which({ name, open, onClose, onChoose }: { name: string | null; open: boolean; onClose: () => void; onChoose: (workflow: string) => void }): ReactNode {
+  const known = useQuery({ ...workflows(), enabled: open });
+  const rows = known.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
+  const why = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
+  return (
+    <Dialog open={open} onClose={onClose} title="Which workflow goes on?" description={why}>
+      {known.error && <Problem error={known.error} />}
+      {known.isPending && <Spinner />}
+      {rows?.length === 0 && <p className="text-muted">No workflow is served.</p>}
+      <ul className="-mx-2 space-y-0.5">
+        {rows?.map((workflow) => (
+          <li key={workflow.name}>
+            <button type="button" onClick={() => onChoose(workflow.name)} className="flex w-full items-center gap-2 rounded-lg px-2 py-1.5 text-left hover:bg-sunken">
+              <span className="min-w-0 grow">
+                <span className="block truncate font-medium">{workflow.name}</span>
+                {workflow.description && <span className="block truncate text-[13px] text-muted" dir="auto">{workflow.description}</span>}
+              </span>
+              <Badge>{workflow.is_chat ? 'Chat' : 'Single turn'}</Badge>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  );
+}
+
+/** Going on from a trace in the playground: a thread with what was said, or a board with what was given. */
+export type Live = Schemas['Live'];
+type Values = Record<string, unknown>;
+
+/** What a workflow can be given of what a trace was, and the names of what it cannot. */
+export function fitting(values: Values, schema: Values | undefined): { fits: Values; rest: string[] } {
+  const declared = schema?.['properties'];
+  const names = typeof declared === 'object' && declared !== null ? declared : {};
+  const takesAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
+  const all = Object.entries(values);
+  const fits = (name: string) => takesAny || Object.hasOwn(names, name);
+  return { fits: Object.fromEntries(all.filter(([name]) => fits(name))), rest: all.flatMap(([name]) => (fits(name) ? [] : [name])) };
+}
+
+/** One line about what was left out; null: nothing was. */
+export function leftOut(workflow: string, names: readonly string[]): string | null {
+  if (!names.length) return null;
+  const shown = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
+  const more = names.length - shown.length;
+  return `${workflow} does not take ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}: left out.`;
+}
+
+/** Whether a workflow of that name is served now. */
+export async function isKnown(name: string | null): Promise<boolean> {
+  if (!name) return false;
+  const { data } = await client.fetchQuery(workflows());
+  return data.some((one) => one.name === name);
+}
+
+/** Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its title itself. */
+export async function begin(name: string, live: Live, title: string): Promise<{ address: string; rest: string | null }> {
+  const workflow = await client.fetchQuery(describe(name));
+  const inputs = fitting(live.inputs, workflow.schemas.inputs);
+  const parameters = fitting(live.parameters, workflow.schemas.parameters);
+  const given = { inputs: inputs.fits, parameters: parameters.fits };
+  const address = await (workflow.is_chat ? thread(workflow, live, given) : board(workflow, given, title));
+  return { address, rest: leftOut(name, [...inputs.rest, ...parameters.rest]) };
+}
+
+interface Given {
+  inputs: Values;
+  parameters: Values;
+}
+
+async function thread({ name }: Workflow, live: Live, given: Given): Promise<string> {
+  const body = { workflow: name, ...given, messages: live.messages };
+  // The schema of a body gives objects of anything no keys; what is sent is what was read.
+  const made = await api('post', '/api/threads', { body: body as never });
+  return `/play/${made.id}`;
+}
+
+async function board({ name }: Workflow, { inputs, parameters }: Given, title: string): Promise<string> {
+  const store = BoardStore.draft({
+    name: title.slice(0, 120),
+    mode: 'single',
+    columns: [{ id: 'c1', workflow: name, variant: 'default', parameters }],
+    rows: [{ id: 'r1', name: '', inputs }],
+    layout: {},
+  });
+  return `/play/${(await store.ensure()).id}`;
+}

@@ -1,0 +1,159 @@
+/**
+ * The one cell of every table: a conversation, text or JSON in a bounded box, by the server's preview. Hover, focus or a
+ * click shows the whole: what `full` draws (it is asked only then, and may fetch), else all that the preview has.
+ */
+import { HoverCard } from 'radix-ui';
+import { useState, type ReactNode } from 'react';
+import type { Preview } from '@/api/types';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { unreachable } from '@/lib/unreachable';
+
+interface Props {
+  preview: Preview;
+  /** What the cell holds, for those who hear the page: "Input of row 3". */
+  label: string;
+  full?: () => ReactNode;
+  /** One line for lists, a block of about ten lines for tall rows. */
+  size?: 'line' | 'block';
+  /** -1 where Tab goes by it: in a long table only the row that one is at is reached. */
+  tabIndex?: number;
+}
+
+export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0 }: Props): ReactNode {
+  const [open, setOpen] = useState(false);
+  if (preview.renderer === 'empty') return <span className="text-faint">Empty</span>;
+  return (
+    <HoverCard.Root open={open} onOpenChange={setOpen} openDelay={400} closeDelay={150}>
+      <HoverCard.Trigger asChild>
+        {/* Touch has no hover: a click opens it, too. */}
+        <button type="button" tabIndex={tabIndex} aria-expanded={open} onClick={() => setOpen(true)} className="block w-full min-w-0 rounded-md text-start">
+          <span className="sr-only">{label}: </span>
+          {size === 'line' ? (
+            <span className="block truncate" dir="auto">
+              {prose(preview.text)}
+            </span>
+          ) : (
+            <span className="relative block max-h-56 overflow-hidden">
+              <PreviewView preview={preview} />
+            </span>
+          )}
+        </button>
+      </HoverCard.Trigger>
+      <HoverCard.Portal>
+        <HoverCard.Content
+          align="start"
+          sideOffset={6}
+          collisionPadding={8}
+          onEscapeKeyDown={() => setOpen(false)}
+          className="z-50 max-h-[min(70dvh,var(--radix-hover-card-content-available-height))] w-max max-w-[min(40rem,calc(100vw-1rem))] overflow-y-auto rounded-xl border bg-raised p-3 shadow-float"
+        >
+          {full ? full() : <PreviewView preview={preview} roomy />}
+        </HoverCard.Content>
+      </HoverCard.Portal>
+    </HoverCard.Root>
+  );
+}
+
+/** A preview without its box. */
+export function PreviewView({ preview, roomy = false }: { preview: Preview; roomy?: boolean }): ReactNode {
+  switch (preview.renderer) {
+    case 'empty':
+      return <span className="text-faint">Empty</span>;
+    case 'text':
+      return (
+        <span dir="auto" className="block wrap-anywhere whitespace-pre-wrap">
+          {prose(preview.body)}
+          <Rest preview={preview} />
+        </span>
+      );
+    case 'json':
+      return (
+        <span className="block font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap">
+          {prose(roomy ? laidOut(preview.body) : preview.body)}
+          <Rest preview={preview} />
+        </span>
+      );
+    case 'chat':
+      return (
+        <span className="flex flex-col gap-1.5">
+          {preview.messages.map((message) => (
+            <Bubble key={message.index} message={message} roomy={roomy} />
+          ))}
+          <Rest preview={preview} />
+        </span>
+      );
+    default:
+      return unreachable(preview);
+  }
+}
+
+type Said = Extract<Preview, { renderer: 'chat' }>['messages'][number];
+
+function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNode {
+  return (
+    <span className={classes('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
+      <span className="block text-[11px]/4 text-muted">{message.role}</span>
+      {message.text && (
+        <span dir="auto" className={classes('wrap-anywhere whitespace-pre-wrap', roomy ? 'block' : 'line-clamp-4')}>
+          {prose(message.text)}
+          {message.cut > 0 && '…'}
+        </span>
+      )}
+      {message.calls.map((call, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
+        <span key={place} className="block truncate font-mono text-[12px]/5 text-muted">
+          {prose(call)}
+        </span>
+      ))}
+      {message.attachments > 0 && <span className="block text-xs text-muted">{counted(message.attachments, 'attachment')}</span>}
+    </span>
+  );
+}
+
+function Rest({ preview }: { preview: Preview }): ReactNode {
+  const { characters, messages } = leftOut(preview);
+  if (messages) return <span className="block text-xs text-faint">+{counted(messages, 'more message')}</span>;
+  if (characters && preview.renderer !== 'chat') return <bdi className="text-xs text-faint">… +{counted(characters, 'character')}</bdi>;
+  return null;
+}
+
+const counted = (number: number, thing: string): string => `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+
+const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];
+
+/** The preview that a row carries; nothing, or a kind that this page does not know, is empty. */
+export function previewIn(value: unknown): Preview {
+  if (typeof value === 'object' && value !== null && 'renderer' in value && RENDERERS.includes(value.renderer)) return value as Preview;
+  return { renderer: 'empty', text: '' };
+}
+
+/** How many characters and messages it leaves out. */
+export function leftOut(preview: Preview): { characters: number; messages: number } {
+  switch (preview.renderer) {
+    case 'chat':
+      return { characters: preview.messages.reduce((sum, { cut }) => sum + cut, 0), messages: preview.more };
+    case 'text':
+    case 'json':
+      return { characters: preview.cut, messages: 0 };
+    case 'empty':
+      return { characters: 0, messages: 0 };
+    default:
+      return unreachable(preview) ?? { characters: 0, messages: 0 };
+  }
+}
+
+/** A value in little, as the server made it (a list loads no payloads): read from the wire, and asked whether it is all. */
+export function isWhole(preview: Preview): boolean {
+  const { characters, messages } = leftOut(preview);
+  return characters === 0 && messages === 0;
+}
+
+/** JSON with air, when it is all there; a piece of it as it is. */
+export function laidOut(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
+}

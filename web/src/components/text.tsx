@@ -1,0 +1,43 @@
+/** Text of any length: a page that is given a megabyte on one line shows its beginning, and the rest when asked. */
+import { useState, type ReactNode } from 'react';
+import { formatSize } from '@/lib/format';
+import { prose, type Address, tells } from '@/lib/safe-text';
+import { Button } from './button';
+
+const FIRST = 20_000;
+const MORE = 200_000;
+
+export function LongText({ text, tidy = prose }: { text: string; tidy?: (text: string) => string }): ReactNode {
+  const [shown, setShown] = useState(FIRST);
+  if (text.length <= shown) return tidy(text);
+  return (
+    <>
+      {tidy(text.slice(0, shown))}…{' '}
+      <Button size="small" onClick={() => setShown(shown + MORE)}>
+        Show more ({formatSize(text.length - shown)})
+      </Button>
+    </>
+  );
+}
+
+/** A link out of the page. It says where it leads when its words do not. */
+export function OutLink({ to, words, children }: { to: Address; words: string; children: ReactNode }): ReactNode {
+  return (
+    <>
+      <a
+        href={to.href}
+        target="_blank"
+        rel="noopener noreferrer nofollow"
+        className="text-accent underline decoration-accent/40 underline-offset-2 wrap-anywhere hover:decoration-accent"
+      >
+        {children}
+      </a>
+      {!tells(words, to) && (
+        <span dir="ltr" className="text-[0.85em] wrap-anywhere text-faint">
+          {' '}
+          ({to.host})
+        </span>
+      )}
+    </>
+  );
+}
