@@ -3,6 +3,12 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   resolve: { alias: { '@': resolve(import.meta.dirname, 'src') } },
-  // A busy machine may take its time.
-  test: { include: ['src/**/*.test.{ts,tsx}'], environment: 'node', testTimeout: 60_000, hookTimeout: 60_000 },
+  test: {
+    include: ['src/**/*.test.{ts,tsx}'],
+    environment: 'node',
+    setupFiles: ['src/testing/fake-window.ts'],
+    // Long, because the machine may be busy.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
 });

@@ -5,7 +5,7 @@ import { setNonce } from 'get-nonce';
 import { Tooltip } from 'radix-ui';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { App } from '@/app/app';
 import { startTheme } from '@/app/theme';
 import { NONCE } from '@/lib/server-path';
@@ -17,7 +17,7 @@ const place = document.getElementById('root');
 if (place) {
   createRoot(place).render(
     <StrictMode>
-      <QueryClientProvider client={client}>
+      <QueryClientProvider client={queryClient}>
         <Tooltip.Provider delayDuration={400}>
           <App />
         </Tooltip.Provider>

@@ -4,7 +4,7 @@ import { ApiError, api, type Schemas } from './client';
 import type { Notice } from './socket';
 import { socket } from './stream-fetch';
 
-export const client = new QueryClient({
+export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 30_000,
@@ -14,35 +14,35 @@ export const client = new QueryClient({
   },
 });
 
-export const workflows = () =>
+export const workflowsQuery = () =>
   queryOptions({ queryKey: ['workflows'], queryFn: ({ signal }) => api('get', '/api/workflows', { query: { limit: 200 }, signal }) });
 
-export const workflow = (name: string) =>
+export const workflowQuery = (name: string) =>
   queryOptions({
     queryKey: ['workflow', name],
     queryFn: ({ signal }) => api('get', '/api/workflows/{name}', { path: { name }, signal }),
   });
 
-export const variants = (name: string) =>
+export const variantsQuery = (name: string) =>
   queryOptions({
     queryKey: ['variants', name],
     queryFn: ({ signal }) => api('get', '/api/workflows/{workflow}/variants', { path: { workflow: name }, signal }),
   });
 
-export const boards = () =>
+export const boardsQuery = () =>
   queryOptions({ queryKey: ['boards'], queryFn: ({ signal }) => api('get', '/api/boards', { query: { limit: 50 }, signal }) });
 
-export const thread = (id: string) =>
+export const threadQuery = (id: string) =>
   queryOptions({ queryKey: ['thread', id], queryFn: ({ signal }) => api('get', '/api/threads/{thread}', { path: { thread: id }, signal }) });
 
-export const run = (id: string) =>
+export const runQuery = (id: string) =>
   queryOptions({
     queryKey: ['run', id],
     queryFn: ({ signal }) => api('get', '/api/runs/{run}', { path: { run: id }, query: { include: 'input,reply' }, signal }),
   });
 
 /** Which answers a notice makes stale. */
-export function staled(notice: Notice): readonly (readonly string[])[] {
+export function staleKeys(notice: Notice): readonly (readonly string[])[] {
   switch (notice.changed) {
     case 'thread':
       return [['thread', notice.ref], ['threads']];
@@ -73,25 +73,25 @@ export function staled(notice: Notice): readonly (readonly string[])[] {
 const LOOK_AGAIN = 5000;
 
 /** Keeps the answers fresh while the page is open. After a lost connection everything may have changed. */
-export function follow(): () => void {
+export function watchForChanges(): () => void {
   const stale = new Map<string, readonly string[]>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let looking: ReturnType<typeof setInterval> | undefined;
   const refresh = () => {
     timer = undefined;
-    for (const queryKey of stale.values()) void client.invalidateQueries({ queryKey });
+    for (const queryKey of stale.values()) void queryClient.invalidateQueries({ queryKey });
     stale.clear();
   };
   const leave = socket.listen(
     (notice) => {
       // Six cells that answer tell many things in one breath; a list is asked for once.
-      for (const queryKey of staled(notice)) stale.set(queryKey.join(' '), queryKey);
+      for (const queryKey of staleKeys(notice)) stale.set(queryKey.join(' '), queryKey);
       timer ??= setTimeout(refresh, 300);
     },
     (connected) => {
-      if (connected && looking) void client.invalidateQueries();
+      if (connected && looking) void queryClient.invalidateQueries();
       clearInterval(looking);
-      looking = connected ? undefined : setInterval(() => void client.invalidateQueries(), LOOK_AGAIN);
+      looking = connected ? undefined : setInterval(() => void queryClient.invalidateQueries(), LOOK_AGAIN);
     },
   );
   return () => {
@@ -104,13 +104,13 @@ export function follow(): () => void {
 /** The one answer that the first view needs; index.html asks for it before any script runs. */
 export type Bootstrap = Schemas['Bootstrap'];
 
-export const bootstrap = () =>
+export const bootstrapQuery = () =>
   queryOptions({
     queryKey: ['bootstrap'],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async ({ signal }) => {
       const told = await api('get', '/api/bootstrap', { signal });
-      if (!told.workflows.next) client.setQueryData(workflows().queryKey, told.workflows);
+      if (!told.workflows.next) queryClient.setQueryData(workflowsQuery().queryKey, told.workflows);
       return told;
     },
   });

@@ -1,4 +1,3 @@
-import '@/testing/fake-window';
 import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
 import { ConnectionLost, NoSocket } from './socket';
 import { socket, streamFetch } from './stream-fetch';

@@ -1,11 +1,11 @@
 /** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { BoardPage } from '@/board/page';
+import { BoardPage } from '@/pages/playground/page';
 import { ROOT } from '@/lib/server-path';
 import { Empty, Spinner } from '@/components/status';
 import { Toasts } from '@/components/toast';
-import { askBeforeLeaving } from './leaving';
+import { askBeforeLeaving } from './unsaved-changes';
 import { Shell } from './shell';
 
 const WorkflowsPage = lazy(() => import('@/workflows/page'));

@@ -1,24 +1,25 @@
 /** The frame around every view: the way to the others at the left (a drawer on a phone), the view itself at the right. */
+import { useQuery } from '@tanstack/react-query';
 import { Menu, SquarePen } from 'lucide-react';
 import { Dialog } from 'radix-ui';
 import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import { watchForChanges, queryClient, bootstrapQuery, type Bootstrap } from '@/api/queries';
+import { socket } from '@/api/stream-fetch';
 import { Adding } from '@/components/add-to-testset';
-import { follow } from '@/api/queries';
-import { kept, useKept } from '@/lib/stored-choice';
-import { TourPill } from '@/tour/touring';
-import { Asking } from '@/components/confirm-dialog';
 import { IconButton } from '@/components/button';
+import { Asking } from '@/components/confirm-dialog';
+import { kept, useKept } from '@/lib/stored-choice';
 import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
-import { newChat } from './boards';
-import { listenForKeys, useCommand } from './commands';
-import { ConnectionLine } from './connection';
-import { useFirst } from './first';
-import { guard, loginPath } from './guard';
-import { KEYS } from './shortcuts';
+import { guard, loginPath, session } from './auth';
+import { newChat } from './board-list';
+import { listenForKeys, useCommand, KEYS } from './commands';
 import { Rail, Sidebar } from './sidebar';
+import { pinnedThreads, threadPages } from './threads';
+import { beginTour } from './tour/progress';
+import { TourPill } from './tour/tour';
 
-const Palette = lazy(() => import('./palette'));
+const Palette = lazy(() => import('./command-palette'));
 const ShortcutsDialog = lazy(() => import('./shortcuts-dialog'));
 
 const sidebar = kept('palaver.sidebar', ['open', 'folded']);
@@ -31,7 +32,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
   const fold = () => sidebar.set(folded ? 'open' : 'folded');
   const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
-  useEffect(follow, []);
+  useEffect(watchForChanges, []);
   useGuard();
   useOwnCommands({ fold, find, help: () => setOver('shortcuts') });
   return (
@@ -125,4 +126,69 @@ function useGuard(): void {
   const [path, navigate] = useLocation();
   const search = useSearch();
   useEffect(() => guard(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })), [path, search, navigate]);
+}
+
+const PATIENCE = 1200;
+
+/** A slim line while the server is away. */
+export function ConnectionLine(): ReactNode {
+  const lost = useLost();
+  if (!lost) return null;
+  return (
+    <div role="status" className="shrink-0 bg-warn-soft px-4 py-1 text-center text-xs font-medium text-warn">
+      Connection lost, trying again…
+    </div>
+  );
+}
+
+/** Was there a connection, and is there none for a while? (Where a proxy forbids sockets there never is one.) */
+function useLost(): boolean {
+  const [lost, setLost] = useState(false);
+  useEffect(() => {
+    let had = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const leave = socket.listen(
+      () => {},
+      (connected) => {
+        if (connected) {
+          had = true;
+          clearTimeout(timer);
+          timer = undefined;
+          setLost(false);
+        } else if (had && timer === undefined) {
+          timer = setTimeout(() => setLost(true), PATIENCE);
+          // An ended session closes the socket, too: then this is answered with 401, and guard.ts shows the way.
+          void queryClient.invalidateQueries({ queryKey: ['session'] });
+        }
+      },
+    );
+    return () => {
+      clearTimeout(timer);
+      leave();
+    };
+  }, []);
+  return lost;
+}
+
+const MOST_PINNED = 20;
+
+/** Is it there and taken over, or known not to come? */
+export function useFirst(): boolean {
+  const { data, isError } = useQuery(bootstrapQuery());
+  const taken = useQuery({
+    queryKey: ['first'],
+    enabled: data !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: () => (data ? take(data) : false),
+  });
+  return taken.isSuccess || isError;
+}
+
+function take({ threads, pinned, project, credential, features }: Bootstrap): true {
+  if (features.tour) beginTour();
+  // What was asked for since is newer.
+  queryClient.setQueryData(threadPages('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
+  if (pinned.length < MOST_PINNED) queryClient.setQueryData(pinnedThreads().queryKey, (known) => known ?? { data: pinned, next: null });
+  queryClient.setQueryData(session().queryKey, (known) => known ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null });
+  return true;
 }

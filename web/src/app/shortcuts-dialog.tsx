@@ -1,9 +1,10 @@
 /** All keys, on one card. */
 import type { ReactNode } from 'react';
-import { focused } from '@/lib/dom';
-import { usePreferences } from '@/lib/preferences';
 import { Dialog } from '@/components/dialog';
-import { ShortcutsTable } from './shortcuts-table';
+import { Kbd } from '@/components/status';
+import { focused } from '@/lib/dom';
+import { usePreferences, type Preferences } from '@/lib/preferences';
+import { useCommands, spelled, grouped, type Shortcut } from './commands';
 
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { send } = usePreferences();
@@ -13,5 +14,42 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }): R
         <ShortcutsTable send={send} />
       </div>
     </Dialog>
+  );
+}
+
+const WRITING: Record<Preferences['send'], Shortcut[]> = {
+  enter: [
+    { group: 'Writing', title: 'Send', keys: 'enter' },
+    { group: 'Writing', title: 'New line', keys: 'shift+enter' },
+  ],
+  'ctrl-enter': [
+    { group: 'Writing', title: 'Send', keys: 'mod+enter' },
+    { group: 'Writing', title: 'New line', keys: 'enter' },
+  ],
+};
+
+/** The keys and what they do, by where they work. */
+export function ShortcutsTable({ send }: { send: Preferences['send'] }): ReactNode {
+  const groups = [...grouped(useCommands()), ['Writing', WRITING[send]] as const];
+  return (
+    <div className="flex flex-col gap-5">
+      {groups.map(([group, shortcuts]) => (
+        <section key={group}>
+          <h3 className="pb-1 text-xs font-medium text-faint">{group}</h3>
+          <dl className="divide-y divide-line">
+            {shortcuts.map(({ title, keys }) => (
+              <div key={title + keys} className="flex items-center justify-between gap-4 py-1.5">
+                <dt className="min-w-0">{title}</dt>
+                <dd className="flex shrink-0 gap-1">
+                  {spelled(keys).map((key) => (
+                    <Kbd key={key}>{key}</Kbd>
+                  ))}
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </div>
   );
 }

@@ -4,18 +4,16 @@ import { FlaskConical, History, ListTree, LogOut, MessagesSquare, PanelLeftClose
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
-import { client } from '@/api/queries';
-import { classes } from '@/lib/class-names';
-import { ThreadList } from '@/threads/thread-list';
-import { TourIcon, Touring } from '@/tour/touring';
+import { queryClient } from '@/api/queries';
 import { Hint, IconButton } from '@/components/button';
 import { tellError } from '@/components/toast';
-import { BoardList } from './board-list';
-import { newChat } from './boards';
+import { classes } from '@/lib/class-names';
+import { session } from './auth';
+import { BoardList, newChat } from './board-list';
+import { shown, KEYS } from './commands';
 import icon from './icon.svg';
-import { shown } from './keys';
-import { session } from './session';
-import { KEYS } from './shortcuts';
+import { ThreadList } from './thread-list';
+import { TourIcon, Touring } from './tour/tour';
 
 interface Props {
   /** Has the first answer come? Before it nothing else is asked. */
@@ -162,7 +160,7 @@ function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
 
 async function leave(): Promise<void> {
   await api('delete', '/api/session', {});
-  client.clear();
+  queryClient.clear();
   window.location.reload(); // Nothing of what was seen stays in this tab; the first answer leads to the login.
 }
 

@@ -7,7 +7,7 @@ import { useTitle } from '@/lib/hooks';
 import { evaluation as evaluationOf } from '@/evaluations/queries';
 import { titleOf } from '@/evaluations/words';
 import { prose } from '@/lib/safe-text';
-import { done } from '@/tour/done';
+import { done } from '@/app/tour/progress';
 import { pluralize } from '@/lib/format';
 import { Empty, Problem, Spinner } from '@/components/status';
 import { Button } from '@/components/button';

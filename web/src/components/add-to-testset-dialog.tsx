@@ -8,7 +8,7 @@ import { useDelayed } from '@/lib/hooks';
 import { exact } from '@/lib/safe-text';
 import { CellView } from '@/testset/cell-view';
 import { testsets, staleTestset } from '@/testsets/queries';
-import { done } from '@/tour/done';
+import { done } from '@/app/tour/progress';
 import type { Source } from './add-to-testset';
 import { Button } from './button';
 import { Dialog } from './dialog';

@@ -1,6 +1,6 @@
 /** Fields of a form, as plain as the platform's own. */
 import type { ComponentProps, ReactNode } from 'react';
-import type { Fault } from './forms/values';
+import type { FieldError } from './forms/values';
 import { classes } from '@/lib/class-names';
 
 const FIELD =
@@ -54,7 +54,7 @@ export const FormPart = ({ title, hint, at, children }: { title: string; hint?: 
 );
 
 /** What the server said about this place. */
-export const Faults = ({ faults }: { faults: readonly Fault[] }): ReactNode =>
+export const Faults = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
   faults.map(({ path, message }) => (
     <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">{message}</p>
   ));

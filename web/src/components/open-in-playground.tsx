@@ -3,10 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useCallback, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { type Schemas, api } from '@/api/client';
-import { workflows, client, workflow as describe } from '@/api/queries';
+import { workflowsQuery, queryClient, workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { BoardStore } from '@/board/board-store';
-import { done } from '@/tour/done';
+import { BoardStore } from '@/pages/playground/board-store';
+import { done } from '@/app/tour/progress';
 import { Dialog } from './dialog';
 import { Badge, Problem, Spinner } from './status';
 import { tell, tellError } from './toast';
@@ -55,7 +55,7 @@ export function useGoOn(): GoingOn {
 }
 
 function Which({ name, open, onClose, onChoose }: { name: string | null; open: boolean; onClose: () => void; onChoose: (workflow: string) => void }): ReactNode {
-  const known = useQuery({ ...workflows(), enabled: open });
+  const known = useQuery({ ...workflowsQuery(), enabled: open });
   const rows = known.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
   const why = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
   return (
@@ -105,13 +105,13 @@ export function leftOut(workflow: string, names: readonly string[]): string | nu
 /** Whether a workflow of that name is served now. */
 export async function isKnown(name: string | null): Promise<boolean> {
   if (!name) return false;
-  const { data } = await client.fetchQuery(workflows());
+  const { data } = await queryClient.fetchQuery(workflowsQuery());
   return data.some((one) => one.name === name);
 }
 
 /** Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its title itself. */
 export async function begin(name: string, live: Live, title: string): Promise<{ address: string; rest: string | null }> {
-  const workflow = await client.fetchQuery(describe(name));
+  const workflow = await queryClient.fetchQuery(workflowQuery(name));
   const inputs = fitting(live.inputs, workflow.schemas.inputs);
   const parameters = fitting(live.parameters, workflow.schemas.parameters);
   const given = { inputs: inputs.fits, parameters: parameters.fits };

@@ -5,7 +5,7 @@ import { Dialog } from 'radix-ui';
 import { useEffect, type KeyboardEvent, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { testsetNamed, type Evaluation } from '@/evaluations/queries';
 import { ScoreCard } from '@/evaluations/score-badge';
 import { classes } from '@/lib/class-names';
@@ -136,7 +136,7 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
 async function accept({ id, testset }: Evaluation, result: Result): Promise<void> {
   const yes = await askYes({ title: 'Accept this answer?', text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`, act: 'Accept' });
   if (!yes) return;
-  const { head } = await client.fetchQuery({ ...testsetNamed(testset.id), staleTime: 0 });
+  const { head } = await queryClient.fetchQuery({ ...testsetNamed(testset.id), staleTime: 0 });
   const made = await api('post', '/api/testsets/{testset}/rows/from', { path: { testset: testset.id }, body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' } });
   tell(made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`);
 }

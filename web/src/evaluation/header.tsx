@@ -3,7 +3,7 @@ import { CopyPlus, Download, GitCompareArrows, MoreHorizontal, RotateCw, Square,
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import type { Evaluation } from '@/evaluations/queries';
 import { StateBadge } from '@/evaluations/state-badge';
 import { isOpen, titleOf } from '@/evaluations/words';
@@ -24,14 +24,14 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const [, navigate] = useLocation();
   const [comparing, setComparing] = useState(false);
   const path = { evaluation: id };
-  const fresh = () => client.invalidateQueries({ queryKey: ['evaluation', id] });
+  const fresh = () => queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
   const cancel = () => api('post', '/api/evaluations/{evaluation}/cancel', { path }).then(fresh).catch(tellError);
   const rerun = (which: 'failed' | 'errors' | 'all') =>
     api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which } }).then(fresh).catch(tellError);
   const remove = async () => {
     if (!(await askYes({ title: 'Delete this evaluation?', text: 'Its results and scores go with it. The test set stays.', act: 'Delete', danger: true }))) return;
     await api('delete', '/api/evaluations/{evaluation}', { path });
-    void client.invalidateQueries({ queryKey: ['evaluations'] });
+    void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
     tell('The evaluation is deleted.');
     navigate('/evaluations');
   };

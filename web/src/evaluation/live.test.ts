@@ -1,4 +1,3 @@
-import '@/testing/fake-window';
 import { expect, test } from 'vitest';
 
 const { Frames } = await import('./live');

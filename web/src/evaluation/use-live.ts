@@ -1,7 +1,7 @@
 /** An evaluation as it goes on: while it runs its stream is followed, and its figures and results are read again as they grow. */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { evaluation as asked, type Evaluation } from '@/evaluations/queries';
 import { isOpen } from '@/evaluations/words';
 import { follow, type Progress } from './live';
@@ -27,10 +27,10 @@ export function useLive(id: string): Live {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
       timer = undefined;
-      void client.invalidateQueries({ queryKey: ['evaluation', id, 'summary'] });
-      void client.invalidateQueries({ queryKey: ['evaluation', id, 'results'] });
+      void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'summary'] });
+      void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'results'] });
     };
-    const keep = (what: Partial<Evaluation>) => client.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
+    const keep = (what: Partial<Evaluation>) => queryClient.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
     void follow(
       id,
       (told) => {
@@ -41,8 +41,8 @@ export function useLive(id: string): Live {
         } else if (told.type === 'state') {
           keep({ state: told.state, reason: told.reason });
           if (!isOpen(told.state)) {
-            void client.invalidateQueries({ queryKey: ['evaluation', id] });
-            void client.invalidateQueries({ queryKey: ['evaluations'] });
+            void queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
+            void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
           }
         }
       },

@@ -1,6 +1,6 @@
 /** An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault belongs. Pure. */
 import type { paths } from '@/api/schema';
-import type { Fault } from '@/components/forms/values';
+import type { FieldError } from '@/components/forms/values';
 import type { Evaluation } from './queries';
 
 export type Request = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];
@@ -140,7 +140,7 @@ export function requestOf(draft: Draft): Request {
 }
 
 /** The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is `/parameters/style`. */
-export const under = (faults: readonly Fault[], at: string): readonly Fault[] =>
+export const under = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
   faults.flatMap(({ path, message }) => (path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : []));
 
 const TITLES: Readonly<Record<string, string>> = { testset: 'Test set', map: 'Columns', limits: 'Repeats and limits', repeats: 'Repeats and limits' };
@@ -159,5 +159,5 @@ export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): st
 }
 
 /** Those that no part of the form shows. */
-export const unplaced = (faults: readonly Fault[]): readonly Fault[] =>
+export const unplaced = (faults: readonly FieldError[]): readonly FieldError[] =>
   faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

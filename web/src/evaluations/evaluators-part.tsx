@@ -7,7 +7,7 @@ import { Section } from '@/components/collapsible';
 import { TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
 import { Badge, Problem } from '@/components/status';
 import { SchemaForm } from '@/components/forms/schema-form';
-import type { Fault } from '@/components/forms/values';
+import type { FieldError } from '@/components/forms/values';
 import { focused } from '@/lib/dom';
 import { found } from '@/lib/fuzzy-search';
 import { evaluatorOf, freeName, under, type EvaluatorDraft } from './draft';
@@ -18,7 +18,7 @@ import { TryBox } from './try-box';
 interface Props {
   drafts: readonly EvaluatorDraft[];
   onChange: (drafts: readonly EvaluatorDraft[]) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
@@ -106,7 +106,7 @@ interface FormProps {
   at: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: FormProps): ReactNode {

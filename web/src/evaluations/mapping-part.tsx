@@ -1,11 +1,11 @@
 /** Which column goes where. What nobody changes is found out; it is shown as it will be. */
 import { useQueries } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { workflow } from '@/api/queries';
+import { workflowQuery } from '@/api/queries';
 import { Button } from '@/components/button';
 import { Section } from '@/components/collapsible';
 import { Select, Labelled, Faults } from '@/components/form-fields';
-import type { Fault } from '@/components/forms/values';
+import type { FieldError } from '@/components/forms/values';
 import { under, type MapDraft, type VariantDraft } from './draft';
 import { canBeSaid, either, inputNames, mapped } from './mapping';
 import type { NamedColumn } from './queries';
@@ -15,12 +15,12 @@ interface Props {
   columns: readonly NamedColumn[];
   variants: readonly VariantDraft[];
   onChange: (map: MapDraft) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 export function MappingPart({ map, columns, variants, onChange, faults }: Props): ReactNode {
   const names = [...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : [])))];
-  const described = useQueries({ queries: names.map((name) => workflow(name)), combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])) });
+  const described = useQueries({ queries: names.map((name) => workflowQuery(name)), combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])) });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
   const usual = mapped(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
   const said = either(map.messages, usual.messages);
@@ -104,7 +104,7 @@ interface ChoiceProps {
   at: string;
   columns: readonly NamedColumn[];
   onChange: (value: string | null | undefined) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 /** A column's name may be anything, also empty: so the choices have numbers. */

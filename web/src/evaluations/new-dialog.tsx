@@ -3,17 +3,17 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { Button } from '@/components/button';
 import { Section } from '@/components/collapsible';
 import { askYes } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
 import { TextField, Labelled, Faults } from '@/components/form-fields';
 import { Problem, Spinner } from '@/components/status';
-import { same, type Fault } from '@/components/forms/values';
+import { isEqual, type FieldError } from '@/components/forms/values';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { done } from '@/tour/done';
+import { done } from '@/app/tour/progress';
 import { EMPTY, draftLike, fieldOf, missing, requestOf, under, unplaced, type Draft } from './draft';
 import { EvaluatorsPart } from './evaluators-part';
 import { leadTo } from './leading';
@@ -48,13 +48,13 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
     mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
     onSuccess: ({ id }) => {
       done('evaluate');
-      void client.invalidateQueries({ queryKey: ['evaluations'] });
+      void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
       navigate(`/evaluations/${id}`);
     },
   });
   // A click beside it is made soon, and much may have been chosen.
   const leave = async () => {
-    const isTouched = !same(requestOf(draft), requestOf(kept));
+    const isTouched = !isEqual(requestOf(draft), requestOf(kept));
     if (!isTouched || (await askYes({ title: 'Leave it?', text: 'What you chose for this evaluation is forgotten.', act: 'Leave', danger: true }))) onClose();
   };
   const faults = faultsIn(begin.error);
@@ -105,7 +105,7 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   );
 }
 
-function faultsIn(error: Error | null): readonly Fault[] {
+function faultsIn(error: Error | null): readonly FieldError[] {
   if (!error) return [];
   return [{ path: error instanceof ApiError ? (error.path ?? '') : '', message: error.message }];
 }
@@ -113,7 +113,7 @@ function faultsIn(error: Error | null): readonly Fault[] {
 interface OptionsProps {
   draft: Draft;
   onChange: (draft: Partial<Draft>) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 function Options({ draft, onChange, faults }: OptionsProps): ReactNode {

@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import { Button } from '@/components/button';
 import { Select, TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
 import { Problem, Spinner } from '@/components/status';
-import type { Fault } from '@/components/forms/values';
+import type { FieldError } from '@/components/forms/values';
 import { formatAge, pluralize } from '@/lib/format';
 import { under, type Draft } from './draft';
 import { revisionsOf, someTestsets } from './queries';
@@ -13,7 +13,7 @@ import { revisionsOf, someTestsets } from './queries';
 interface Props {
   draft: Draft;
   onChange: (draft: Partial<Draft>) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 export function TestsetPart({ draft, onChange, faults }: Props): ReactNode {

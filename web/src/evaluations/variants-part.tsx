@@ -2,12 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { variants as savedVariants, workflow, workflows } from '@/api/queries';
+import { variantsQuery, workflowQuery, workflowsQuery } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
 import { Section } from '@/components/collapsible';
 import { Select, TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
 import { SchemaForm } from '@/components/forms/schema-form';
-import type { Fault } from '@/components/forms/values';
+import type { FieldError } from '@/components/forms/values';
 import { freeName, nameOf, under, variantOf, type VariantDraft } from './draft';
 import type { NamedColumn } from './queries';
 
@@ -15,11 +15,11 @@ interface Props {
   drafts: readonly VariantDraft[];
   columns: readonly NamedColumn[];
   onChange: (drafts: readonly VariantDraft[]) => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 export function VariantsPart({ drafts, columns, onChange, faults }: Props): ReactNode {
-  const known = useQuery(workflows()).data?.data ?? [];
+  const known = useQuery(workflowsQuery()).data?.data ?? [];
   const first = known.find((one) => one.default) ?? known[0];
   const add = (what: Partial<VariantDraft>) => {
     const made = variantOf(what);
@@ -61,7 +61,7 @@ interface ViewProps {
   columns: readonly NamedColumn[];
   onChange: (draft: VariantDraft) => void;
   onRemove: () => void;
-  faults: readonly Fault[];
+  faults: readonly FieldError[];
 }
 
 function VariantView({ draft, place, columns, onChange, onRemove, faults }: ViewProps): ReactNode {
@@ -91,8 +91,8 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
 }
 
 function WorkflowChoice({ draft, onChange, isWrong }: Pick<ViewProps, 'draft' | 'onChange'> & { isWrong: (at: string) => boolean }): ReactNode {
-  const known = useQuery(workflows()).data?.data ?? [];
-  const saved = useQuery({ ...savedVariants(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
+  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const saved = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
       <Labelled label="Workflow">
@@ -112,7 +112,7 @@ function WorkflowChoice({ draft, onChange, isWrong }: Pick<ViewProps, 'draft' | 
 }
 
 function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onChange' | 'faults'>): ReactNode {
-  const { data } = useQuery({ ...workflow(draft.workflow), enabled: draft.workflow !== '' });
+  const { data } = useQuery({ ...workflowQuery(draft.workflow), enabled: draft.workflow !== '' });
   const schema = data?.schemas.parameters as { properties?: object } | undefined;
   const count = Object.keys(schema?.properties ?? {}).length;
   if (!schema || count === 0) return null;

@@ -1,7 +1,7 @@
 /** How one answer differs from another: its text word by word, its tool calls by name and arguments. Pure. */
 import { diffArrays, diffWordsWithSpace } from 'diff';
 import { isObject } from '@/components/forms/json-schema';
-import { same } from '@/components/forms/values';
+import { isEqual } from '@/components/forms/values';
 
 export interface Piece {
   text: string;
@@ -69,7 +69,7 @@ function parsed(text: string): unknown {
 
 /** Where two values differ, as deep as both are objects. */
 export function changed(from: unknown, to: unknown, path = ''): Change[] {
-  if (same(from, to)) return [];
+  if (isEqual(from, to)) return [];
   if (!isObject(from) || !isObject(to)) return [{ path, from, to }];
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
   return names.flatMap((name) => changed(from[name], to[name], `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));

@@ -3,7 +3,7 @@ import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
 import { Faults, FormPart, Switch, TextField, Labelled } from '@/components/form-fields';
@@ -39,7 +39,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         },
       }),
     onSuccess: () => {
-      void client.invalidateQueries({ queryKey: ['rules'] });
+      void queryClient.invalidateQueries({ queryKey: ['rules'] });
       onClose();
     },
   });

@@ -3,7 +3,7 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { MoreHorizontal, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { percent, score } from '@/evaluations/words';
 import { prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
@@ -16,7 +16,7 @@ import { tellError } from '@/components/toast';
 import { DAYS, ruleStats, type Rule } from './queries';
 import { filterWords, share, totals, type Total } from './words';
 
-const fresh = () => client.invalidateQueries({ queryKey: ['rules'] });
+const fresh = () => queryClient.invalidateQueries({ queryKey: ['rules'] });
 
 export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const path = { rule: rule.id };

@@ -1,12 +1,11 @@
 /** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
 import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
 import { ApiError } from '@/api/client';
-import { useCommand } from '@/app/commands';
-import { shown } from '@/app/keys';
+import { useCommand, shown } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextArea, Labelled } from '@/components/form-fields';
+import { withField } from '@/components/forms/values';
 import { Kbd, Problem } from '@/components/status';
-import { put } from '@/components/forms/values';
 import { firstOpen, lacking, optionsOf, titleOf, type Answers } from './answering';
 import type { Question } from './queries';
 import { QuestionField } from './question-field';
@@ -31,7 +30,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   const lack = lacking(questions, answers);
   const isEmpty = Object.keys(answers).length === 0;
   const set = (place: number, value: unknown, { moves }: { moves: boolean }) => {
-    const next = put(answers, questions[place]?.key ?? '', value);
+    const next = withField(answers, questions[place]?.key ?? '', value);
     setAnswers(next);
     if (moves) setAt(firstOpen(questions, next, place) ?? place);
     onChange();

@@ -3,7 +3,7 @@ import { Lock, LockOpen, MoreHorizontal, Pencil, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { askText, askYes } from '@/components/confirm-dialog';
@@ -39,7 +39,7 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
   const remove = async () => {
     if (!(await askYes({ title: 'Delete this review?', text: 'All answers go with it. What was reviewed stays.', act: 'Delete', danger: true }))) return;
     await api('delete', '/api/reviews/{review}', { path });
-    void client.invalidateQueries({ queryKey: ['reviews'] });
+    void queryClient.invalidateQueries({ queryKey: ['reviews'] });
     tell('The review is deleted.');
     navigate('/reviews');
   };

@@ -1,7 +1,7 @@
 /** What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks now and then. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, reached, type Answer, type Schemas } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 
 export type ReviewRow = Schemas['ReviewRow'];
 export type Review = Schemas['ReviewView'];
@@ -87,6 +87,6 @@ export function release(id: string, item: string, reviewer: string | null): void
 
 /** Something was said in it, or it is another one now. */
 export function staleReview(id: string): void {
-  void client.invalidateQueries({ queryKey: ['review', id] });
-  void client.invalidateQueries({ queryKey: ['reviews'] });
+  void queryClient.invalidateQueries({ queryKey: ['review', id] });
+  void queryClient.invalidateQueries({ queryKey: ['reviews'] });
 }

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
-import { session } from '@/app/session';
+import { session } from '@/app/auth';
 import { useTitle } from '@/lib/hooks';
 import { Empty, Problem, Spinner } from '@/components/status';
 import { Button } from '@/components/button';

@@ -3,7 +3,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query';
 import { KeyRound, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { api, type Schemas } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { classes } from '@/lib/class-names';
 import { askYes } from '@/components/confirm-dialog';
@@ -22,7 +22,7 @@ export function KeysSection(): ReactNode {
   const [making, setMaking] = useState(false);
   const close = () => {
     setMaking(false);
-    void client.invalidateQueries({ queryKey: ['keys'] });
+    void queryClient.invalidateQueries({ queryKey: ['keys'] });
   };
   const make = (
     <Button size="small" disabled={!data} onClick={() => setMaking(true)}>
@@ -97,5 +97,5 @@ async function revoke(key: Key): Promise<void> {
   });
   if (!sure) return;
   await api('delete', '/api/keys/{key_id}', { path: { key_id: key.id } });
-  await client.invalidateQueries({ queryKey: ['keys'] });
+  await queryClient.invalidateQueries({ queryKey: ['keys'] });
 }

@@ -2,8 +2,8 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { api, type Schemas } from '@/api/client';
-import { client } from '@/api/queries';
-import { session } from '@/app/session';
+import { queryClient } from '@/api/queries';
+import { session } from '@/app/auth';
 import { Button, CopyButton } from '@/components/button';
 import { Dialog } from '@/components/dialog';
 import { Select, TextField, Labelled } from '@/components/form-fields';
@@ -42,7 +42,7 @@ async function made(asked: Asked, first: boolean): Promise<Schemas['NewKey']> {
   const key = await api('post', '/api/keys', { body: asked });
   if (first) {
     await api('post', '/api/session', { body: { key: key.secret } });
-    await client.invalidateQueries({ queryKey: ['session'] });
+    await queryClient.invalidateQueries({ queryKey: ['session'] });
   }
   return key;
 }

@@ -1,7 +1,7 @@
 /** /settings: what a person may choose for this browser, and what the server lets them see of itself. */
 import { useState, type ReactNode } from 'react';
-import { useIsAdmin } from '@/app/session';
-import { ShortcutsTable } from '@/app/shortcuts-table';
+import { useIsAdmin } from '@/app/auth';
+import { ShortcutsTable } from '@/app/shortcuts-dialog';
 import { chooseTheme, theme } from '@/app/theme';
 import { useTitle } from '@/lib/hooks';
 import { Segments } from '@/components/segmented-control';

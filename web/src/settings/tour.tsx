@@ -1,6 +1,6 @@
 /** The way back to the tour, where the server gives one. */
 import type { ReactNode } from 'react';
-import { IDS, tour, useTour } from '@/tour/done';
+import { IDS, tour, useTour } from '@/app/tour/progress';
 import { Button } from '@/components/button';
 import { Section } from './section';
 

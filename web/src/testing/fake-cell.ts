@@ -1,9 +1,8 @@
 /** For tests: cells of a fake server's thread, and what one sees in them. A test file calls `serve` once. */
 import { afterEach, beforeEach, vi } from 'vitest';
 import type { Thread } from '@/api/types';
-import { CellChat } from '@/chat/cell-chat';
 import type { ChatMessage } from '@/components/messages/message';
-import type { CellOptions } from '@/chat/place';
+import { CellChat, type CellOptions } from '@/pages/playground/chat/cell-chat';
 import { FakeServer } from './fake-server';
 
 export let server: FakeServer;

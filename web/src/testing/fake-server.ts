@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import { ConnectionLost, type Asked, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
 import type { Node, Part } from '@/api/types';
-import { without } from '@/chat/shown';
+import { without } from '@/pages/playground/chat/branch';
 
 interface Running {
   id: string;

@@ -1,8 +1,12 @@
-/** For tests of what asks the server: Node's own fetch and streams, and as much of a page as they look at. Import it first. */
-const href = 'http://here.test/play';
-const heard = { addEventListener: () => {}, removeEventListener: () => {} };
+/** Vitest setup: the parts of `window` and `document` that modules read on import, for tests that run in plain Node. */
+if (typeof document === 'undefined') {
+  const href = 'http://here.test/play';
+  const events = { addEventListener: () => {}, removeEventListener: () => {} };
 
-Object.assign(globalThis, {
-  window: { ...heard, location: { href, origin: new URL(href).origin } },
-  document: { ...heard, querySelector: () => null },
-});
+  Object.assign(globalThis, {
+    window: { ...events, location: { href, origin: new URL(href).origin } },
+    document: { ...events, querySelector: () => null },
+  });
+}
+
+export {};

@@ -3,7 +3,7 @@
  * written JSON would be gone in another mode: it is finished first.
  */
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
-import { same } from '@/components/forms/values';
+import { isEqual } from '@/components/forms/values';
 import { focused } from '@/lib/dom';
 import { askYes } from '@/components/confirm-dialog';
 import { Button } from '@/components/button';
@@ -33,7 +33,7 @@ export function CellEditor({ title, column, value, onApply, onClose }: Props): R
   const [now, setNow] = useState(value);
   const [mode, setMode] = useState<Mode>(() => modeOf(value, column.kind));
   const [wrong, report] = useFaults();
-  const isSame = now === undefined || value === undefined ? now === value : same(now, value);
+  const isSame = now === undefined || value === undefined ? now === value : isEqual(now, value);
   const apply = (): void => {
     if (wrong > 0) return;
     if (!isSame) onApply(now);

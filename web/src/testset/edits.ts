@@ -3,7 +3,7 @@
  * then rows). Cells are named by the names that their columns have now. Pure.
  */
 import type { Schemas } from '@/api/client';
-import { same } from '@/components/forms/values';
+import { isEqual } from '@/components/forms/values';
 
 export type Data = Readonly<Record<string, unknown>>;
 
@@ -120,7 +120,7 @@ export function withCells(edits: Edits, changes: Iterable<{ id: string; name: st
 /** Null where nothing is left to change. */
 function patched({ set, unset }: Patch, name: string, value: unknown, was: unknown): Patch | null {
   const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
-  const isBack = value === undefined ? was === undefined : was !== undefined && same(was, value);
+  const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
   const next = isBack ? left : value === undefined ? { ...left, unset: [...left.unset, name] } : { ...left, set: putIn(set, name, value) };
   return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
 }

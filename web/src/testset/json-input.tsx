@@ -1,6 +1,6 @@
 /** JSON as somebody writes it. What cannot be read yet stays, marked, and the form around it waits. */
 import { lazy, Suspense, useEffect, useEffectEvent, useRef, useState, type ReactNode } from 'react';
-import { same } from '@/components/forms/values';
+import { isEqual } from '@/components/forms/values';
 import { classes } from '@/lib/class-names';
 import { TextArea } from '@/components/form-fields';
 import { useFault } from './faults';
@@ -28,7 +28,7 @@ export function JsonInput({ label, value, onChange, placeholder = '', fault = fi
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : read(draft, fault);
   // A draft that says something else than the value was left behind by a change from elsewhere.
-  const holds = draft !== null && kept !== null && (kept.wrong !== null || same(kept.value, value));
+  const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const wrong = holds ? kept.wrong : null;
   const isWrong = wrong !== null;
@@ -38,7 +38,7 @@ export function JsonInput({ label, value, onChange, placeholder = '', fault = fi
   const change = (next: string): void => {
     const now = read(next, fault);
     setDraft(next);
-    if (now.wrong === null && !same(now.value, value)) onChange(now.value);
+    if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
   return (
     <div>

@@ -2,10 +2,10 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Plus, SearchX, Table2 } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
-import { useUnsaved } from '@/app/leaving';
+import { useUnsaved } from '@/app/unsaved-changes';
 import { useDelayed } from '@/lib/hooks';
 import { kept, useKept } from '@/lib/stored-choice';
 import { revision, rowPages, wholeRow } from '@/testsets/queries';
@@ -138,7 +138,7 @@ function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void 
 /** All of a row, also of its cells that the page of rows has cut. */
 async function wholeData(id: string, number: number, { key, row, added }: Entry, edits: Edits) {
   if (!row) return added?.data ?? {};
-  const whole = row.cut ? await client.fetchQuery(wholeRow(id, number, row.id)) : row;
+  const whole = row.cut ? await queryClient.fetchQuery(wholeRow(id, number, row.id)) : row;
   return changedData(key, whole.data, edits);
 }
 
@@ -146,9 +146,9 @@ async function wholeData(id: string, number: number, { key, row, added }: Entry,
 function useShown(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
   const [number, setNumber] = useState(meant);
   const show = async (next: number): Promise<void> => {
-    const loaded = client.getQueryData(rowPages(id, number, search).queryKey)?.pages.length ?? 1;
+    const loaded = queryClient.getQueryData(rowPages(id, number, search).queryKey)?.pages.length ?? 1;
     const pages = Math.min(50, Math.max(1, loaded));
-    await Promise.all([client.fetchInfiniteQuery({ ...rowPages(id, next, search), pages }), client.fetchQuery(revision(id, next))]);
+    await Promise.all([queryClient.fetchInfiniteQuery({ ...rowPages(id, next, search), pages }), queryClient.fetchQuery(revision(id, next))]);
     setNumber(next);
   };
   const latest = useRef(show);

@@ -1,6 +1,6 @@
 /** A draft becomes a revision; or somebody was quicker, and it is put on top of theirs. */
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { staleTestset, testset } from '@/testsets/queries';
 import { pluralize } from '@/lib/format';
@@ -22,7 +22,7 @@ export async function restore(id: string, base: number, number: number): Promise
 
 async function fresh(id: string): Promise<TestSet> {
   void staleTestset(id);
-  return client.fetchQuery({ ...testset(id), staleTime: 0 });
+  return queryClient.fetchQuery({ ...testset(id), staleTime: 0 });
 }
 
 /** The same changes on the newest revision. What that means, in words. */

@@ -4,7 +4,7 @@ import { useState, type ReactNode } from 'react';
 import { Button, IconButton } from '@/components/button';
 import { Select, TextArea, Labelled } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
-import { put } from '@/components/forms/values';
+import { withField } from '@/components/forms/values';
 import { ConversationEditor } from './conversation-editor';
 import { JsonInput } from './json-input';
 import { type Message, isMessages } from './said';
@@ -28,7 +28,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
     const [turn, name] = [turns[from], keys[from]];
     if (turn && name !== undefined) become(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
   };
-  const field = (name: string, value: unknown): void => onChange({ ...put(script, name, value), turns });
+  const field = (name: string, value: unknown): void => onChange({ ...withField(script, name, value), turns });
   const start = script.start ?? [];
   return (
     <div className="flex flex-col gap-3">
@@ -107,9 +107,9 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
           {more ? (
             <div className="flex flex-col gap-2">
               <span className="text-xs text-muted">Expected of the answer</span>
-              <JsonInput label={`Expected of turn ${number}, as JSON`} value={turn.expect} placeholder={'{"text": {"contains": "…"}, "tools": "none"}'} fault={expectFault} onChange={(next) => onChange(put(turn, 'expect', next))} />
+              <JsonInput label={`Expected of turn ${number}, as JSON`} value={turn.expect} placeholder={'{"text": {"contains": "…"}, "tools": "none"}'} fault={expectFault} onChange={(next) => onChange(withField(turn, 'expect', next))} />
               <span className="text-xs text-muted">Tool results of this turn</span>
-              <JsonInput label={`Tool results of turn ${number}, as JSON`} value={turn.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => onChange(put(turn, 'tool_results', next))} />
+              <JsonInput label={`Tool results of turn ${number}, as JSON`} value={turn.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => onChange(withField(turn, 'tool_results', next))} />
             </div>
           ) : (
             <Button size="small" look="quiet" className="!px-1.5" onClick={() => setMore(true)}><Plus className="size-3.5" /> Expect something</Button>

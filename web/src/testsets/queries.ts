@@ -1,7 +1,7 @@
 /** What the pages of test sets read and do. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { rooted } from '@/lib/server-path';
 import { MEDIA, type Format } from './file-head';
 
@@ -81,7 +81,7 @@ export const difference = (id: string, from: number, to: number) =>
 
 /** After a change of our own: no need to wait for the notice. */
 export const staleTestset = (id: string): Promise<unknown> =>
-  Promise.all([client.invalidateQueries({ queryKey: ['testsets'] }), client.invalidateQueries({ queryKey: ['testset', id] })]);
+  Promise.all([queryClient.invalidateQueries({ queryKey: ['testsets'] }), queryClient.invalidateQueries({ queryKey: ['testset', id] })]);
 
 // Files
 

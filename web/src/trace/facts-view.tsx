@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { run } from '@/api/queries';
+import { runQuery } from '@/api/queries';
 import { formatDateTime } from '@/lib/format';
 import { exact } from '@/lib/safe-text';
 import { CopyButton } from '@/components/button';
@@ -36,7 +36,7 @@ function Told({ fact: { label, text, code, href } }: { fact: Fact }): ReactNode 
 
 /** The thread that a run of ours was in, if it was in one and is still there. */
 export function RunThread({ id }: { id: string }): ReactNode {
-  const { data } = useQuery({ ...run(id), retry: false });
+  const { data } = useQuery({ ...runQuery(id), retry: false });
   if (!data?.thread) return null;
   return <Link href={`/play/${data.thread}`} className="shrink-0 text-accent hover:underline">its thread</Link>;
 }

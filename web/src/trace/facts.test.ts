@@ -1,4 +1,3 @@
-import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { factsOf, listed, sessionPath, shortly } from './facts';
 import { fitting, leftOut } from '@/components/open-in-playground';

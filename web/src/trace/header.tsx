@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { ArrowLeft, ChevronDown, Download, History, Link2, ListPlus, MessageSquareShare } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { run } from '@/api/queries';
+import { runQuery } from '@/api/queries';
 import { addToTestSet } from '@/components/add-to-testset';
 import { Button, IconButton, CopyButton } from '@/components/button';
 import { Menu, MenuItem } from '@/components/menu';
@@ -70,7 +70,7 @@ function Came({ summary }: { summary: Summary }): ReactNode {
 }
 
 function ThreadOf({ run: id }: { run: string }): ReactNode {
-  const { data } = useQuery({ ...run(id), retry: false });
+  const { data } = useQuery({ ...runQuery(id), retry: false });
   return data?.thread ? <Told name="Thread"><Link href={`/play/${data.thread}`} className="text-accent hover:underline">Its thread</Link></Told> : null;
 }
 

@@ -4,7 +4,7 @@ import { SearchX } from 'lucide-react';
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { Button } from '@/components/button';
 import { useGoOn, type Live } from '@/components/open-in-playground';
 import { Segments } from '@/components/segmented-control';
@@ -115,7 +115,7 @@ function useForest({ trace_id: trace, spans }: Summary): { forest: Forest | null
   useEffect(() => {
     if (known.current === spans) return;
     known.current = spans;
-    void client.invalidateQueries({ queryKey: ['trace', trace], predicate: ({ queryKey }) => queryKey[2] !== 'summary' });
+    void queryClient.invalidateQueries({ queryKey: ['trace', trace], predicate: ({ queryKey }) => queryKey[2] !== 'summary' });
   }, [spans, trace]);
   const isWhole = data !== undefined && !data.pages.at(-1)?.next;
   const forest = useMemo(() => (data ? forestOf(data.pages.flatMap((page) => page.data), !data.pages.at(-1)?.next) : null), [data]);

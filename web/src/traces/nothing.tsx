@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { ListTree, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { session } from '@/app/session';
+import { session } from '@/app/auth';
 import { Button, CopyButton } from '@/components/button';
 import { Empty, Spinner } from '@/components/status';
 import { ROOT } from '@/lib/server-path';

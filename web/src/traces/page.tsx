@@ -2,7 +2,7 @@
 import { ChartColumn, ChevronUp, Filter, RefreshCw } from 'lucide-react';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { ApiError } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { useCommand } from '@/app/commands';
 import { useTitle } from '@/lib/hooks';
 import { classes } from '@/lib/class-names';
@@ -46,7 +46,7 @@ export default function TracesPage(): ReactNode {
   const found = useRows(asked, live, atTop);
   const seen = useSeen(found.rows);
   const change = (next: Asked) => ask(next);
-  const look = () => Promise.all([found.look(), drawn && client.fetchQuery({ ...stats(asked), staleTime: 0 })]);
+  const look = () => Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...stats(asked), staleTime: 0 })]);
   const goLive = () => following.set(live ? 'off' : 'on');
   useCommand({ id: 'traces-search', title: 'Search the traces', group: 'Traces', keys: '/', run: () => field.current?.focus() });
   useCommand({ id: 'traces-live', title: live ? 'Stop following new traces' : 'Follow new traces live', group: 'Traces', run: goLive });

@@ -1,7 +1,7 @@
 /** What the traces page asks the server. Keys that begin with `spans` are stale when spans were written (api/queries.ts). */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
 import { ApiError, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { address, between, filterOf, type Asked, type Between } from './asked';
 import { stepOf } from './buckets';
 import type { RowPage } from './rows';
@@ -53,7 +53,7 @@ export const head = (asked: Asked) =>
 
 /** Put pages in the place of those that are known. */
 export function keepPages(asked: Asked, pages: readonly RowPage[]): void {
-  client.setQueryData(rowPages(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
+  queryClient.setQueryData(rowPages(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
     pages: [...pages],
     pageParams: known?.pageParams.slice(0, pages.length) ?? [START],
   }));

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Bookmark, BookmarkPlus, Check, ChevronDown, Pencil, Save, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { type Schemas, api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import { prose } from '@/lib/safe-text';
 import { askText } from '@/components/confirm-dialog';
 import { Button } from '@/components/button';
@@ -15,7 +15,7 @@ import type { Asking } from './use-asked';
 
 type View = Schemas['ViewView'];
 
-const changed = () => client.invalidateQueries({ queryKey: views().queryKey });
+const changed = () => queryClient.invalidateQueries({ queryKey: views().queryKey });
 
 async function kept(name: string, asked: Record<string, unknown>): Promise<View> {
   const view = await api('post', '/api/views', { body: { name, page: 'traces', body: asked as never } });

@@ -4,7 +4,7 @@ import { Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { Schemas } from '@/api/client';
-import { useIsAdmin } from '@/app/session';
+import { useIsAdmin } from '@/app/auth';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { Badge } from '@/components/status';
 import { IconButton } from '@/components/button';

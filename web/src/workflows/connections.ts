@@ -1,7 +1,7 @@
 /** Services elsewhere: which are connected, how one is, and how it is let go. */
 import { queryOptions } from '@tanstack/react-query';
 import { api } from '@/api/client';
-import { client } from '@/api/queries';
+import { queryClient } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { askYes } from '@/components/confirm-dialog';
 
@@ -46,10 +46,10 @@ export async function disconnect(name: string): Promise<boolean> {
 /** Asks a connected service again what it is. */
 export async function refresh(name: string): Promise<Workflow> {
   const workflow = await api('post', '/api/workflows/{name}/refresh', { path: { name } });
-  client.setQueryData(['workflow', name], workflow);
+  queryClient.setQueryData(['workflow', name], workflow);
   await changed();
   return workflow;
 }
 
 const changed = () =>
-  Promise.all([client.invalidateQueries({ queryKey: ['workflows'] }), client.invalidateQueries({ queryKey: ['connections'] })]);
+  Promise.all([queryClient.invalidateQueries({ queryKey: ['workflows'] }), queryClient.invalidateQueries({ queryKey: ['connections'] })]);

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { ArrowLeft, MessageSquareText, Play, RefreshCw } from 'lucide-react';
 import { useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { workflow as workflowQuery } from '@/api/queries';
+import { workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { Button, CopyButton } from '@/components/button';
 import { Badge, Problem, Spinner } from '@/components/status';

@@ -3,10 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { ChevronRight, Plug, RefreshCw, Search } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { workflows } from '@/api/queries';
+import { workflowsQuery } from '@/api/queries';
 import type { WorkflowRow } from '@/api/types';
 import { found } from '@/lib/fuzzy-search';
-import { useIsAdmin } from '@/app/session';
+import { useIsAdmin } from '@/app/auth';
 import { classes } from '@/lib/class-names';
 import { Problem, Spinner } from '@/components/status';
 import { Button } from '@/components/button';
@@ -23,7 +23,7 @@ const KINDS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
 type Kind = keyof typeof KINDS;
 
 export function WorkflowList(): ReactNode {
-  const { data, error, refetch } = useQuery(workflows());
+  const { data, error, refetch } = useQuery(workflowsQuery());
   const isAdmin = useIsAdmin();
   const [text, setText] = useState('');
   const [kind, setKind] = useState<Kind>('all');

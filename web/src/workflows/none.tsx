@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Plug, Workflow } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
-import { workflows } from '@/api/queries';
-import { useIsAdmin } from '@/app/session';
+import { workflowsQuery } from '@/api/queries';
+import { useIsAdmin } from '@/app/auth';
 import { Button, CopyButton } from '@/components/button';
 import { Empty } from '@/components/status';
 
@@ -20,7 +20,7 @@ const COMMAND = 'palaver serve app.py';
 
 /** Asked only once the first answer is there (`ready`), for that mostly tells. */
 export function useHasNoWorkflows(ready: boolean): boolean {
-  const { data } = useQuery({ ...workflows(), enabled: ready });
+  const { data } = useQuery({ ...workflowsQuery(), enabled: ready });
   return data?.data.length === 0;
 }
 

@@ -3,7 +3,7 @@ import { Tabs } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Workflow } from '@/api/types';
 import { CodeBlock } from '@/components/markdown/code-block';
-import { done } from '@/tour/done';
+import { done } from '@/app/tour/progress';
 
 type Snippet = Workflow['snippets'][number];
 

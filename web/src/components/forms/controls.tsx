@@ -4,7 +4,7 @@ import { Select, Switch, TextArea, TextField } from '@/components/form-fields';
 import { classes } from '@/lib/class-names';
 import { unreachable } from '@/lib/unreachable';
 import type { Shape } from './json-schema';
-import { numberIn, same, sliding, formatValue } from './values';
+import { parseNumber, isEqual, sliderStep, formatValue } from './values';
 
 export interface ControlProps<S extends Shape = Shape> {
   shape: S;
@@ -82,11 +82,11 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
 
 function NumberControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'number'>): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
-  const typed = draft === null ? null : numberIn(draft, shape.whole);
+  const typed = draft === null ? null : parseNumber(draft, shape.whole);
   // "-" and "1e" are on their way to a number; a finished draft that is not the value was left behind.
   const unfinished = draft !== null && draft !== '' && typed === null;
   const holds = draft !== null && (unfinished || (draft === '' ? value === undefined : typed === value));
-  const slides = sliding(shape.range, shape.whole);
+  const slides = sliderStep(shape.range, shape.whole);
   const current = typeof value === 'number' ? value : typeof fallback === 'number' ? fallback : undefined;
   const field = (
     <TextField
@@ -98,7 +98,7 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
       aria-invalid={invalid || (holds && unfinished)}
       onChange={(event) => {
         const text = event.currentTarget.value;
-        const next = numberIn(text, shape.whole);
+        const next = parseNumber(text, shape.whole);
         setDraft(text);
         if (next !== null) onChange(next);
         else if (text === '') onChange(undefined);
@@ -144,7 +144,7 @@ function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): Reac
 }
 
 function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'choice'>): ReactNode {
-  const chosen = shape.options.findIndex((option) => same(option, value));
+  const chosen = shape.options.findIndex((option) => isEqual(option, value));
   const nothing = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${formatValue(fallback)} (default)`;
   return (
     <Select
@@ -234,14 +234,14 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : read(draft, fault);
   // A draft that says something else than the value was left behind by a change from elsewhere.
-  const holds = draft !== null && kept !== null && (kept.wrong !== null || same(kept.value, value));
+  const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const told = holds ? kept.wrong : null;
 
   const change = (next: string): void => {
     const now = read(next, fault);
     setDraft(next);
-    if (now.wrong === null && !same(now.value, value)) onChange(now.value);
+    if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
   const hints = placeholder === undefined ? {} : { placeholder };
   return (

@@ -8,7 +8,7 @@ import { Button, IconButton } from '@/components/button';
 import { classes } from '@/lib/class-names';
 import { JsonField, Control } from './controls';
 import { type JsonSchema, formOf, isObject, type Field, type Shape } from './json-schema';
-import { type Fault, others, pointer, put, emptyItem, faultOf, fits, putInside, formatValue } from './values';
+import { type FieldError, unknownFields, pointer, withField, emptyItem, fieldError, matchesShape, withNestedField, formatValue } from './values';
 
 export interface SchemaFormProps {
   schema: JsonSchema;
@@ -17,7 +17,7 @@ export interface SchemaFormProps {
   /** What holds where nothing is set, where that is not the schema's default (a variant's parameters). */
   placeholder?: Readonly<Record<string, unknown>>;
   /** By JSON pointer into the value, as the server tells them. */
-  errors?: readonly Fault[];
+  errors?: readonly FieldError[];
   /** Names that are shown elsewhere: the `messages` of a chat. */
   without?: readonly string[];
   /** Descriptions on hover only, and less room between the fields. */
@@ -31,7 +31,7 @@ export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, err
   // `without` is mostly written in place, so its names are what counts.
   const names = without.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
-  const more = others(form, value, without);
+  const more = unknownFields(form, value, without);
   const hasMore = Object.keys(more).length > 0;
   if (!form.fields.length && !form.open && !hasMore) return <p className="text-[13px] text-faint">Nothing to set here.</p>;
   return (
@@ -42,7 +42,7 @@ export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, err
           field={field}
           value={value[field.name]}
           fallback={Object.hasOwn(placeholder, field.name) ? placeholder[field.name] : field.shape.fallback}
-          onChange={(next) => onChange(put(value, field.name, next))}
+          onChange={(next) => onChange(withField(value, field.name, next))}
           path={pointer('', field.name)}
           errors={errors}
           compact={compact}
@@ -85,7 +85,7 @@ export interface FieldProps {
   /** Undefined takes the value away. */
   onChange: (value: unknown) => void;
   path: string;
-  errors: readonly Fault[];
+  errors: readonly FieldError[];
   compact: boolean;
 }
 
@@ -94,11 +94,11 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   const id = useId();
   const [asJson, setAsJson] = useState(false);
   const [resets, setResets] = useState(0);
-  const written = shape.kind === 'json' || asJson || !fits(shape, value);
+  const written = shape.kind === 'json' || asJson || !matchesShape(shape, value);
   const isGroup = shape.kind === 'group' && !written && value !== null;
   const below = isGroup || (shape.kind === 'list' && !written);
   const faults = errors.filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`))).map(({ message }) => message);
-  const own = faultOf(shape, value);
+  const own = fieldError(shape, value);
   const wrong = own ? [own, ...faults] : faults;
   return (
     <div role={isGroup ? 'group' : undefined} aria-labelledby={isGroup ? `${id}-label` : undefined} className="group/field min-w-0">
@@ -173,7 +173,7 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
             field={inner}
             value={isObject(value) ? value[inner.name] : undefined}
             fallback={isObject(fallback) && fallback[inner.name] !== undefined ? fallback[inner.name] : inner.shape.fallback}
-            onChange={(next) => onChange(putInside(value, fallback, inner.name, next))}
+            onChange={(next) => onChange(withNestedField(value, fallback, inner.name, next))}
             path={pointer(path, inner.name)}
             errors={errors}
             compact={compact}
@@ -203,7 +203,7 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
   return (
     <div className="flex flex-col gap-1.5">
       {rows.map((one, place) => {
-        const fault = faultOf(item, one) ?? errors.find((error) => error.path === pointer(path, place))?.message;
+        const fault = fieldError(item, one) ?? errors.find((error) => error.path === pointer(path, place))?.message;
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
           <div key={place} className={classes('flex items-start gap-1', !set && 'opacity-60')}>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { shapeOf } from './json-schema';
-import { emptyItem, faultOf, faultsOf, fits, numberIn, others, put, putInside, same, sliding, formatValue } from './values';
+import { emptyItem, fieldError, formErrors, matchesShape, parseNumber, unknownFields, withField, withNestedField, isEqual, sliderStep, formatValue } from './values';
 
 describe('a number as it was typed', () => {
   it.each([
@@ -15,11 +15,11 @@ describe('a number as it was typed', () => {
     ['0x10', null],
     ['1e999', null],
   ])('%o is %o', (text, value) => {
-    expect(numberIn(text, false)).toBe(value);
+    expect(parseNumber(text, false)).toBe(value);
   });
 
   it('a whole number has no fraction', () => {
-    expect([numberIn('7', true), numberIn('7.5', true)]).toEqual([7, null]);
+    expect([parseNumber('7', true), parseNumber('7.5', true)]).toEqual([7, null]);
   });
 });
 
@@ -27,19 +27,19 @@ describe('a slider', () => {
   const range = { least: -Infinity, most: Infinity, above: -Infinity, below: Infinity, step: null };
 
   it('runs between both ends in round steps', () => {
-    expect(sliding({ ...range, least: 0, most: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
-    expect(sliding({ ...range, least: 1, most: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
-    expect(sliding({ ...range, least: 0, most: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
+    expect(sliderStep({ ...range, least: 0, most: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
+    expect(sliderStep({ ...range, least: 1, most: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
+    expect(sliderStep({ ...range, least: 0, most: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
   });
 
   it('leaves out an end that is not part of the range', () => {
-    expect(sliding({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
+    expect(sliderStep({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
   });
 
   it('needs two ends with something between them', () => {
-    expect(sliding({ ...range, least: 0 }, false)).toBeNull();
-    expect(sliding({ ...range, least: 1, most: 1 }, true)).toBeNull();
-    expect(sliding({ ...range, least: 0, most: 1e9 }, true)).toBeNull();
+    expect(sliderStep({ ...range, least: 0 }, false)).toBeNull();
+    expect(sliderStep({ ...range, least: 1, most: 1 }, true)).toBeNull();
+    expect(sliderStep({ ...range, least: 0, most: 1e9 }, true)).toBeNull();
   });
 });
 
@@ -58,7 +58,7 @@ describe('a value is checked lightly', () => {
     [{}, { any: ['thing'] }, null],
     [{ type: 'string' }, undefined, null],
   ])('%o given %o', (schema, value, fault) => {
-    expect(faultOf(shapeOf(schema, {}), value)).toBe(fault);
+    expect(fieldError(shapeOf(schema, {}), value)).toBe(fault);
   });
 
   it('and all that is wrong is told with its place', () => {
@@ -69,7 +69,7 @@ describe('a value is checked lightly', () => {
       required: ['text', 'messages'],
     };
 
-    expect(faultsOf(schema, { 'a/b': 'x', place: {}, tags: ['a', 1] }, ['messages'])).toEqual([
+    expect(formErrors(schema, { 'a/b': 'x', place: {}, tags: ['a', 1] }, ['messages'])).toEqual([
       { path: '/text', message: 'Required.' },
       { path: '/a~1b', message: 'Must be a number.' },
       { path: '/place/x', message: 'Required.' },
@@ -81,28 +81,28 @@ describe('a value is checked lightly', () => {
 it('a field shows only values of its kind', () => {
   const list = shapeOf({ type: 'array', items: { type: 'string' } }, {});
 
-  expect([fits(list, ['a']), fits(list, [1]), fits(list, [null]), fits(list, undefined), fits(list, 'a')]).toEqual([true, false, false, true, false]);
+  expect([matchesShape(list, ['a']), matchesShape(list, [1]), matchesShape(list, [null]), matchesShape(list, undefined), matchesShape(list, 'a')]).toEqual([true, false, false, true, false]);
 });
 
 describe('setting', () => {
   it('puts and takes away one name', () => {
-    expect(Object.entries(put({ a: 1, b: 2 }, 'a', 3))).toEqual([['a', 3], ['b', 2]]);
-    expect(put({ a: 1, b: 2 }, 'a', undefined)).toEqual({ b: 2 });
+    expect(Object.entries(withField({ a: 1, b: 2 }, 'a', 3))).toEqual([['a', 3], ['b', 2]]);
+    expect(withField({ a: 1, b: 2 }, 'a', undefined)).toEqual({ b: 2 });
   });
 
   it('inside an object begins with its default, and ends with it', () => {
     const usual = { x: 1, y: 0 };
 
-    expect(putInside(undefined, usual, 'y', 3)).toEqual({ x: 1, y: 3 });
-    expect(putInside({ x: 1, y: 3 }, usual, 'y', undefined)).toBeUndefined();
-    expect(putInside(undefined, undefined, 'y', 3)).toEqual({ y: 3 });
-    expect(putInside({ y: 3 }, undefined, 'y', undefined)).toBeUndefined();
+    expect(withNestedField(undefined, usual, 'y', 3)).toEqual({ x: 1, y: 3 });
+    expect(withNestedField({ x: 1, y: 3 }, usual, 'y', undefined)).toBeUndefined();
+    expect(withNestedField(undefined, undefined, 'y', 3)).toEqual({ y: 3 });
+    expect(withNestedField({ y: 3 }, undefined, 'y', undefined)).toBeUndefined();
   });
 
   it('leaves what the form has no field for to be written as JSON', () => {
     const form = { fields: [{ name: 'a', required: false, shape: shapeOf({}, {}) }], open: true };
 
-    expect(others(form, { a: 1, b: 2, messages: [] }, ['messages'])).toEqual({ b: 2 });
+    expect(unknownFields(form, { a: 1, b: 2, messages: [] }, ['messages'])).toEqual({ b: 2 });
   });
 });
 
@@ -118,6 +118,6 @@ it('values are told in few words', () => {
 });
 
 it('equality is that of JSON', () => {
-  expect(same({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
-  expect([same({ a: 1 }, { b: 1 }), same([1], [1, 2]), same(1, '1'), same(null, {})]).toEqual([false, false, false, false]);
+  expect(isEqual({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
+  expect([isEqual({ a: 1 }, { b: 1 }), isEqual([1], [1, 2]), isEqual(1, '1'), isEqual(null, {})]).toEqual([false, false, false, false]);
 });

@@ -2,7 +2,7 @@
 import { unreachable } from '@/lib/unreachable';
 import { type Form, type JsonSchema, type Range, type Shape, formOf, isObject } from './json-schema';
 
-export interface Fault {
+export interface FieldError {
   /** A JSON pointer into the form's value. */
   path: string;
   message: string;
@@ -12,7 +12,7 @@ export const pointer = (path: string, name: string | number): string =>
   `${path}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 /** The number that was typed; null when it is none. */
-export function numberIn(text: string, whole: boolean): number | null {
+export function parseNumber(text: string, whole: boolean): number | null {
   const trimmed = text.trim();
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed)) return null;
   const value = Number(trimmed);
@@ -20,7 +20,7 @@ export function numberIn(text: string, whole: boolean): number | null {
 }
 
 /** Where a slider runs and how it steps; null where an end is missing or there is nothing to slide. */
-export function sliding(range: Range, whole: boolean): { from: number; to: number; step: number } | null {
+export function sliderStep(range: Range, whole: boolean): { from: number; to: number; step: number } | null {
   const lower = Math.max(range.least, range.above);
   const upper = Math.min(range.most, range.below);
   const width = upper - lower;
@@ -35,7 +35,7 @@ export function sliding(range: Range, whole: boolean): { from: number; to: numbe
 const round = (value: number, step: number): number => Number((Math.round(value / step) * step).toPrecision(12));
 
 /** What is wrong with a value, in one line; null when nothing is. A value that is not there is not wrong. */
-export function faultOf(shape: Shape, value: unknown): string | null {
+export function fieldError(shape: Shape, value: unknown): string | null {
   if (value === undefined) return null;
   if (value === null) return shape.nullable || shape.kind === 'json' ? null : 'May not be null.';
   switch (shape.kind) {
@@ -48,7 +48,7 @@ export function faultOf(shape: Shape, value: unknown): string | null {
     case 'switch':
       return typeof value === 'boolean' ? null : 'Must be true or false.';
     case 'choice':
-      return shape.options.some((option) => same(option, value)) ? null : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
+      return shape.options.some((option) => isEqual(option, value)) ? null : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
     case 'list':
       if (!Array.isArray(value)) return 'Must be a list.';
       if (value.length < shape.least) return `At least ${shape.least} of them.`;
@@ -72,7 +72,7 @@ function numberFault(range: Range, whole: boolean, value: unknown): string | nul
 }
 
 /** Whether a field of this kind can show the value at all; otherwise it is shown as JSON. */
-export function fits(shape: Shape, value: unknown): boolean {
+export function matchesShape(shape: Shape, value: unknown): boolean {
   if (value === undefined || value === null) return true;
   switch (shape.kind) {
     case 'text':
@@ -82,9 +82,9 @@ export function fits(shape: Shape, value: unknown): boolean {
     case 'switch':
       return typeof value === 'boolean';
     case 'choice':
-      return shape.options.some((option) => same(option, value));
+      return shape.options.some((option) => isEqual(option, value));
     case 'list':
-      return Array.isArray(value) && value.every((one) => one !== null && fits(shape.item, one));
+      return Array.isArray(value) && value.every((one) => one !== null && matchesShape(shape.item, one));
     case 'group':
       return isObject(value);
     case 'json':
@@ -95,16 +95,16 @@ export function fits(shape: Shape, value: unknown): boolean {
 }
 
 /** All that is wrong with a form's value, what is missing included. */
-export function faultsOf(schema: JsonSchema, value: Readonly<Record<string, unknown>>, without: readonly string[] = []): Fault[] {
+export function formErrors(schema: JsonSchema, value: Readonly<Record<string, unknown>>, without: readonly string[] = []): FieldError[] {
   return inside(formOf(schema, without), value, '');
 }
 
-function inside(form: Form, value: Readonly<Record<string, unknown>>, path: string): Fault[] {
+function inside(form: Form, value: Readonly<Record<string, unknown>>, path: string): FieldError[] {
   return form.fields.flatMap(({ name, required, shape }) => {
     const at = pointer(path, name);
     const given = value[name];
     if (given === undefined) return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
-    const fault = faultOf(shape, given);
+    const fault = fieldError(shape, given);
     if (fault) return [{ path: at, message: fault }];
     if (shape.kind === 'group' && isObject(given)) return inside(shape, given, at);
     if (shape.kind === 'list' && Array.isArray(given)) return items(shape.item, given, at);
@@ -112,9 +112,9 @@ function inside(form: Form, value: Readonly<Record<string, unknown>>, path: stri
   });
 }
 
-function items(item: Shape, given: readonly unknown[], path: string): Fault[] {
+function items(item: Shape, given: readonly unknown[], path: string): FieldError[] {
   return given.flatMap((one, place) => {
-    const message = faultOf(item, one);
+    const message = fieldError(item, one);
     return message ? [{ path: pointer(path, place), message }] : [];
   });
 }
@@ -124,7 +124,7 @@ function items(item: Shape, given: readonly unknown[], path: string): Fault[] {
 type Values = Readonly<Record<string, unknown>>;
 
 /** The object with `name` set; undefined takes it away. */
-export function put(values: Values, name: string, value: unknown): Record<string, unknown> {
+export function withField(values: Values, name: string, value: unknown): Record<string, unknown> {
   // What was there keeps its place, so that JSON beside the form does not jump.
   if (value !== undefined) return { ...values, [name]: value };
   const { [name]: _, ...left } = values;
@@ -135,14 +135,14 @@ export function put(values: Values, name: string, value: unknown): Record<string
  * A field inside an object that is one value to the server: it is sent whole or not at all. So the first change begins
  * with the object's default, and an object that is its default again is not sent.
  */
-export function putInside(group: unknown, fallback: unknown, name: string, value: unknown): Record<string, unknown> | undefined {
+export function withNestedField(group: unknown, fallback: unknown, name: string, value: unknown): Record<string, unknown> | undefined {
   const usual = isObject(fallback) ? fallback : {};
-  const changed = put(isObject(group) ? group : usual, name, value === undefined ? usual[name] : value);
-  return same(changed, usual) ? undefined : changed;
+  const changed = withField(isObject(group) ? group : usual, name, value === undefined ? usual[name] : value);
+  return isEqual(changed, usual) ? undefined : changed;
 }
 
 /** Names of a value that the form has no field for. */
-export function others(form: Form, values: Values, without: readonly string[]): Record<string, unknown> {
+export function unknownFields(form: Form, values: Values, without: readonly string[]): Record<string, unknown> {
   const known = new Set([...form.fields.map(({ name }) => name), ...without]);
   return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
 }
@@ -172,10 +172,10 @@ export function formatValue(value: unknown): string {
 }
 
 /** Equal as JSON, whatever the order of names. */
-export function same(one: unknown, other: unknown): boolean {
+export function isEqual(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
-  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, place) => same(item, other[place]));
+  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, place) => isEqual(item, other[place]));
   if (!isObject(one) || !isObject(other)) return false;
   const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
+  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name]));
 }

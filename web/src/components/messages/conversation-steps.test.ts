@@ -1,4 +1,3 @@
-import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { linesOf, messagesUpTo, sessionIn } from '@/sessions/lines';
 import { itemsOf, stepsOf, type Message, type Step } from './conversation-steps';

@@ -1,4 +1,3 @@
-import '@/testing/fake-window';
 import { describe, expect, test } from 'vitest';
 import { node } from '@/testing/fake-server';
 import { lastNode, messagesOf, toNode } from './nodes';

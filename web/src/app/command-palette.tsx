@@ -1,0 +1,170 @@
+/** One field to go anywhere and do anything: pages, workflows, boards, threads (the server searches them), commands. */
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { Command } from 'cmdk';
+import { Grid2x2, MessagesSquare, PanelsTopLeft, Search, Workflow, Zap } from 'lucide-react';
+import { Dialog } from 'radix-ui';
+import { useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { boardsQuery, queryClient, workflowsQuery } from '@/api/queries';
+import type { ThreadRow } from '@/api/types';
+import { Kbd, Spinner } from '@/components/status';
+import { formatAge } from '@/lib/format';
+import { found } from '@/lib/fuzzy-search';
+import { useDelayed } from '@/lib/hooks';
+import { boardName } from './board-list';
+import { useCommands, spelled } from './commands';
+import { titleOf, placeOf, board as boardQuery, threadPages } from './threads';
+
+const PAGES = [
+  { title: 'Playground', href: '/play' },
+  { title: 'Workflows', href: '/workflows' },
+  { title: 'Traces', href: '/traces' },
+  { title: 'Sessions', href: '/sessions' },
+  { title: 'Test sets', href: '/testsets' },
+  { title: 'Evaluations', href: '/evaluations' },
+  { title: 'Reviews', href: '/reviews' },
+  { title: 'Online rules', href: '/evaluations/online' },
+  { title: 'Settings', href: '/settings' },
+];
+
+export default function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () => void }): ReactNode {
+  const [text, setText] = useState('');
+  return (
+    <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Overlay className="fixed inset-0 z-40 bg-black/30" />
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="fixed top-[10dvh] left-1/2 z-40 w-[calc(100vw-1.5rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-2xl border bg-raised shadow-float"
+        >
+          <Dialog.Title className="sr-only">Find</Dialog.Title>
+          <Command shouldFilter={false} loop label="Find">
+            <div className="flex items-center gap-2.5 border-b px-4">
+              <Search aria-hidden className="size-4 shrink-0 text-faint" />
+              <Command.Input
+                dir="auto"
+                value={text}
+                onValueChange={setText}
+                maxLength={200}
+                placeholder="Go to, find or do…"
+                className="h-12 min-w-0 grow bg-transparent text-base outline-none sm:text-sm"
+              />
+              <Kbd>Esc</Kbd>
+            </div>
+            <Command.List className="max-h-[min(26rem,60dvh)] overflow-y-auto overscroll-contain p-1.5">
+              <Found text={text} onClose={onClose} onHelp={onHelp} />
+            </Command.List>
+          </Command>
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; onHelp: () => void }): ReactNode {
+  const [, navigate] = useLocation();
+  const commands = useCommands().filter(({ id }) => id !== 'palette');
+  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const saved = useQuery(boardsQuery()).data?.data ?? [];
+  const search = useDelayed(text.trim(), 200);
+  const threads = useInfiniteQuery(threadPages(search));
+  const go = (href: string) => {
+    onClose();
+    navigate(href);
+  };
+  const open = async (thread: ThreadRow) => {
+    const place = thread.board ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined) : undefined;
+    go(placeOf(thread.id, place));
+  };
+  const rows = threads.data?.pages[0]?.data ?? [];
+  return (
+    <>
+      <Command.Empty className="flex justify-center px-4 py-8 text-muted">
+        {threads.isFetching ? <Spinner label="Searching" /> : 'Nothing is called that, and no thread has this text.'}
+      </Command.Empty>
+      <Group title="Do">
+        {found(text, commands, 12).map((command) => (
+          <Item
+            key={command.id}
+            id={`do ${command.id}`}
+            icon={<Zap />}
+            title={command.title}
+            {...(command.keys ? { keys: command.keys } : {})}
+            onSelect={() => {
+              if (command.id === 'shortcuts') return onHelp();
+              onClose();
+              // The dialog gives the focus back first; a command may move it on.
+              return setTimeout(command.run, 0);
+            }}
+          />
+        ))}
+      </Group>
+      <Group title="Go to">
+        {found(text, PAGES).map(({ title, href }) => (
+          <Item key={href} id={href} icon={<PanelsTopLeft />} title={title} onSelect={() => go(href)} />
+        ))}
+      </Group>
+      <Group title="Workflows">
+        {found(text, known.map(({ name, description }) => ({ title: name, more: description })), text ? 8 : 4).map(({ title, more }) => (
+          <Item key={title} id={`workflow ${title}`} icon={<Workflow />} title={title} aside={more} onSelect={() => go(`/workflows/${encodeURIComponent(title)}`)} />
+        ))}
+      </Group>
+      <Group title="Boards">
+        {found(text, saved.map((board) => ({ title: boardName(board), id: board.id })), text ? 8 : 3).map(({ title, id }) => (
+          <Item key={id} id={id} icon={<Grid2x2 />} title={title} onSelect={() => go(`/play/${id}`)} />
+        ))}
+      </Group>
+      <Group title={search ? 'Threads found' : 'Latest threads'}>
+        {rows.slice(0, search ? 20 : 5).map((thread) => (
+          <Item
+            key={thread.id}
+            id={thread.id}
+            icon={<MessagesSquare />}
+            title={titleOf(thread)}
+            aside={thread.match?.message ? thread.match.text : [thread.workflow, formatAge(thread.updated_at)].filter(Boolean).join(' · ')}
+            onSelect={() => void open(thread)}
+          />
+        ))}
+      </Group>
+    </>
+  );
+}
+
+const Group = ({ title, children }: { title: string; children: readonly ReactNode[] }): ReactNode =>
+  children.length > 0 && (
+    <Command.Group heading={title} className="[&>[cmdk-group-heading]]:px-2.5 [&>[cmdk-group-heading]]:pt-2 [&>[cmdk-group-heading]]:pb-1 [&>[cmdk-group-heading]]:text-xs [&>[cmdk-group-heading]]:text-faint">
+      {children}
+    </Command.Group>
+  );
+
+interface ItemProps {
+  id: string;
+  icon: ReactNode;
+  title: string;
+  aside?: string;
+  keys?: string;
+  onSelect: () => void;
+}
+
+const Item = ({ id, icon, title, aside, keys, onSelect }: ItemProps): ReactNode => (
+  <Command.Item
+    value={id}
+    onSelect={onSelect}
+    className="flex h-9 cursor-pointer items-center gap-2.5 rounded-lg px-2.5 select-none data-[selected=true]:bg-accent-soft [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint"
+  >
+    {icon}
+    <span className="max-w-[70%] shrink-0 truncate" dir="auto">
+      {title}
+    </span>
+    <span className="min-w-0 grow truncate text-xs text-muted" dir="auto">
+      {aside}
+    </span>
+    {keys && (
+      <span className="hidden shrink-0 gap-1 sm:flex">
+        {spelled(keys).map((key) => (
+          <Kbd key={key}>{key}</Kbd>
+        ))}
+      </span>
+    )}
+  </Command.Item>
+);

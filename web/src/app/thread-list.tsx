@@ -1,0 +1,232 @@
+/** The threads of the project in the sidebar: pinned ones first, then by last change; more as one scrolls. */
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { Search, X, Copy, Download, EllipsisVertical, Pencil, Pin, PinOff, Trash2 } from 'lucide-react';
+import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type MouseEvent } from 'react';
+import { useRoute, useSearchParams, Link, useLocation } from 'wouter';
+import { queryClient } from '@/api/queries';
+import type { ThreadRow as Row } from '@/api/types';
+import { Button, IconButton } from '@/components/button';
+import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
+import { Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { formatAge, formatDateTime } from '@/lib/format';
+import { useDelayed } from '@/lib/hooks';
+import { threadAt, board, pinnedThreads, threadPages, deleteThread, duplicateThread, exportThread, pinThread, renameThread, titleOf, placeOf } from './threads';
+
+const MINUTE = 60_000;
+
+export function ThreadList(): ReactNode {
+  const [text, setText] = useState('');
+  const search = useDelayed(text.trim(), 250);
+  const pages = useInfiniteQuery(threadPages(search));
+  const pinned = useQuery({ ...pinnedThreads(), enabled: search === '' });
+  const all = pages.data?.pages.flatMap(({ data }) => data) ?? [];
+  const first = search ? [] : (pinned.data?.data ?? []);
+  const rest = search ? all : all.filter((thread) => !thread.pinned);
+  const nothing = pages.data && !pages.isPlaceholderData && first.length + all.length === 0;
+  return (
+    <section aria-label="Threads" className="flex flex-col">
+      <div className="sticky top-0 z-10 bg-canvas px-3 pt-2 pb-1.5">
+        <SearchBox text={text} onChange={setText} />
+      </div>
+      {pages.error && (
+        <div className="flex items-center justify-between gap-2 px-5 py-1 text-xs text-bad">
+          The threads could not be read.
+          <Button size="small" look="quiet" onClick={() => void pages.refetch()}>
+            Retry
+          </Button>
+        </div>
+      )}
+      {nothing && <p className="px-5 py-2 text-xs text-muted">{search ? 'No thread has this text.' : 'Threads you start appear here.'}</p>}
+      <Rows title="Pinned" threads={first} />
+      <Rows title={search ? 'Found' : 'Threads'} threads={rest} />
+      <More
+        key={pages.data?.pages.length}
+        has={pages.hasNextPage && !pages.isPlaceholderData}
+        onReached={() => !pages.isFetching && void pages.fetchNextPage()}
+      />
+    </section>
+  );
+}
+
+function Rows({ title, threads }: { title: string; threads: readonly Row[] }): ReactNode {
+  const active = useActiveThread();
+  const now = useNow();
+  if (threads.length === 0) return null;
+  return (
+    <>
+      <h2 className="px-5 pt-1.5 pb-1 text-xs font-medium text-faint">{title}</h2>
+      <ul className="px-2.5 pb-1">
+        {threads.map((thread) => (
+          <ThreadRow key={thread.id} thread={thread} active={thread.id === active} now={now} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function SearchBox({ text, onChange }: { text: string; onChange: (text: string) => void }): ReactNode {
+  return (
+    <div className="relative">
+      <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
+      <input
+        type="search"
+        dir="auto"
+        aria-label="Search threads"
+        placeholder="Search threads"
+        maxLength={200}
+        value={text}
+        onChange={(event) => onChange(event.target.value)}
+        onKeyDown={(event) => event.key === 'Escape' && onChange('')}
+        className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
+      />
+      {text && (
+        <button type="button" aria-label="Clear the search" onClick={() => onChange('')} className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink">
+          <X className="size-4" />
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Asks for the next page when its place comes near. A new one after each page (its key): a short page leaves it in sight. */
+function More({ has, onReached }: { has: boolean; onReached: () => void }): ReactNode {
+  const place = useRef<HTMLDivElement>(null);
+  const reached = useEffectEvent(onReached);
+  useEffect(() => {
+    if (!place.current || !has) return undefined;
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && reached(), { rootMargin: '400px' });
+    observer.observe(place.current);
+    return () => observer.disconnect();
+  }, [has]);
+  return (
+    <div ref={place} className="flex h-8 items-center justify-center">
+      {has && <Spinner label="Loading more threads" />}
+    </div>
+  );
+}
+
+/** The thread that the address shows. */
+function useActiveThread(): string | null {
+  const [, parameters] = useRoute('/play/:what');
+  const [query] = useSearchParams();
+  const what = parameters?.what;
+  const isBoard = what?.startsWith('brd_') ?? false;
+  const cell = query.get('cell');
+  const { data } = useQuery({ ...board(what ?? ''), enabled: isBoard && cell !== null });
+  return threadAt(what, cell, isBoard ? data : undefined);
+}
+
+/** The time, minute by minute. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), MINUTE);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** One thread in the sidebar: its title, what it talks to, when; and what can be done with it. */
+export function ThreadRow({ thread, active, now }: { thread: Row; active: boolean; now: number }): ReactNode {
+  const [, navigate] = useLocation();
+  const open = (event: MouseEvent) => {
+    if (!thread.board || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    queryClient.fetchQuery(board(thread.board)).then(
+      (found) => navigate(placeOf(thread.id, found)),
+      () => navigate(placeOf(thread.id, undefined)),
+    );
+  };
+  const title = titleOf(thread);
+  return (
+    <li className={classes('group relative rounded-lg [content-visibility:auto] [contain-intrinsic-size:auto_3rem]', active ? 'bg-accent-soft' : 'hover:bg-sunken')}>
+      <Link
+        href={placeOf(thread.id, undefined)}
+        onClick={open}
+        onPointerEnter={() => thread.board && void queryClient.prefetchQuery(board(thread.board))}
+        aria-current={active ? 'page' : undefined}
+        title={`${title}\n${formatDateTime(thread.updated_at)}`}
+        className="block rounded-lg py-1.5 pr-8 pl-2.5 -outline-offset-2"
+      >
+        <span className="flex items-center gap-1.5">
+          {thread.run && <Running />}
+          <span className={classes('truncate', !thread.title && 'text-muted italic')} dir="auto">
+            {title}
+          </span>
+        </span>
+        <span className="flex min-w-0 items-baseline gap-1 text-xs text-muted">
+          {thread.match?.message ? (
+            <span className="truncate" dir="auto">
+              {thread.match.text}
+            </span>
+          ) : (
+            <>
+              {thread.workflow && <span className="truncate">{spoken(thread)}</span>}
+              {thread.workflow && <span aria-hidden>·</span>}
+              <span className="shrink-0">{formatAge(thread.updated_at, now)}</span>
+            </>
+          )}
+        </span>
+      </Link>
+      <div className="absolute top-2 right-1 opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
+        <ThreadMenu thread={thread} active={active} />
+      </div>
+    </li>
+  );
+}
+
+const Running = (): ReactNode => (
+  <span className="relative flex size-2 shrink-0" role="img" aria-label="Running">
+    <span className="absolute size-full animate-ping rounded-full bg-accent opacity-60" />
+    <span className="size-2 rounded-full bg-accent" />
+  </span>
+);
+
+const spoken = ({ workflow, variant }: Row): string =>
+  workflow ? (variant && variant !== 'default' ? `${workflow} · ${variant}` : workflow) : '';
+
+const doing = (work: () => Promise<unknown>) => () => void work().catch(tellError);
+
+function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): ReactNode {
+  const [, navigate] = useLocation();
+  const remove = async () => {
+    if ((await deleteThread(thread)) && active && !thread.board) navigate('/play');
+  };
+  const duplicate = async () => navigate(placeOf((await duplicateThread(thread)).id, undefined));
+  return (
+    <Menu
+      trigger={
+        <IconButton label="Thread menu" size="small" className="!size-6">
+          <EllipsisVertical />
+        </IconButton>
+      }
+    >
+      <MenuItem icon={<Pencil />} onSelect={doing(() => renameThread(thread))}>
+        Rename
+      </MenuItem>
+      <MenuItem icon={thread.pinned ? <PinOff /> : <Pin />} onSelect={doing(() => pinThread(thread))}>
+        {thread.pinned ? 'Unpin' : 'Pin'}
+      </MenuItem>
+      <MenuItem icon={<Copy />} onSelect={doing(duplicate)}>
+        Duplicate
+      </MenuItem>
+      <MenuLine />
+      <MenuTitle>Export as</MenuTitle>
+      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'jsonl'))}>
+        JSONL, all branches
+      </MenuItem>
+      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'messages'))}>
+        Messages
+      </MenuItem>
+      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'html'))}>
+        HTML page
+      </MenuItem>
+      <MenuLine />
+      <MenuItem icon={<Trash2 />} danger onSelect={doing(remove)}>
+        Delete
+      </MenuItem>
+    </Menu>
+  );
+}

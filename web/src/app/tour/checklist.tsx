@@ -1,0 +1,117 @@
+/** The tour as a list of steps: the next one is open and says what to do; what was done has its tick, by itself or by hand. */
+import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { Link } from 'wouter';
+import { classes } from '@/lib/class-names';
+import { IconButton } from '@/components/button';
+import { tell } from '@/components/toast';
+import { tour, useTour, type StepId } from './progress';
+import { pieces, STEPS, type Step } from './steps';
+
+export default function Checklist(): ReactNode {
+  const { look, done } = useTour();
+  const isOpen = look === 'open';
+  const [chosen, choose] = useState<{ id: StepId | null; when: number } | null>(null);
+  const next = STEPS.find(({ id }) => !done.includes(id))?.id ?? null;
+  // What somebody opened stays open until something is done; then it is the next one's turn.
+  const shown = chosen?.when === done.length ? chosen.id : next;
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const { dataset } = document.documentElement; // Dialogs leave room for it: styles.css.
+    dataset.tour = '';
+    return () => {
+      delete dataset.tour;
+    };
+  }, [isOpen]);
+  return (
+    <section aria-label="Tour" aria-live="off" className="mx-2.5 mb-2 flex min-h-9 shrink flex-col overflow-hidden rounded-xl border bg-surface">
+      <Head isOpen={isOpen} count={done.length} />
+      {isOpen && (
+        <ol className="min-h-0 overflow-y-auto px-1 pt-1 pb-1.5">
+          {STEPS.map((step) => (
+            <StepRow
+              key={step.id}
+              step={step}
+              isDone={done.includes(step.id)}
+              isShown={shown === step.id}
+              onToggle={() => choose({ id: shown === step.id ? null : step.id, when: done.length })}
+            />
+          ))}
+          {next === null && <li className="px-2 py-1 text-[13px] text-muted">That was all of it. Now serve something of your own: <code className="font-mono text-xs">palaver serve app.py</code></li>}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode {
+  const told = `${count} of ${STEPS.length}`;
+  const putAway = () => {
+    tour.show('away');
+    tell('The tour is put away. Settings has it.', { action: { label: 'Undo', run: () => tour.show('open') } });
+  };
+  return (
+    <>
+      <header className="flex h-9 shrink-0 items-center pr-1 pl-1">
+        <button
+          type="button"
+          aria-expanded={isOpen}
+          onClick={() => tour.show(isOpen ? 'folded' : 'open')}
+          className="flex h-7 grow items-center gap-2 rounded-lg px-2 font-medium hover:bg-sunken [&>svg]:size-4"
+        >
+          <ListChecks aria-hidden className="text-accent" />
+          Tour
+          <span className="text-xs font-normal text-muted tabular-nums">{told}</span>
+          <ChevronDown aria-hidden className={classes('ml-auto text-faint transition-transform', !isOpen && '-rotate-90')} />
+        </button>
+        <IconButton label="Put the tour away" size="small" onClick={putAway}>
+          <X />
+        </IconButton>
+      </header>
+      <div role="progressbar" aria-label="Steps of the tour" aria-valuemin={0} aria-valuemax={STEPS.length} aria-valuenow={count} aria-valuetext={told} className="h-0.5 shrink-0 bg-sunken">
+        <div className="h-full bg-accent transition-[width]" style={{ width: `${(100 * count) / STEPS.length}%` }} />
+      </div>
+    </>
+  );
+}
+
+interface RowProps {
+  step: Step;
+  isDone: boolean;
+  isShown: boolean;
+  onToggle: () => void;
+}
+
+function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onToggle }: RowProps): ReactNode {
+  const row = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (isShown) row.current?.scrollIntoView({ block: 'nearest' });
+  }, [isShown]);
+  return (
+    <li ref={row} className={classes('rounded-lg', isShown && 'bg-sunken')}>
+      <div className="flex items-start">
+        <input type="checkbox" aria-label={`Done: ${title}`} checked={isDone} onChange={({ target }) => tour.mark(id, target.checked)} className="mt-1.5 mr-0.5 ml-2 size-4 shrink-0 cursor-pointer accent-(--accent)" />
+        <button
+          type="button"
+          aria-expanded={isShown}
+          onClick={onToggle}
+          className={classes('min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2', isDone ? 'text-muted' : 'font-medium', !isShown && 'hover:bg-sunken')}
+        >
+          {title}
+        </button>
+      </div>
+      {isShown && (
+        <div className="pr-2 pb-2 pl-8 text-[13px] text-muted">
+          <p>
+            {pieces(text).map(({ kind, text: piece }) =>
+              kind === 'plain' ? piece : kind === 'pressed' ? <b key={piece} className="font-medium text-ink">{piece}</b> : <code key={piece} className="rounded bg-surface px-1 font-mono text-xs whitespace-nowrap text-ink">{piece}</code>,
+            )}
+          </p>
+          <Link href={href} className="mt-1 inline-flex items-center gap-1 rounded font-medium text-accent hover:underline">
+            {link} <ArrowRight aria-hidden className="size-3.5" />
+          </Link>
+        </div>
+      )}
+    </li>
+  );
+}

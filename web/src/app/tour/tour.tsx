@@ -1,0 +1,50 @@
+/** The place of the tour in the sidebar, and its short forms elsewhere. The checklist itself is fetched where there is a tour. */
+import { ListChecks } from 'lucide-react';
+import { lazy, Suspense, type ReactNode } from 'react';
+import { useCommand } from '@/app/commands';
+import { IconButton } from '@/components/button';
+import { IDS, tour, useTour } from './progress';
+
+const Checklist = lazy(() => import('./checklist'));
+
+export function Touring(): ReactNode {
+  const { on, look } = useTour();
+  useCommand(on && look === 'away' && { id: 'tour', title: 'Show the tour', group: 'Everywhere', run: () => tour.show('open') });
+  return <Suspense>{on && look !== 'away' && <Checklist />}</Suspense>;
+}
+
+/** On a phone, in the bar: how far one is. `onOpen` shows where the checklist is. */
+export function TourPill({ onOpen }: { onOpen: () => void }): ReactNode {
+  const { on, look, done } = useTour();
+  if (!on || look === 'away') return null;
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        tour.show('open');
+        onOpen();
+      }}
+      className="flex h-7 items-center gap-1.5 rounded-full bg-accent-soft px-2.5 text-xs font-medium text-accent tabular-nums"
+    >
+      <ListChecks aria-hidden className="size-3.5" />
+      Tour, {done.length} of {IDS.length}
+    </button>
+  );
+}
+
+/** In the rail of icons. */
+export function TourIcon({ onOpen }: { onOpen: () => void }): ReactNode {
+  const { on, look, done } = useTour();
+  if (!on || look === 'away') return null;
+  return (
+    <IconButton
+      label={`Tour, ${done.length} of ${IDS.length}`}
+      onClick={() => {
+        tour.show('open');
+        onOpen();
+      }}
+    >
+      <ListChecks />
+    </IconButton>
+  );
+}

@@ -1,0 +1,268 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Board } from '@/api/types';
+import { BoardStore, free } from './board-store';
+
+const BOARD: Board = {
+  id: 'brd_1', name: 'One', mode: 'chat', testset: null, layout: {},
+  columns: [{ id: 'c1', workflow: 'tutor', variant: 'default', parameters: {} }, { id: 'c2', workflow: 'tutor', variant: 'default', parameters: {} }],
+  rows: [{ id: 'r1', name: '', inputs: {} }],
+  cells: [{ row: 'r1', column: 'c1', thread: 'conv_1', run: null }, { row: 'r1', column: 'c2', thread: 'conv_2', run: null }],
+  created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z',
+};
+const DRAFT = { name: '', mode: 'chat' as const, columns: BOARD.columns, rows: BOARD.rows, layout: {} };
+
+interface Sent {
+  method: string;
+  path: string;
+  etag: string | null;
+  body: Partial<Board>;
+}
+
+/** A server of one board; answers wait where a test holds them. */
+class Server {
+  board: Board = BOARD;
+  version = 1;
+  sent: Sent[] = [];
+  held: Promise<void> = Promise.resolve();
+  broken = false;
+
+  fetch = async (path: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers);
+    const body = init.body ? (JSON.parse(String(init.body)) as Partial<Board>) : {};
+    const method = init.method ?? 'GET';
+    this.sent.push({ method, path, etag: headers.get('if-match'), body });
+    await this.held;
+    if (this.broken) throw new TypeError('Failed to fetch');
+    if (method === 'PUT' && headers.get('if-match') !== this.etag) return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
+    if (method !== 'GET') {
+      const { cells, ...grid } = body;
+      const kept = cells ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column)) : this.board.cells;
+      this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : kept };
+      this.version += 1;
+    }
+    return Response.json(this.board, { headers: { etag: this.etag } });
+  };
+
+  get etag(): string {
+    return `"${this.version}"`;
+  }
+  get puts(): Partial<Board>[] {
+    return this.sent.filter(({ method }) => method === 'PUT').map(({ body }) => body);
+  }
+  hold(): () => void {
+    let release = () => {};
+    this.held = new Promise((resolve) => {
+      release = resolve;
+    });
+    return release;
+  }
+}
+
+let server: Server;
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new Server();
+  vi.stubGlobal('fetch', server.fetch);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const settle = () => vi.advanceTimersByTimeAsync(0);
+const opened = () => new BoardStore(BOARD, '"1"');
+const name = (text: string) => (board: Board) => ({ ...board, name: text });
+const GRID = { mode: 'chat', columns: BOARD.columns, rows: BOARD.rows, layout: {}, testset: null };
+
+describe('a change', () => {
+  test('shows at once, and many are saved together, whole', async () => {
+    const store = opened();
+    const heard = vi.fn();
+    store.subscribe(heard);
+    for (const text of ['T', 'Tw', 'Two']) store.change(name(text));
+    expect([store.board.name, heard.mock.calls.length, server.sent.length]).toEqual(['Two', 3, 0]);
+    await vi.advanceTimersByTimeAsync(399);
+    expect(server.sent).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(server.sent).toEqual([{ method: 'PUT', path: '/api/boards/brd_1', etag: '"1"', body: { ...GRID, name: 'Two' } }]);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(server.sent).toHaveLength(1);
+  });
+
+  test('that changes nothing is not saved', async () => {
+    const store = opened();
+    store.change((board) => board);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(server.sent).toEqual([]);
+  });
+
+  test('made while it is saved is saved after, from what was saved', async () => {
+    const store = opened();
+    store.change(name('Two'));
+    const release = server.hold();
+    const saved = store.save();
+    await settle();
+    store.change(name('Three'));
+    release();
+    await saved;
+    expect(store.board.name).toBe('Three');
+    await vi.advanceTimersByTimeAsync(400);
+    expect(server.sent.map(({ etag, body }) => [etag, body.name])).toEqual([['"1"', 'Two'], ['"2"', 'Three']]);
+  });
+
+  test('is tried again when the server is away, and told to nobody', async () => {
+    const store = opened();
+    server.broken = true;
+    store.change(name('Two'));
+    await vi.advanceTimersByTimeAsync(400);
+    server.broken = false;
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(server.board.name).toBe('Two');
+  });
+});
+
+describe('a draft', () => {
+  test('is made once, whoever asks for it', async () => {
+    const store = BoardStore.draft(DRAFT);
+    store.change(name('Mine'));
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(server.sent).toEqual([]);
+    const boards = await Promise.all([store.ensure(), store.ensure(), store.ensure()]);
+    expect(boards.map(({ id }) => id)).toEqual(['brd_1', 'brd_1', 'brd_1']);
+    expect(server.sent).toEqual([{ method: 'POST', path: '/api/boards', etag: null, body: { ...DRAFT, name: 'Mine' } }]);
+  });
+
+  test('that is changed while it is made is saved before it is used', async () => {
+    const store = BoardStore.draft(DRAFT);
+    const release = server.hold();
+    const made = store.ensure();
+    await settle();
+    store.change(name('Late'));
+    release();
+    expect((await made).name).toBe('Late');
+    expect(server.sent.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([['POST', null, ''], ['PUT', '"2"', 'Late']]);
+  });
+
+  test('that could not be made is made when it is wanted again', async () => {
+    const store = BoardStore.draft(DRAFT);
+    server.broken = true;
+    await expect(store.ensure()).rejects.toThrow('cannot be reached');
+    server.broken = false;
+    expect((await store.ensure()).id).toBe('brd_1');
+  });
+});
+
+describe('what others change', () => {
+  test('is taken over', async () => {
+    const store = opened();
+    server.board = { ...BOARD, name: 'Theirs' };
+    server.version = 2;
+    await store.refresh();
+    store.change(name('Ours'));
+    await store.save();
+    expect(server.sent.map(({ method, etag }) => [method, etag])).toEqual([['GET', null], ['PUT', '"2"']]);
+  });
+
+  test('and is the same is not shown again', async () => {
+    const store = opened();
+    const heard = vi.fn();
+    store.subscribe(heard);
+    await store.refresh();
+    expect(heard).not.toHaveBeenCalled();
+  });
+
+  test('does not undo what waits to be saved here; cells are theirs', async () => {
+    const store = opened();
+    store.change(name('Ours'));
+    server.board = { ...BOARD, name: 'Theirs', cells: [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }] };
+    await store.refresh();
+    expect([store.board.name, store.board.cells]).toEqual(['Ours', [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }]]);
+  });
+
+  test('does not undo what is being saved', async () => {
+    const store = opened();
+    store.change(name('Ours'));
+    const release = server.hold();
+    const saved = store.save();
+    await settle();
+    server.held = Promise.resolve();
+    await store.refresh();
+    expect(store.board.name).toBe('Ours');
+    release();
+    await saved;
+    expect([store.board.name, server.board.name]).toEqual(['Ours', 'Ours']);
+  });
+
+  test('and was read before we saved is read again', async () => {
+    const store = opened();
+    const release = server.hold();
+    const refreshed = store.refresh();
+    const old = { ...server.board };
+    server.held = Promise.resolve();
+    store.change(name('Ours'));
+    await store.save();
+    vi.stubGlobal('fetch', server.fetch);
+    release();
+    await refreshed;
+    expect([old.name, store.board.name]).toEqual(['One', 'Ours']);
+  });
+
+  test('is joined with ours where each changed something else', async () => {
+    const store = opened();
+    server.board = { ...BOARD, layout: { composer: 'cell' } };
+    server.version = 2;
+    store.change(name('Ours'));
+    await store.save();
+    await vi.advanceTimersByTimeAsync(0);
+    expect([store.board.name, store.board.layout]).toEqual(['Ours', { composer: 'cell' }]);
+    expect([server.board.name, server.board.layout]).toEqual(['Ours', { composer: 'cell' }]);
+  });
+
+  test('wins where both changed the same, and that is told', async () => {
+    const store = opened();
+    server.board = { ...BOARD, name: 'Theirs' };
+    server.version = 2;
+    store.change(name('Ours'));
+    await expect(store.save()).rejects.toThrow('changed elsewhere');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect([store.board.name, server.board.name, server.puts.length]).toEqual(['Theirs', 'Theirs', 1]);
+  });
+});
+
+describe('cells', () => {
+  test('that were filled stay, though the answer to an older question does not know them', async () => {
+    const store = opened();
+    store.change(name('Two'));
+    const release = server.hold();
+    const saved = store.save();
+    await settle();
+    store.filled('r1', 'c1', { thread: 'conv_1' });
+    store.change((board) => ({ ...board, rows: [...board.rows, { id: 'r2', name: '', inputs: {} }] }));
+    store.filled('r2', 'c1', { thread: 'conv_3' });
+    release();
+    await saved;
+    await store.save();
+    expect(store.board.cells.map(({ row, column, thread }) => [row, column, thread])).toEqual([['r1', 'c1', 'conv_1'], ['r1', 'c2', 'conv_2'], ['r2', 'c1', 'conv_3']]);
+  });
+
+  test('are not named when the board is saved: the server has filled some that we do not know', async () => {
+    const store = opened();
+    store.change((board) => ({ ...board, columns: board.columns.slice(0, 1) }));
+    await store.save();
+    expect([store.board.cells.length, 'cells' in (server.puts[0] ?? {})]).toEqual([1, false]);
+  });
+
+  test('of a column that has gone are not those of a new one with its name', async () => {
+    const store = opened();
+    const [first] = BOARD.columns;
+    store.change((board) => ({ ...board, columns: board.columns.slice(0, 1) }));
+    store.change((board) => ({ ...board, columns: [...board.columns, { id: free('c', board.columns), workflow: first?.workflow ?? '', variant: 'default', parameters: {} }] }));
+    await store.save();
+    expect(server.puts.map(({ cells, columns }) => [columns?.map(({ id }) => id), cells])).toEqual([[['c1', 'c2'], [{ row: 'r1', column: 'c1' }]]]);
+    expect(store.board.cells).toEqual([BOARD.cells[0]]);
+  });
+});
+
+test('the first free name is taken', () => {
+  expect([free('c', []), free('c', [{ id: 'c1' }, { id: 'c3' }]), free('r', [{ id: 'c1' }])]).toEqual(['c1', 'c2', 'r1']);
+});

@@ -1,0 +1,416 @@
+/**
+ * One cell: a thread on the server, shown by the AI SDK's Chat. The server has the truth (tree, head, running run);
+ * this loads it, says what is new, resumes what is being said, and follows other tabs. Knows no React.
+ */
+import { Chat } from '@ai-sdk/react';
+import { generateId } from 'ai';
+import { ApiError, api } from '@/api/client';
+import { ConnectionLost, type Notice } from '@/api/socket';
+import { socket } from '@/api/stream-fetch';
+import type { Node, Thread } from '@/api/types';
+import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
+import { tellError } from '@/components/toast';
+import { Listeners } from '@/lib/listeners';
+import { Branch, bodyOf, grown, kept, stable } from './branch';
+import { Acts } from './message-actions';
+import { Repeated } from './refresher';
+import { branchTo, cancel, look, type Look } from './thread-snapshot';
+import { ThreadTransport, type Question } from './transport';
+
+/** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
+const STOPPING = 2000;
+const REGAINING = 20_000;
+
+export class CellChat {
+  readonly chat: Chat<ChatMessage>;
+  thread: string | null;
+  loading = false;
+  problem: Error | null = null;
+  /** When the answer that is being given was asked for. */
+  since: number | null = null;
+  #options: CellOptions;
+  #workflow: string | null = null;
+  #at: string | null;
+  #branch = new Branch();
+  #sending: Promise<unknown> = Promise.resolve();
+  #asking: Promise<unknown> = Promise.resolve();
+  #saying = 0;
+  #again: (() => Promise<void>) | null = null;
+  #reading = new Repeated(() => this.#read());
+  #resuming = false;
+  #finishes = 0;
+  #seconds = new Map<string, number>();
+  #acts: Acts;
+  #listeners = new Listeners();
+  #version = 0;
+
+  constructor(options: CellOptions) {
+    this.#options = options;
+    this.thread = options.thread;
+    this.#at = options.at ?? null;
+    this.chat = new Chat<ChatMessage>({
+      transport: new ThreadTransport({
+        ask: (messages) => this.#ask(messages),
+        speaking: () => (this.thread ? { thread: this.thread, workflow: this.#spokenTo } : null),
+      }),
+      generateId: newId,
+      onFinish: ({ message, isDisconnect }) => this.#finished(message, isDisconnect),
+    });
+    this.#acts = new Acts({
+      chat: this.chat,
+      newId,
+      load: () => this.load(),
+      forked: options.forked,
+      rerun: (id) => this.#rerun(id),
+      turn: (node) => {
+        this.#at = node;
+      },
+      gone: (nodes) => this.#branch.remove(nodes),
+      rated: (message) => this.#branch.rated(message),
+      approve: (message, id, approved, reason) => this.#approve(message, id, approved, reason),
+      retry: () => this.retry(),
+    });
+  }
+
+  subscribe = this.#listeners.subscribe;
+  version = (): number => this.#version;
+
+  /** Is the beginning of the thread still on the server only? Then the node before the first that is shown. */
+  get older(): string | null {
+    return this.#branch.older;
+  }
+
+  get busy(): boolean {
+    return this.#resuming || this.chat.status === 'submitted' || this.chat.status === 'streaming';
+  }
+
+  /** Begin to show the thread and to follow it; the answer ends that. */
+  open(): () => void {
+    let connected = true;
+    const leave = socket.listen(
+      (notice) => this.#heard(notice),
+      (now) => {
+        // Notices that nobody brought are made up for; while none can come, every attempt is a time to look.
+        if (!now || !connected) void this.load();
+        connected = now;
+      },
+    );
+    void this.load();
+    return leave;
+  }
+
+  /** The thread of this cell was made elsewhere. */
+  adopt(thread: string): void {
+    if (this.thread !== null || this.busy) return;
+    this.thread = thread;
+    void this.load();
+  }
+
+  /** What the server has now: the end of the branch, and the run that is speaking. Asked for meanwhile, it is read once more. */
+  async load(): Promise<void> {
+    this.loading = true;
+    this.#changed();
+    try {
+      await this.#reading.ask();
+      this.problem = null;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();
+      // A line above the page says that the server is away; what is shown is not worse for it.
+      else this.problem = isAway(error) && this.chat.messages.length > 0 ? null : (error as Error);
+    } finally {
+      this.loading = false;
+      this.#changed();
+    }
+  }
+
+  /** The thread was deleted: the cell is as empty as before the first word. */
+  #forget(): void {
+    this.thread = null;
+    this.#workflow = null;
+    this.#at = null;
+    this.#branch = new Branch();
+    this.chat.messages = [];
+    this.problem = null;
+    this.chat.clearError();
+  }
+
+  async loadOlder(): Promise<void> {
+    if (!this.thread || !this.older || this.loading) return;
+    this.loading = true;
+    this.#changed();
+    try {
+      const before = (await branchTo(this.thread, this.older)).filter((node) => node.status !== 'streaming');
+      if (before.at(-1)?.id !== this.older) return;
+      this.chat.messages = grown(this.chat.messages, before, this.#branch.nodes, this.busy);
+      this.#branch.nodes = [...before, ...this.#branch.nodes];
+    } catch (error) {
+      tellError(error);
+    } finally {
+      this.loading = false;
+      this.#changed();
+    }
+  }
+
+  /** Say something; a user's message is answered, others wait in the thread. Done when it is answered. */
+  async send(parts: ChatPart[], role: ChatMessage['role'] = 'user'): Promise<void> {
+    const message: ChatMessage = { id: newId(), role, parts };
+    const begun = this.#sending.then(() => this.#begin(message));
+    // One who writes fast is heard in order: each waits until the one before is said, and then interrupts its answer.
+    this.#sending = begun.then(() => this.#asking).catch(() => {});
+    await (await begun).answered;
+  }
+
+  async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
+    if (this.thread && !this.#branch.isKnown) await this.load(); // Somebody may be speaking there.
+    if (this.busy) await this.stop();
+    this.#branch.unsaid.push(message);
+    this.#again = null;
+    this.chat.messages = this.chat.messages.filter(({ metadata }) => metadata?.status !== 'failed');
+    if (message.role === 'user') {
+      this.since = Date.now();
+      return { answered: this.chat.sendMessage(message) };
+    }
+    this.chat.messages = [...this.chat.messages, message];
+    return { answered: this.#ask(this.chat.messages) };
+  }
+
+  /** End the run that is speaking; what it said stays. */
+  async stop(): Promise<void> {
+    if (!this.busy) return;
+    // What has not begun shall not; the server ends what has, which a lost connection does not.
+    if (this.chat.status === 'submitted') await this.chat.stop();
+    for (let times = 0; times < 3; times++) {
+      if (this.thread) await cancel(this.#spokenTo, this.thread);
+      if (!(await this.#ready(STOPPING))) await this.chat.stop();
+      await this.load();
+      // It may have begun just after it was to end.
+      if (!this.busy) return;
+    }
+  }
+
+  /** Ask again after a failure. */
+  async retry(): Promise<void> {
+    this.chat.clearError();
+    const last = this.#branch.unsaid.at(-1);
+    if (this.#again) await this.#again();
+    else if (last && last.role !== 'user') await this.#ask(this.chat.messages);
+    else if (this.chat.messages.length > 0) {
+      this.since = Date.now();
+      await this.chat.regenerate();
+    }
+  }
+
+  /** What may be done with a message now. */
+  acts(message: ChatMessage): MessageActs {
+    return this.#acts.of(message, this.busy ? null : this.thread);
+  }
+
+  async #rerun(id: string): Promise<void> {
+    this.since = Date.now();
+    // It may have left the list: then what it answered is the last there.
+    const known = this.chat.messages.some((message) => message.id === id);
+    this.#again = () => this.#rerun(id);
+    await this.chat.regenerate(known ? { messageId: id } : {});
+  }
+
+  async #approve(message: ChatMessage, id: string, approve: boolean, reason?: string): Promise<void> {
+    this.#branch.approvals.push({ message: message.id, id, approve, ...(reason ? { reason } : {}) });
+    await this.chat.addToolApprovalResponse({ id, approved: approve, ...(reason ? { reason } : {}) });
+    const now = this.chat.messages.find((one) => one.id === message.id);
+    if (now?.parts.some((part) => 'state' in part && part.state === 'approval-requested')) return;
+    this.#again = async () => {
+      this.since = Date.now();
+      await this.chat.sendMessage();
+    };
+    await this.#again();
+  }
+
+  // What the server is told
+
+  /** Say what is new, one after the other, so that nothing is said twice. */
+  #ask(messages: ChatMessage[]): Promise<Question> {
+    this.#saying += 1;
+    const asked = this.#asking
+      .catch(() => {})
+      .then(() => this.#said(messages))
+      .finally(() => {
+        this.#saying -= 1;
+      });
+    this.#asking = asked;
+    return asked;
+  }
+
+  async #said(messages: ChatMessage[]): Promise<Question> {
+    const place = this.#options.place();
+    const thread = await this.#placed(place);
+    let fresh = this.#branch.newIn(messages);
+    if (!this.#branch.isKnown && fresh.approvals.length + fresh.messages.length > 0) {
+      await this.#reconcile(thread);
+      messages = this.chat.messages;
+      fresh = this.#branch.newIn(messages);
+    }
+    let answer = this.#branch.end(messages);
+    if (fresh.approvals.length + fresh.messages.length > 0) {
+      this.#branch.isKnown = false; // Until it is known what became of it.
+      const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: bodyOf(fresh), parent: answer } });
+      this.#note(this.#branch.note(fresh, nodes));
+      answer = nodes.at(-1)?.id ?? answer;
+    }
+    if (!answer) throw new Error('There is nothing to answer yet.');
+    this.#at = null;
+    return { thread, answer, ...place };
+  }
+
+  /** The thread, made if need be, with the workflow that is to answer. */
+  async #placed({ workflow, variant }: Place): Promise<string> {
+    if (!this.thread) {
+      this.thread = (await this.#options.make()).id;
+      this.#workflow = workflow;
+      this.#branch.isKnown = true;
+    } else if (this.#workflow && this.#workflow !== workflow) {
+      await api('patch', '/api/threads/{thread}', { path: { thread: this.thread }, body: { workflow, variant } });
+      this.#workflow = workflow;
+    }
+    return this.thread;
+  }
+
+  /** Read where the branch ends, just before more is said there. */
+  async #reconcile(thread: string): Promise<void> {
+    let seen = await look(thread, this.#at);
+    if (seen.speaking) {
+      await cancel(this.#spokenTo, thread);
+      seen = await look(thread, this.#at);
+    }
+    this.chat.messages = [...this.#take(seen), ...this.#branch.unsaid];
+  }
+
+  /** What was said is in the thread now. */
+  #note(noted: Map<string, Node | undefined>): void {
+    if (this.#reading.isBusy) void this.load(); // What is being read may be older than this.
+    this.chat.messages = kept(this.chat.messages, noted);
+  }
+
+  get #spokenTo(): string {
+    return this.#workflow ?? this.#options.place().workflow;
+  }
+
+  // What the server tells
+
+  /** While a run speaks here there is nothing to read; when it has ended, there is. */
+  async #read(): Promise<void> {
+    if (!this.thread || this.busy) return;
+    const seen = await look(this.thread, this.#at);
+    if (!this.busy && !this.#reading.isStale) this.#apply(seen);
+  }
+
+  #apply(seen: Look): void {
+    const tail = this.chat.messages.at(-1);
+    const isBroken = this.chat.status === 'error' && tail?.role === 'assistant' && !tail.metadata?.nodes?.length;
+    // What a failed run said stays until something comes of it.
+    if (isBroken && seen.thread.head === this.#branch.head && !seen.speaking) {
+      this.#branch.isKnown = false;
+      return;
+    }
+    const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
+    const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
+    // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until it is heard again.
+    const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
+    const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
+    this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
+    if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
+    if (seen.speaking) void this.#resume(seen.speaking.since);
+    else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0) this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
+  }
+
+  #take(seen: Look): ChatMessage[] {
+    this.#branch.take(seen);
+    this.#workflow = seen.thread.workflow;
+    return this.#branch.shown(this.#seconds);
+  }
+
+  /** Read the run that is speaking from its beginning. */
+  async #resume(since: number | null): Promise<void> {
+    const before = this.#finishes;
+    this.since = Math.min(since ?? Date.now(), Date.now());
+    this.#resuming = true;
+    this.#changed();
+    try {
+      await this.chat.resumeStream();
+    } finally {
+      this.#resuming = false;
+      this.#changed();
+    }
+    if (this.#finishes !== before) return;
+    // There was nothing to read: the connection was lost, or it has ended meanwhile.
+    this.#branch.isKnown = false;
+    if (this.chat.status === 'error') await this.#regain();
+    else setTimeout(() => void this.load(), 500);
+  }
+
+  #heard(notice: Notice): void {
+    if (notice.changed === 'thread' && notice.ref === this.thread) void this.load();
+  }
+
+  #finished(message: ChatMessage, isDisconnect: boolean): void {
+    const run = message.metadata?.runId;
+    if (this.since && run) this.#seconds.set(run, (Date.now() - this.since) / 1000);
+    this.since = null;
+    this.#finishes += 1;
+    this.#resuming = false;
+    this.#branch.isKnown = false;
+    if (this.chat.status !== 'error') this.#again = null;
+    // A lost connection is not a failed run: look what became of it.
+    if (isDisconnect || this.chat.error instanceof ConnectionLost) void this.#regain();
+    else void this.load();
+  }
+
+  async #regain(): Promise<void> {
+    this.chat.clearError();
+    for (let wait = 500; wait < REGAINING && !this.busy; wait *= 2) {
+      await this.load();
+      if (this.#branch.isKnown || this.problem) break;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+    const last = this.chat.messages.at(-1);
+    if (this.#branch.isKnown && !this.busy && last?.role === 'user' && !last.metadata?.error) {
+      this.#told(last.id, { error: { message: 'The connection was lost before this was answered.' } });
+    }
+  }
+
+  #told(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
+    this.chat.messages = this.chat.messages.map((one) => (one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one));
+  }
+
+  async #ready(milliseconds: number): Promise<boolean> {
+    for (let waited = 0; waited < milliseconds && this.busy; waited += 20) await new Promise((resolve) => setTimeout(resolve, 20));
+    return !this.busy;
+  }
+
+  #changed(): void {
+    this.#version += 1;
+    this.#listeners.tell();
+  }
+}
+
+const isAway = (error: unknown): boolean => error instanceof ApiError && error.status === 0;
+
+const newId = (): string => `ui_${generateId()}`;
+
+/** What a cell is for; asked anew at every turn. */
+export interface Place {
+  workflow: string;
+  variant: string;
+  parameters: Record<string, unknown>;
+  inputs: Record<string, unknown>;
+}
+
+/** Where a cell stands, and what it is given. */
+export interface CellOptions {
+  thread: string | null;
+  /** Where the branch that is shown ends; null: at the thread's head. */
+  at?: string | null;
+  place: () => Place;
+  /** Make the thread of this cell. */
+  make: () => Promise<Thread>;
+  forked: (thread: Thread) => void;
+}

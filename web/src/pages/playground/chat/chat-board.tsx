@@ -1,0 +1,131 @@
+/** Chat mode: a grid of threads (rows) and variants (columns), and the composer that speaks to them. */
+import { useSyncExternalStore, useState, type ReactNode } from 'react';
+import { useCommand } from '@/app/commands';
+import { done } from '@/app/tour/progress';
+import type { ChatPart } from '@/components/messages/message';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { useBoard, useBoardStore } from '@/pages/playground/board-store';
+import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
+import { addRow, RowStrip, useHasInputs } from '@/pages/playground/row-inputs';
+import type { CellChat } from './cell-chat';
+import type { CellName, Cells } from './cell-chats';
+import { ChatCell } from './chat-cell';
+import { Composer, heardBy, neighbour, type Role, type Target } from './composer';
+
+interface Props {
+  cells: Cells;
+  active: CellName;
+  onActive: (cell: CellName) => void;
+  /** A thread that is in no board stands alone: nothing can be added beside it. */
+  alone: boolean;
+}
+
+export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode {
+  const board = useBoard();
+  const store = useBoardStore();
+  const { rows, columns } = board;
+  const target = (board.layout['composer'] as Target | undefined) ?? 'all';
+  const single = rows.length * columns.length === 1;
+  const hasInputs = useHasInputs(columns);
+  const busy = useBusy(cells);
+
+  const send = (parts: ChatPart[], role: Role) => {
+    const heard = heardBy(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    for (const one of heard) one.catch(tellError);
+    if (role === 'user') void Promise.allSettled(heard).then(() => answered(cells.all(), rows.length, columns.length));
+  };
+  const stopAll = () => {
+    for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(tellError);
+  };
+  const go = (step: 1 | -1) => {
+    const next = neighbour(board, active, step);
+    onActive(next);
+    document.getElementById(`cell-${next.row}.${next.column}`)?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
+  };
+  useCommand({ id: 'stop', title: 'Stop this cell', group: 'Chat', keys: 'mod+.', run: () => void cells.get(active).stop().catch(tellError) });
+  useCommand(!single && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
+  useCommand(!single && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => go(1) });
+  useCommand(!single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) });
+  useCommand(!alone && { id: 'add-thread', title: 'Add a thread', group: 'Chat', keys: 'alt+t', run: () => addRow(store) });
+
+  const few = rows.length === 1;
+  return (
+    <div className="flex min-h-0 grow flex-col">
+      <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
+        <div
+          className={classes('grid min-h-full', few && 'h-full', single ? '' : 'gap-x-2 px-2')}
+          style={{
+            gridTemplateColumns: `repeat(${columns.length}, minmax(min(20rem, calc(100vw - 1rem)), 1fr))`,
+            gridTemplateRows: few ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
+          }}
+        >
+          {columns.map((column, place) => (
+            <div key={column.id} className={classes('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}>
+              <div className="min-w-0 grow"><ColumnHead column={column} /></div>
+              {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
+            </div>
+          ))}
+          {rows.map((row, number) => (
+            <RowCells key={row.id}>
+              {(rows.length > 1 || hasInputs) && (
+                <div className="sticky left-0 col-span-full min-w-0 max-w-[100vw]">
+                  <RowStrip row={row} number={number + 1} />
+                </div>
+              )}
+              {columns.map((column) => (
+                <div key={column.id} id={`cell-${row.id}.${column.id}`} className={classes('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}>
+                  <ChatCell
+                    cell={cells.get({ row: row.id, column: column.id })}
+                    row={row}
+                    column={column}
+                    number={number + 1}
+                    alone={single}
+                    active={!single && target !== 'all' && active.row === row.id && (target === 'row' || active.column === column.id)}
+                    onActive={() => onActive({ row: row.id, column: column.id })}
+                  />
+                </div>
+              ))}
+            </RowCells>
+          ))}
+        </div>
+      </div>
+      <div className="px-3 pt-2 pb-3">
+        <Composer
+          target={target}
+          targets={targetsOf(rows.length, columns.length)}
+          onTarget={(composer) => store.change((now) => ({ ...now, layout: { ...now.layout, composer } }))}
+          onSend={send}
+          onStop={stopAll}
+          busy={busy && !single}
+        />
+      </div>
+    </div>
+  );
+}
+
+/** For the tour: somebody has talked, and perhaps compared. */
+function answered(cells: readonly CellChat[], rows: number, columns: number): void {
+  const said = cells.filter(({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'));
+  if (said.length > 0) done('talk');
+  if (rows >= 3 && columns >= 2 && said.length === cells.length) done('compare');
+}
+
+const RowCells = ({ children }: { children: ReactNode }): ReactNode => <div className="contents">{children}</div>;
+
+function targetsOf(rows: number, columns: number): { value: Target; label: string }[] {
+  return [
+    { value: 'all', label: 'To all cells' },
+    ...(rows > 1 && columns > 1 ? [{ value: 'row' as const, label: 'To this thread' }] : []),
+    ...(rows * columns > 1 ? [{ value: 'cell' as const, label: 'To this cell' }] : []),
+  ];
+}
+
+/** Is any cell answering? Asked four times a second: finer is not seen. */
+function useBusy(cells: Cells): boolean {
+  const [subscribe] = useState(() => (listener: () => void) => {
+    const timer = setInterval(listener, 250);
+    return () => clearInterval(timer);
+  });
+  return useSyncExternalStore(subscribe, () => cells.all().some((cell) => cell.busy));
+}

@@ -1,0 +1,221 @@
+/** One cell of the grid: a thread with one variant. It streams on its own, stops on its own, and can be spoken to alone. */
+import { useChat } from '@ai-sdk/react';
+import { useQuery } from '@tanstack/react-query';
+import { MessageSquare, Square, ArrowDown, RotateCcw } from 'lucide-react';
+import { useEffect, useState, type ReactNode, memo, useLayoutEffect, useMemo, useRef, useSyncExternalStore, type UIEvent } from 'react';
+import { workflowsQuery } from '@/api/queries';
+import type { Column, Row } from '@/api/types';
+import { Button, IconButton } from '@/components/button';
+import type { ChatMessage } from '@/components/messages/message';
+import { MessageView } from '@/components/messages/message-view';
+import { Kbd, Problem, Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { BesideInputs } from '@/pages/playground/row-inputs';
+import type { CellChat } from './cell-chat';
+
+interface Props {
+  cell: CellChat;
+  row: Row;
+  column: Column;
+  number: number;
+  active: boolean;
+  alone: boolean;
+  onActive: () => void;
+}
+
+export function ChatCell({ cell, row, column, number, active, alone, onActive }: Props): ReactNode {
+  useEffect(() => cell.open(), [cell]);
+  return (
+    <section
+      aria-label={`${column.workflow} ${column.variant}, thread ${row.name || number}`}
+      onPointerDown={onActive}
+      onFocus={onActive}
+      className={classes(
+        'flex min-h-0 min-w-0 flex-col overflow-hidden bg-surface',
+        !alone && 'rounded-xl border',
+        !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
+      )}
+    >
+      <BesideInputs row={row.id} workflow={column.workflow}>
+        <MessageList cell={cell} empty={<Quiet workflow={column.workflow} alone={alone} />} />
+      </BesideInputs>
+      <Foot cell={cell} />
+    </section>
+  );
+}
+
+/** What a cell shows before the first word: whom one talks to, and what else can be done here. */
+function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
+  const { data } = useQuery(workflowsQuery());
+  const about = data?.data.find((one) => one.name === workflow)?.description;
+  return (
+    <div className="mx-auto flex h-full max-w-sm flex-col items-center justify-center gap-2 py-10 text-center text-muted">
+      <MessageSquare className="size-6 text-faint" />
+      <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
+      {about && <p dir="auto">{about}</p>}
+      {alone && (
+        <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
+          <li><Kbd>+</Kbd> at the right compares it with a variant, or with another workflow</li>
+          <li><Kbd>Add thread</Kbd> asks the same in several conversations</li>
+          <li><Kbd>Ctrl K</Kbd> finds everything, <Kbd>?</Kbd> shows the keys</li>
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function Foot({ cell }: { cell: CellChat }): ReactNode {
+  const { status } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 250 });
+  const busy = status === 'submitted' || status === 'streaming';
+  const [stopping, setStopping] = useState(false);
+  const stop = async () => {
+    setStopping(true);
+    await cell.stop().finally(() => setStopping(false));
+  };
+  if (!busy) return null;
+  return (
+    <div className="flex items-center gap-2 border-t px-3 py-1.5 text-xs text-muted">
+      <Elapsed since={cell.since} />
+      <span className="grow" />
+      <Button size="small" onClick={() => void stop()} disabled={stopping}>
+        <Square className="size-3 fill-current" /> Stop
+      </Button>
+    </div>
+  );
+}
+
+function Elapsed({ since }: { since: number | null }): ReactNode {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 200);
+    return () => clearInterval(timer);
+  }, []);
+  return <span className="tabular-nums">{since ? `${Math.max(0, (now - since) / 1000).toFixed(1)} s` : 'Answering…'}</span>;
+}
+
+/** How near to the end counts as reading there, in pixels. */
+const NEAR = 80;
+/** How far from the beginning what is older is fetched, in pixels: before one gets there. */
+const AHEAD = 1500;
+
+/** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
+export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
+  const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
+  useSyncExternalStore(cell.subscribe, cell.version);
+  const { place, content, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
+  const busy = status === 'submitted' || status === 'streaming';
+  const last = messages.at(-1);
+  const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
+  return (
+    <div className="relative min-h-0 grow">
+      <div ref={place} onScroll={onScroll} className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3" role="log" aria-live="off">
+        {cell.older && (
+          <div className="flex justify-center py-2">
+            <Button size="small" look="quiet" onClick={() => void cell.loadOlder()}>
+              {cell.loading ? <Spinner /> : 'Earlier messages'}
+            </Button>
+          </div>
+        )}
+        {cell.problem && <Problem error={cell.problem}><Button size="small" onClick={() => void cell.load()}>Try again</Button></Problem>}
+        {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
+        <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-4">
+          {messages.map((message) => (
+            <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} busy={busy} />
+          ))}
+          {waits && <Thinking />}
+          {error && (
+            <Problem error={error}>
+              <Button size="small" look="danger" onClick={() => void cell.retry().catch(tellError)}>
+                <RotateCcw className="size-3.5" /> Retry
+              </Button>
+            </Problem>
+          )}
+        </div>
+      </div>
+      {away && (
+        <IconButton label="To the end" look="plain" onClick={toEnd} className="!absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float">
+          <ArrowDown />
+        </IconButton>
+      )}
+    </div>
+  );
+}
+
+interface ShownProps {
+  cell: CellChat;
+  message: ChatMessage;
+  streaming: boolean;
+  busy: boolean;
+}
+
+const Shown = memo(function Shown({ cell, message, streaming, busy }: ShownProps): ReactNode {
+  // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
+  const acts = useMemo(() => cell.acts(message), [cell, message, busy]);
+  // What is far away is not laid out: long threads scroll as short ones do.
+  return (
+    <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
+      <MessageView message={message} streaming={streaming} acts={acts} />
+    </div>
+  );
+});
+
+const Thinking = (): ReactNode => (
+  <div className="flex h-6 items-center gap-1" aria-label="Waiting for the answer">
+    {[0, 150, 300].map((delay) => (
+      <span key={delay} className="size-1.5 animate-pulse rounded-full bg-faint" style={{ animationDelay: `${delay}ms` }} />
+    ))}
+  </div>
+);
+
+/** Keeps the end in view while the reader is there, and the reader's place when older messages come in above. */
+function useEnd(messages: readonly ChatMessage[], older: () => void) {
+  const place = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const held = useRef({ atEnd: true, first: '', last: '', height: 0, top: 0 });
+  const [away, setAway] = useState(false);
+  const first = messages[0]?.id ?? '';
+  const mine = messages.findLast((message) => message.role === 'user')?.id ?? '';
+
+  useLayoutEffect(() => {
+    const box = place.current;
+    if (!box) return;
+    const before = held.current;
+    // Whoever says something wants to see what comes of it, wherever they were reading.
+    const atEnd = before.atEnd || (mine !== '' && before.last !== '' && mine !== before.last && before.first === first);
+    const grewAbove = before.first !== '' && before.first !== first && !atEnd;
+    if (atEnd) box.scrollTop = box.scrollHeight;
+    else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
+    held.current = { atEnd, first, last: mine, height: box.scrollHeight, top: box.scrollTop };
+    // oxlint-disable-next-line react/exhaustive-effect-dependencies -- every change of the messages may change the height
+  }, [messages, first, mine]);
+
+  // Heights change without us, too: what comes into view is laid out, code is coloured, pictures arrive.
+  useEffect(() => {
+    const box = place.current;
+    if (!box || !content.current) return undefined;
+    const observer = new ResizeObserver(() => {
+      if (held.current.atEnd) box.scrollTop = box.scrollHeight;
+      held.current.height = box.scrollHeight;
+    });
+    observer.observe(content.current);
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, []);
+
+  const onScroll = (event: UIEvent<HTMLDivElement>) => {
+    const box = event.currentTarget;
+    const before = held.current;
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    // Only a reader scrolls up; what grows below does not mean that they left.
+    const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
+    held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
+    setAway(!atEnd);
+    if (box.scrollTop < AHEAD) older();
+  };
+  const toEnd = () => {
+    held.current.atEnd = true;
+    place.current?.scrollTo({ top: place.current.scrollHeight });
+  };
+  return { place, content, away, onScroll, toEnd };
+}

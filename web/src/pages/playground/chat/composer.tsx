@@ -1,0 +1,217 @@
+/** Where one writes: one for all cells, for a thread or for one cell. */
+import { useQuery } from '@tanstack/react-query';
+import { ArrowUp, FileText, Paperclip, Plus, Square, X } from 'lucide-react';
+import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode } from 'react';
+import { reached } from '@/api/client';
+import { bootstrapQuery } from '@/api/queries';
+import type { StoredFile, Board } from '@/api/types';
+import { useCommand } from '@/app/commands';
+import { Button, IconButton } from '@/components/button';
+import type { ChatPart } from '@/components/messages/message';
+import { Spinner } from '@/components/status';
+import { tell, tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { formatSize } from '@/lib/format';
+import { sends, usePreferences } from '@/lib/preferences';
+import { rooted } from '@/lib/server-path';
+import type { CellName } from './cell-chats';
+
+interface Props {
+  target: Target;
+  targets: { value: Target; label: string }[];
+  onTarget: (target: Target) => void;
+  onSend: (parts: ChatPart[], role: Role) => void;
+  onStop: () => void;
+  busy: boolean;
+}
+
+const SELECT = 'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted hover:bg-sunken hover:text-ink';
+
+export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Props): ReactNode {
+  const [text, setText] = useState('');
+  const [role, setRole] = useState<Role>('user');
+  const field = useRef<HTMLTextAreaElement>(null);
+  const { files, waiting, attach, remove, clear } = useFiles();
+  const { send: how } = usePreferences();
+  const ready = (text.trim() !== '' || files.length > 0) && waiting === 0;
+
+  const send = () => {
+    if (!ready) return;
+    onSend([...files.map(filePart), ...(text.trim() ? [{ type: 'text' as const, text }] : [])], role);
+    setText('');
+    clear();
+    setRole('user');
+    field.current?.focus();
+  };
+  useCommand({ id: 'compose', title: 'Write a message', group: 'Chat', keys: '/', run: () => field.current?.focus() });
+
+  const onPaste = (event: ClipboardEvent) => {
+    if (event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    attach(event.clipboardData.files);
+  };
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    attach(event.dataTransfer.files);
+  };
+  return (
+    <form
+      className="mx-auto w-full max-w-3xl rounded-2xl border bg-surface shadow-sm transition-colors focus-within:border-strong-line"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDrop={onDrop}
+      onDragOver={(event) => event.preventDefault()}
+    >
+      {(files.length > 0 || waiting > 0) && (
+        <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
+          {files.map((file) => (
+            <Attached key={file.id} file={file} onRemove={() => remove(file.id)} />
+          ))}
+          {waiting > 0 && <li className="flex items-center gap-2 text-xs text-muted"><Spinner label="Uploading" /> Uploading…</li>}
+        </ul>
+      )}
+      <textarea
+        ref={field}
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page is for writing here
+        autoFocus
+        aria-label="Message"
+        dir="auto"
+        rows={1}
+        value={text}
+        placeholder={role === 'user' ? 'Message' : role === 'system' ? 'A system message, not answered by itself' : 'Words put into the assistant’s mouth'}
+        onChange={(event) => setText(event.target.value)}
+        onPaste={onPaste}
+        onKeyDown={(event) => {
+          if (!sends(event.nativeEvent, how)) return;
+          event.preventDefault();
+          send();
+        }}
+        className="field-sizing-content block max-h-[40dvh] min-h-11 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-[15px] !outline-none"
+      />
+      <div className="flex items-center gap-1 px-2 pb-2">
+        <Attach onFiles={attach} />
+        <select aria-label="Role" className={SELECT} value={role} onChange={(event) => setRole(event.target.value as Role)}>
+          <option value="user">User</option>
+          <option value="assistant">Assistant</option>
+          <option value="system">System</option>
+        </select>
+        {targets.length > 1 && (
+          <select aria-label="Send to" className={SELECT} value={target} onChange={(event) => onTarget(event.target.value as Target)}>
+            {targets.map((one) => (
+              <option key={one.value} value={one.value}>
+                {one.label}
+              </option>
+            ))}
+          </select>
+        )}
+        <span className="grow" />
+        {busy && (
+          <Button size="small" onClick={onStop}>
+            <Square className="size-3 fill-current" /> Stop all
+          </Button>
+        )}
+        <IconButton label={role === 'user' ? 'Send' : 'Add'} keys={how === 'enter' ? 'Enter' : 'Ctrl+Enter'} look="main" type="submit" disabled={!ready} className="rounded-full">
+          {role === 'user' ? <ArrowUp /> : <Plus />}
+        </IconButton>
+      </div>
+    </form>
+  );
+}
+
+function Attach({ onFiles }: { onFiles: (files: FileList) => void }): ReactNode {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <IconButton label="Attach files" size="small" onClick={() => input.current?.click()}>
+        <Paperclip />
+      </IconButton>
+      <input
+        ref={input}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files to attach"
+        onChange={(event) => {
+          if (event.target.files) onFiles(event.target.files);
+          event.target.value = '';
+        }}
+      />
+    </>
+  );
+}
+
+function Attached({ file, onRemove }: { file: StoredFile; onRemove: () => void }): ReactNode {
+  const isImage = /^image\/(png|jpeg|gif|webp|avif)$/.test(file.media_type);
+  return (
+    <li className={classes('flex max-w-56 items-center gap-2 rounded-lg border bg-sunken pr-1', isImage ? 'pl-1' : 'pl-2')}>
+      {isImage ? <img alt="" src={rooted(`/api/files/${file.id}`)} className="size-8 rounded object-cover" /> : <FileText className="size-4 shrink-0 text-muted" />}
+      <span className="truncate text-xs" title={file.filename} dir="auto">
+        {file.filename}
+      </span>
+      <IconButton label={`Remove ${file.filename}`} size="small" onClick={onRemove}>
+        <X />
+      </IconButton>
+    </li>
+  );
+}
+
+/** The files of the message that is being written. */
+function useFiles() {
+  const [files, setFiles] = useState<StoredFile[]>([]);
+  const [waiting, setWaiting] = useState(0);
+  const most = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
+  const attach = (list: FileList) => {
+    for (const file of list) {
+      if (file.size > most) {
+        tell(`${file.name} is larger than ${formatSize(most)}, the most that this server takes.`, { bad: true });
+        continue;
+      }
+      setWaiting((count) => count + 1);
+      upload(file)
+        .then((stored) => setFiles((before) => [...before, stored]))
+        .catch(tellError)
+        .finally(() => setWaiting((count) => count - 1));
+    }
+  };
+  const remove = (id: string) => setFiles((before) => before.filter((file) => file.id !== id));
+  return { files, waiting, attach, remove, clear: () => setFiles([]) };
+}
+
+/** What is being written, and to whom. Pure. */
+export type Target = 'all' | 'row' | 'cell';
+export type Role = 'user' | 'assistant' | 'system';
+
+/** The cells that hear what is sent. */
+export function heardBy(board: Board, target: Target, active: CellName): CellName[] {
+  const every = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
+  if (target === 'all') return every;
+  if (target === 'row') return every.filter((cell) => cell.row === active.row);
+  return every.filter((cell) => cell.row === active.row && cell.column === active.column);
+}
+
+/** The cell before or after the active one, round the board. */
+export function neighbour(board: Board, active: CellName, step: 1 | -1): CellName {
+  const every = heardBy(board, 'all', active);
+  const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
+  const from = place < 0 && step < 0 ? 0 : place; // From one that has gone it is the first, or the last.
+  return every[(from + step + every.length) % every.length] ?? active;
+}
+
+/** Files that go with a message: each is stored on the server first, and named by its id from then on. */
+export async function upload(file: File): Promise<StoredFile> {
+  const answer = await reached('/api/files', {
+    method: 'POST',
+    headers: { 'content-type': file.type || 'application/octet-stream', 'x-palaver-filename': encodeURIComponent(file.name || 'file') },
+    body: file,
+  });
+  return (await answer.json()) as StoredFile;
+}
+
+export const filePart = (file: StoredFile): ChatPart => ({
+  type: 'file',
+  mediaType: file.media_type,
+  filename: file.filename,
+  url: rooted(`/api/files/${file.id}`),
+});

@@ -1,0 +1,107 @@
+import type { UIMessageChunk } from 'ai';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { coalesced } from './transport';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const text = (id: string, delta: string): UIMessageChunk => ({ type: 'text-delta', id, delta });
+
+async function through(chunks: readonly UIMessageChunk[]): Promise<UIMessageChunk[]> {
+  const out: UIMessageChunk[] = [];
+  const stream = new ReadableStream<UIMessageChunk>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+  await stream.pipeThrough(coalesced()).pipeTo(new WritableStream({ write: (chunk) => void out.push(chunk) }));
+  return out;
+}
+
+describe('deltas that come close together', () => {
+  test('are one, and the end gives what was held', async () => {
+    expect(await through([text('t', 'a'), text('t', 'b'), text('t', 'c')])).toEqual([text('t', 'abc')]);
+  });
+
+  test('of other parts, and anything else, keep their places', async () => {
+    const reasoning: UIMessageChunk = { type: 'reasoning-delta', id: 't', delta: 'r' };
+    const call = (inputTextDelta: string): UIMessageChunk => ({ type: 'tool-input-delta', toolCallId: 'c', inputTextDelta });
+    const start: UIMessageChunk = { type: 'text-start', id: 'u' };
+    expect(await through([text('t', 'a'), text('t', 'b'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{'), call('}')])).toEqual([
+      text('t', 'ab'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{}'),
+    ]);
+  });
+
+  test('come after a moment even when nothing follows', async () => {
+    const { readable, writable } = coalesced(40);
+    const writer = writable.getWriter();
+    const reader = readable.getReader();
+    const read = reader.read();
+    await writer.write(text('t', 'a'));
+    await writer.write(text('t', 'b'));
+    await vi.advanceTimersByTimeAsync(40);
+    expect((await read).value).toEqual(text('t', 'ab'));
+  });
+
+  test('are dropped in silence when nobody reads any more', async () => {
+    const { readable, writable } = coalesced(40);
+    const writer = writable.getWriter();
+    const reader = readable.getReader();
+    const read = reader.read();
+    await writer.write(text('t', 'a'));
+    const gone = reader.cancel();
+    await vi.advanceTimersByTimeAsync(1000);
+    await gone;
+    expect(await read).toEqual({ done: true, value: undefined });
+  });
+
+  test('that broke off are not given after the error', async () => {
+    const { readable, writable } = coalesced(40);
+    const writer = writable.getWriter();
+    const reader = readable.getReader();
+    const read = reader.read();
+    read.catch(() => {});
+    await writer.write(text('t', 'a'));
+    await writer.abort(new Error('lost'));
+    await vi.advanceTimersByTimeAsync(1000);
+    await expect(read).rejects.toThrow('lost');
+  });
+});
+
+test('whatever comes, each part says the same, in the same order of parts', async () => {
+  let state = 11;
+  const random = (below: number) => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return Math.floor((state / 2147483648) * below);
+  };
+  for (let round = 0; round < 100; round++) {
+    const chunks = Array.from({ length: random(40) }, (_, place): UIMessageChunk => {
+      const id = `p${random(3)}`;
+      const delta = `${place} `;
+      return [
+        text(id, delta),
+        { type: 'reasoning-delta', id, delta } as const,
+        { type: 'tool-input-delta', toolCallId: id, inputTextDelta: delta } as const,
+        { type: 'text-end', id } as const,
+      ][random(4)] as UIMessageChunk;
+    });
+    const out = await through(chunks);
+    expect(spoken(out)).toEqual(spoken(chunks));
+    expect(out.every((chunk, place) => place === 0 || name(chunk) !== name(out[place - 1] as UIMessageChunk) || chunk.type === 'text-end')).toBe(true);
+  }
+});
+
+const name = (chunk: UIMessageChunk): string => `${chunk.type} ${'toolCallId' in chunk ? chunk.toolCallId : 'id' in chunk ? chunk.id : ''}`;
+
+/** What is said, with neighbours of one part joined. */
+function spoken(chunks: readonly UIMessageChunk[]): string[] {
+  const said: [string, string][] = [];
+  for (const chunk of chunks) {
+    const more = chunk.type === 'tool-input-delta' ? chunk.inputTextDelta : 'delta' in chunk ? String(chunk.delta) : '.';
+    const last = said.at(-1);
+    if (last?.[0] === name(chunk) && more !== '.') last[1] += more;
+    else said.push([name(chunk), more]);
+  }
+  return said.map(([part, words]) => `${part}: ${words}`);
+}

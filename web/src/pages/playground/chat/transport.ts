@@ -1,0 +1,127 @@
+/**
+ * How a chat cell reaches the server. First what is new is said in the thread, then a protocol route answers it: the
+ * UI stream, or /invocations through the provider that an external AI SDK client would use.
+ */
+import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
+import { streamFetch } from '@/api/stream-fetch';
+import type { ChatMessage } from '@/components/messages/message';
+import { preferences } from '@/lib/preferences';
+import { rooted } from '@/lib/server-path';
+
+/** A question as it stands in a thread, and how it is to be answered. */
+export interface Question {
+  thread: string;
+  answer: string;
+  workflow: string;
+  variant: string;
+  parameters: Record<string, unknown>;
+  inputs: Record<string, unknown>;
+}
+
+export interface Asking {
+  /** Say what is not in the thread yet, and tell what is to be answered. */
+  ask: (messages: ChatMessage[]) => Promise<Question>;
+  /** The thread in which a run may be speaking; null where there is none. */
+  speaking: () => { thread: string; workflow: string } | null;
+}
+
+type Sending = Parameters<ChatTransport<ChatMessage>['sendMessages']>[0];
+
+export class ThreadTransport implements ChatTransport<ChatMessage> {
+  readonly resumeStreamIsReplay = true;
+  #asking: Asking;
+
+  constructor(asking: Asking) {
+    this.#asking = asking;
+  }
+
+  async sendMessages(sending: Sending): Promise<ReadableStream<UIMessageChunk>> {
+    const question = await this.#asking.ask(sending.messages);
+    sending.abortSignal?.throwIfAborted();
+    // The thread has the history; the body shows only what is being answered.
+    const last = sending.messages.findLastIndex((message) => message.role === 'user');
+    const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
+    const stream =
+      preferences().transport === 'invocations'
+        ? await (await import('./invocations')).answered(question, shown.messages, sending.abortSignal)
+        : await uiStream(question).sendMessages(shown);
+    return stream.pipeThrough(coalesced());
+  }
+
+  async reconnectToStream({ abortSignal }: { abortSignal?: AbortSignal }): Promise<ReadableStream<UIMessageChunk> | null> {
+    const at = this.#asking.speaking();
+    if (!at) return null;
+    const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(at.workflow), fetch: streamFetch });
+    const stream = await transport.reconnectToStream({ chatId: at.thread, ...(abortSignal ? { abortSignal } : {}) });
+    return stream?.pipeThrough(coalesced()) ?? null;
+  }
+}
+
+export const questionHeaders = ({ thread, answer, variant }: Question): Record<string, string> => ({
+  'x-palaver-thread': thread,
+  'x-palaver-answer': answer,
+  'x-palaver-variant': variant,
+});
+
+const chatRoute = (workflow: string): string => rooted(`/${encodeURIComponent(workflow)}/api/chat`);
+
+function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
+  const { workflow, parameters, inputs } = question;
+  return new DefaultChatTransport<ChatMessage>({
+    api: chatRoute(workflow),
+    fetch: streamFetch,
+    headers: questionHeaders(question),
+    body: { inputs, parameters },
+  });
+}
+
+type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta' }>;
+
+/**
+ * Deltas of one part that come close together are one delta to the page: a model's tokens arrive faster than anyone
+ * reads, and every delta costs a render.
+ */
+export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
+  let held: Delta | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const release = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (held) controller.enqueue(held);
+    held = null;
+  };
+  const inTime = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
+    try {
+      release(controller);
+    } catch {
+      // Nobody reads any more, or the stream broke off: there is nobody to give it to.
+      held = null;
+    }
+  };
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (!isDelta(chunk)) {
+        release(controller);
+        controller.enqueue(chunk);
+        return;
+      }
+      const joined: Delta | null = held && join(held, chunk);
+      if (!joined) release(controller);
+      held = joined ?? chunk;
+      timer ??= setTimeout(() => inTime(controller), milliseconds);
+    },
+    flush: release,
+  });
+}
+
+const isDelta = (chunk: UIMessageChunk): chunk is Delta =>
+  chunk.type === 'text-delta' || chunk.type === 'reasoning-delta' || chunk.type === 'tool-input-delta';
+
+function join(first: Delta, second: Delta): Delta | null {
+  if (first.type === 'tool-input-delta') {
+    return second.type === 'tool-input-delta' && first.toolCallId === second.toolCallId
+      ? { ...first, inputTextDelta: first.inputTextDelta + second.inputTextDelta }
+      : null;
+  }
+  return second.type === first.type && second.id === first.id ? { ...first, delta: first.delta + second.delta } : null;
+}

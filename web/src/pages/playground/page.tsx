@@ -1,0 +1,202 @@
+/** /play: the playground. The address names what one sees: a board, a thread, and in it a cell and a branch. */
+import { useQuery } from '@tanstack/react-query';
+import { MessagesSquare, Plus, Rows3 } from 'lucide-react';
+import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { useLocation, useSearchParams } from 'wouter';
+import { bootstrapQuery, queryClient, workflowsQuery } from '@/api/queries';
+import { socket } from '@/api/stream-fetch';
+import { Button } from '@/components/button';
+import { Problem, Spinner, Badge } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { usePreferences } from '@/lib/preferences';
+import { NoWorkflows } from '@/workflows/none';
+import { BoardContext, useBoard, useBoardStore } from './board-store';
+import { Cells, type CellName } from './chat/cell-chats';
+import { ChatBoard } from './chat/chat-board';
+import { open, type Opened } from './open-board';
+import { addRow } from './row-inputs';
+
+const SingleBoard = lazy(() => import('./single-turn/board').then(({ SingleBoard: component }) => ({ default: component })));
+
+/** What was opened last: a draft gets its address when it is saved, and must not be opened anew for that. */
+let last: Opened | null = null;
+
+export function BoardPage({ what }: { what: string | undefined }): ReactNode {
+  const [search] = useSearchParams();
+  const wanted = search.get('workflow');
+  const told = useQuery(bootstrapQuery());
+  const kept = what !== undefined && last?.store.board.id === what ? last : null;
+  const opened = useQuery({
+    queryKey: ['opened', what ?? `new ${wanted} ${search.get('new')}`],
+    enabled: told.data !== undefined && kept === null,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+    structuralSharing: false, // It is a store with methods, not a value.
+    queryFn: async ({ signal }) => {
+      if (!told.data) throw new Error('Nothing was told.');
+      // What was told at first is old when one comes back: boards, and services that were connected since.
+      const fresh = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
+      let now = what === undefined ? await fresh(2000) : told.data;
+      if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0); // Connected a moment ago.
+      last = await open(what, wanted, search.has('new'), now, signal);
+      return last;
+    },
+  });
+  const shown = kept ?? opened.data;
+  const error = told.error ?? opened.error;
+  if (error) {
+    return (
+      <div className="mx-auto max-w-xl p-8">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void (told.error ? told.refetch() : opened.refetch())}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  }
+  if (shown === undefined) return <div className="grid h-full place-items-center"><Spinner /></div>;
+  return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
+}
+
+function Opening({ opened }: { opened: Opened }): ReactNode {
+  return (
+    <BoardContext value={opened.store}>
+      <Shown opened={opened} />
+    </BoardContext>
+  );
+}
+
+function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
+  const store = useBoardStore();
+  const board = useBoard();
+  const [, go] = useLocation();
+  const [search, setSearch] = useSearchParams();
+  const [active, setActive] = useState<CellName>(() => named(search.get('cell')) ?? firstOf(store.board));
+  const cells = useMemo(
+    () => new Cells(store, (thread) => go(`/play/${thread.id}`), pointed(search.get('cell'), search.get('at'))),
+    // oxlint-disable-next-line react/exhaustive-deps -- the address says where a cell begins; later it follows the cell
+    [store],
+  );
+  useFollowed();
+
+  const activate = (cell: CellName) => {
+    if (cell.row === active.row && cell.column === active.column) return;
+    setActive(cell);
+    if (board.id) setSearch({ cell: `${cell.row}.${cell.column}` }, { replace: true });
+  };
+  const there = board.rows.some((row) => row.id === active.row) && board.columns.some((column) => column.id === active.column);
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <Toolbar title={title} alone={alone} />
+      {board.mode === 'chat' ? (
+        <ChatBoard cells={cells} active={there ? active : firstOf(board)} onActive={activate} alone={alone} />
+      ) : (
+        <Suspense fallback={<div className="p-8"><Spinner /></div>}>
+          <SingleBoard />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+/** The address of a draft becomes the board's once it is saved, without another look at it; other tabs' changes are taken over. */
+function useFollowed(): void {
+  const store = useBoardStore();
+  const { id } = useBoard();
+  useEffect(() => {
+    if (id && !window.location.pathname.endsWith(`/play/${id}`)) {
+      window.history.replaceState(null, '', `${window.location.pathname.replace(/\/play.*$/, '')}/play/${id}`);
+    }
+    const leave = socket.listen((notice) => {
+      if (notice.changed === 'board' && notice.ref === id) void store.refresh().catch(tellError);
+    });
+    const save = () => void store.save().catch(() => {});
+    window.addEventListener('pagehide', save);
+    return () => {
+      window.removeEventListener('pagehide', save);
+      leave();
+    };
+  }, [id, store]);
+}
+
+const firstOf = (board: { rows: readonly { id: string }[]; columns: readonly { id: string }[] }): CellName => ({
+  row: board.rows[0]?.id ?? '',
+  column: board.columns[0]?.id ?? '',
+});
+
+function named(text: string | null): CellName | null {
+  const [row, column] = text?.split('.') ?? [];
+  return row && column ? { row, column } : null;
+}
+
+const pointed = (cell: string | null, message: string | null) => (cell && message ? { cell, message } : null);
+
+/** The line above the grid: the board's name, how it is used, and what can be added. */
+export function Toolbar({ title, alone }: { title: string; alone: boolean }): ReactNode {
+  const board = useBoard();
+  const store = useBoardStore();
+  const { transport } = usePreferences();
+  return (
+    <header className="flex h-12 shrink-0 items-center gap-2 border-b px-3">
+      {alone ? (
+        <h1 className="min-w-0 truncate px-1 font-semibold" dir="auto" title={title}>
+          {title}
+        </h1>
+      ) : (
+        <input
+          aria-label="Name of the board"
+          className="field-sizing-content h-8 max-w-[50vw] min-w-24 truncate rounded-md bg-transparent px-1 font-semibold hover:bg-sunken"
+          placeholder="Untitled board"
+          dir="auto"
+          maxLength={200}
+          value={board.name}
+          onChange={(event) => store.change((now) => ({ ...now, name: event.target.value }))}
+        />
+      )}
+      <span className="grow" />
+      {transport === 'invocations' && <Badge tone="warn" title="Chosen in the settings">via /invocations</Badge>}
+      {!alone && <Modes />}
+      {!alone && board.mode === 'chat' && (
+        <Button size="small" onClick={() => addRow(store)}>
+          <Plus className="size-3.5" /> <span className="max-sm:sr-only">Add thread</span>
+        </Button>
+      )}
+    </header>
+  );
+}
+
+/** Talk, or ask once for each row. What is not a chat can only be asked. */
+function Modes(): ReactNode {
+  const board = useBoard();
+  const store = useBoardStore();
+  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const chats = board.columns.every((column) => known.find((one) => one.name === column.workflow)?.is_chat !== false);
+  const modes = [
+    { value: 'chat' as const, label: 'Chat', icon: <MessagesSquare className="size-3.5" />, can: chats },
+    { value: 'single' as const, label: 'Single turn', icon: <Rows3 className="size-3.5" />, can: true },
+  ];
+  return (
+    <div role="radiogroup" aria-label="Mode" className="flex rounded-lg bg-sunken p-0.5">
+      {modes.map(({ value, label, icon, can }) => (
+        <button
+          key={value}
+          type="button"
+          role="radio"
+          aria-checked={board.mode === value}
+          disabled={!can}
+          title={can ? undefined : 'One of the workflows is not a chat'}
+          onClick={() => store.change((now) => ({ ...now, mode: value }))}
+          className={classes(
+            'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',
+            board.mode === value ? 'bg-raised font-medium shadow-sm' : 'text-muted hover:text-ink',
+          )}
+        >
+          {icon}
+          <span className="max-sm:sr-only">{label}</span>
+        </button>
+      ))}
+    </div>
+  );
+}

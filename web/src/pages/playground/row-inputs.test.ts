@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { queryClient, workflowQuery } from '@/api/queries';
+import type { Board } from '@/api/types';
+import { BoardStore } from './board-store';
+import { beginning, rowInputs } from './row-inputs';
+
+const BOARD = {
+  id: '', name: '', mode: 'chat', testset: null, layout: {}, cells: [],
+  columns: [{ id: 'c1', workflow: 'mender', variant: 'default', parameters: {} }],
+  rows: [{ id: 'r1', name: '', inputs: { context: { code: 'a' } } }, { id: 'r2', name: '', inputs: {} }],
+} as unknown as Board;
+
+const known = (name: string, properties: object) => queryClient.setQueryData(workflowQuery(name).queryKey, { schemas: { inputs: { properties } } } as never);
+
+beforeEach(() => {
+  known('mender', { context: { type: 'object', default: { code: '', adaptor: 'http' } }, log: { type: 'string', default: null }, text: { examples: ['Hi'] } });
+  known('tutor', { text: { examples: ['Ho'] }, subject: { examples: ['maths'] } });
+});
+afterEach(() => queryClient.clear());
+
+test('a new row begins with the examples of its workflows, the first one’s first', () => {
+  expect(beginning([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({ text: 'Hi', subject: 'maths' });
+});
+
+describe('the inputs of a row', () => {
+  test('are changed as if somebody had typed it', () => {
+    const store = new BoardStore(BOARD, null);
+    const inputs = rowInputs(store, 'r1', 'mender');
+    const heard = vi.fn();
+    inputs.subscribe(heard);
+    expect(inputs.read()).toBe(inputs.read());
+    inputs.change((values) => ({ ...values, log: 'x' }));
+    expect([inputs.read(), heard.mock.calls.length]).toEqual([{ context: { code: 'a' }, log: 'x' }, 1]);
+    expect(store.board.rows[1]).toBe(BOARD.rows[1]);
+  });
+
+  test('are told with what holds where nothing is set', () => {
+    const store = new BoardStore(BOARD, null);
+    expect(rowInputs(store, 'r2', 'mender').usual()).toEqual({ context: { code: '', adaptor: 'http' } });
+    expect([rowInputs(store, 'r2', 'unknown').usual(), rowInputs(store, 'gone', 'mender').read()]).toEqual([{}, {}]);
+  });
+});

@@ -1,0 +1,121 @@
+/** The inputs of a board's row: what a new one begins with, and how what stands beside them changes them. */
+import { useQueries } from '@tanstack/react-query';
+import { Braces, Trash2 } from 'lucide-react';
+import { useMemo, type ReactNode } from 'react';
+import { queryClient, workflowQuery } from '@/api/queries';
+import type { Column, Row } from '@/api/types';
+import { Button, IconButton } from '@/components/button';
+import { Popover } from '@/components/dialog';
+import { exampleOf, formOf, hasRoomy, isObject } from '@/components/forms/json-schema';
+import { SchemaForm } from '@/components/forms/schema-form';
+import { summary } from '@/components/json-view';
+import { type Inputs, type Values, InputsContext } from '@/components/messages/code-edit';
+import { type BoardStore, useBoardStore, useBoard, free } from './board-store';
+
+const NOTHING: Values = {};
+
+const schemaOf = (workflow: string) => queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
+
+/** The examples of the columns' workflows, as far as they are known; the first column's go first. */
+export const beginning = (columns: readonly Pick<Column, 'workflow'>[]): Record<string, unknown> =>
+  Object.assign({}, ...columns.map(({ workflow }) => exampleOf(schemaOf(workflow))).toReversed()) as Record<string, unknown>;
+
+/** For what a cell shows. Changed as if somebody had typed it: shown at once, saved soon, in every tab. */
+export function rowInputs(store: BoardStore, row: string, workflow: string): Inputs {
+  return {
+    subscribe: store.subscribe,
+    read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NOTHING,
+    usual: () => {
+      const { fields } = formOf(schemaOf(workflow) ?? {});
+      return Object.fromEntries(fields.flatMap(({ name, shape }) => (shape.fallback === undefined || shape.fallback === null ? [] : [[name, shape.fallback]])));
+    },
+    change: (update) =>
+      store.change((board) => ({ ...board, rows: board.rows.map((one) => (one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NOTHING) } } : one)) })),
+  };
+}
+
+/** Around what a cell shows: lets it change the inputs of its row. */
+export function BesideInputs({ row, workflow, children }: { row: string; workflow: string; children: ReactNode }): ReactNode {
+  const store = useBoardStore();
+  const inputs = useMemo(() => rowInputs(store, row, workflow), [store, row, workflow]);
+  return <InputsContext value={inputs}>{children}</InputsContext>;
+}
+
+interface ObjectSchema {
+  [keyword: string]: unknown;
+  properties?: Record<string, unknown>;
+  required?: string[];
+}
+
+/** What the columns' workflows take beside messages, in one schema. */
+function useInputs(columns: readonly Column[]): ObjectSchema {
+  const names = [...new Set(columns.map((column) => column.workflow))];
+  const answers = useQueries({ queries: names.map((name) => workflowQuery(name)) });
+  const schemas = answers.map(({ data }) => (data?.schemas.inputs ?? {}) as ObjectSchema);
+  return Object.assign({}, ...schemas, {
+    properties: Object.assign({}, ...schemas.map(({ properties = {} }) => properties)) as Record<string, unknown>,
+    required: [...new Set(schemas.flatMap(({ required = [] }) => required))],
+  }) as ObjectSchema;
+}
+
+/** The strip above a row's cells: the thread's name, and the inputs that all its cells get. */
+export const useHasInputs = (columns: readonly Column[]): boolean =>
+  Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
+
+export function addRow(store: BoardStore): void {
+  store.change((now) => (now.rows.length >= 50 ? now : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: beginning(now.columns) }] }));
+}
+
+/** Of an object its names: what is in them is seen when it is opened. */
+const inShort = (value: unknown): string =>
+  typeof value === 'string' ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200) : isObject(value) ? Object.keys(value).slice(0, 20).join(', ') : summary(value);
+
+interface Props {
+  row: Row;
+  number: number;
+}
+
+export function RowStrip({ row, number }: Props): ReactNode {
+  const store = useBoardStore();
+  const board = useBoard();
+  const schema = useInputs(board.columns);
+  const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
+  const change = (what: Partial<Row>) =>
+    store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...what } : one)) }));
+  const remove = () => store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
+  const set = Object.entries(row.inputs ?? {});
+  return (
+    <div className="flex h-9 items-center gap-1 px-2 text-muted">
+      <input
+        aria-label={`Name of thread ${number}`}
+        className="field-sizing-content h-7 max-w-60 min-w-20 rounded-md bg-transparent px-1 text-[13px] font-medium hover:bg-sunken"
+        placeholder={`Thread ${number}`}
+        value={row.name}
+        maxLength={80}
+        onChange={(event) => change({ name: event.target.value })}
+      />
+      {hasInputs && (
+        <Popover
+          label="Inputs"
+          align="start"
+          width={hasRoomy(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
+          trigger={
+            <Button size="small" look="quiet" className="!shrink min-w-0">
+              <Braces className="size-3.5 shrink-0" />
+              <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}</span>
+            </Button>
+          }
+        >
+          <h3 className="mb-3 font-semibold">Inputs of this thread</h3>
+          <SchemaForm schema={schema} value={row.inputs ?? {}} without={['messages']} onChange={(inputs) => change({ inputs })} />
+        </Popover>
+      )}
+      <span className="grow" />
+      {board.rows.length > 1 && (
+        <IconButton label={`Remove thread ${number} from the board`} size="small" onClick={remove}>
+          <Trash2 />
+        </IconButton>
+      )}
+    </div>
+  );
+}

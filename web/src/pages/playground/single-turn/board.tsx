@@ -1,0 +1,255 @@
+/** Single-turn mode: rows of inputs, a column per variant, each cell one question and its answer. */
+import { useQueries } from '@tanstack/react-query';
+import { ClipboardPaste, Plus, Rows3, ChevronDown, Play, Square } from 'lucide-react';
+import { useMemo, useRef, useState, type CSSProperties, type ReactNode } from 'react';
+import { workflowQuery } from '@/api/queries';
+import type { Column, Board } from '@/api/types';
+import { useCommand } from '@/app/commands';
+import { Button, IconButton } from '@/components/button';
+import { formOf } from '@/components/forms/json-schema';
+import { Menu, MenuItem } from '@/components/menu';
+import { Badge, Empty, Kbd, Problem, Spinner } from '@/components/status';
+import { classes } from '@/lib/class-names';
+import { useBoard, useBoardStore } from '@/pages/playground/board-store';
+import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
+import { beginning } from '@/pages/playground/row-inputs';
+import { PasteDialog } from './paste-dialog';
+import { CELL, RowView, type Taking } from './row-view';
+import { useActs, MOST_ROWS, merged, type Acts, concurrencyOf } from './rows';
+import { useBoardRuns, cellKey, progressOf, runsByCell, type Progress } from './runs';
+import { LongList } from './virtual-list';
+
+export function SingleBoard(): ReactNode {
+  const board = useBoard();
+  const { rows, columns, layout } = board;
+  const acts = useActs();
+  const runs = useBoardRuns(board);
+  const { taking, error } = useTaking(columns);
+  const [pasting, setPasting] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const addRow = (): void => {
+    acts.add([beginning(columns)]);
+    setTimeout(() => void (box.current && enter(box.current)));
+  };
+  const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
+  const names = rows.map(({ id }) => id).join(' ');
+  const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // The same while only inputs change.
+  const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
+  const progress = progressOf(board, runs);
+  useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => acts.run('all') });
+  useCommand({ id: 'add-row', title: 'Add a row', group: 'Rows', keys: 'alt+t', run: addRow });
+  useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
+
+  const runOf = (row: string, column: string) => {
+    const id = held.get(cellKey(row, column));
+    return id === undefined ? null : runs[id];
+  };
+  const places = {
+    '--columns': `minmax(16rem, 21rem) repeat(${columns.length}, minmax(18rem, 1fr)) 2.5rem`,
+    '--wide': `${18.5 + columns.length * 18}rem`,
+  } as CSSProperties;
+  return (
+    <div className="flex min-h-0 grow flex-col">
+      <RunBar board={board} progress={progress} acts={acts} base={base} onAdd={addRow} onPaste={() => setPasting(true)} />
+      <div ref={box} data-scrolls className="min-h-0 grow overflow-auto">
+        <div role="table" aria-label="Rows and answers" style={places} className="sm:min-w-(--wide)">
+          <Heads columns={columns} base={base} />
+          {error ? (
+            <div className="p-4"><Problem error={error} /></div>
+          ) : taking ? (
+            <LongList ids={ids} height={168} className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border">
+              {(place) => {
+                const row = rows[place];
+                return row && <RowView row={row} number={place + 1} columns={columns} taking={taking} runOf={runOf} base={base} acts={acts} />;
+              }}
+            </LongList>
+          ) : (
+            <div className="p-6"><Spinner /></div>
+          )}
+        </div>
+        {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
+        {rows.length > 0 && rows.length < MOST_ROWS && taking && (
+          <div className="sticky left-0 w-max p-2">
+            <Button size="small" look="quiet" onClick={addRow}>
+              <Plus className="size-3.5" /> Add row
+            </Button>
+          </div>
+        )}
+      </div>
+      {pasting && taking && <PasteDialog schema={taking.schema} isChat={taking.isChat} room={MOST_ROWS - rows.length} onClose={() => setPasting(false)} onAdd={acts.add} />}
+    </div>
+  );
+}
+
+/** To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere by then. */
+function enter(box: HTMLElement): void {
+  const before = document.activeElement;
+  box.scrollTop = box.scrollHeight;
+  setTimeout(() => {
+    if (document.activeElement !== before && document.activeElement !== document.body) return;
+    [...box.querySelectorAll('[data-row]')].at(-1)?.querySelector('textarea')?.focus();
+  }, 100);
+}
+
+/** The columns' heads: above the table, and on a phone a strip that scrolls. */
+function Heads({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
+  return (
+    <div role="row" className="sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas sm:grid sm:grid-cols-(--columns) sm:overflow-visible">
+      <div role="columnheader" className="sticky left-0 z-10 hidden items-center bg-canvas px-3 text-[13px] font-medium text-muted sm:flex">
+        Inputs
+      </div>
+      {columns.map((column) => (
+        <div role="columnheader" key={column.id} className={`${CELL} flex shrink-0 items-center !p-0 max-sm:w-64`}>
+          <div className="min-w-0 grow">
+            <ColumnHead column={column} />
+          </div>
+          {base === column.id && <span className="pr-2"><Badge title="The other columns are shown as they differ from this one">Base</Badge></span>}
+        </div>
+      ))}
+      <div className="flex shrink-0 items-center justify-center">{columns.length < 8 && <AddColumn />}</div>
+    </div>
+  );
+}
+
+function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }): ReactNode {
+  return (
+    <Empty icon={<Rows3 />} title="Ask many things at once">
+      <p>
+        Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the
+        answers differ.
+      </p>
+      <div className="mt-4 flex justify-center gap-2">
+        <Button look="main" onClick={onAdd}>
+          <Plus className="size-4" /> Add a row
+        </Button>
+        <Button onClick={onPaste}>
+          <ClipboardPaste className="size-4" /> Paste rows
+        </Button>
+      </div>
+    </Empty>
+  );
+}
+
+/** What the columns' workflows take together; null while that is not known. */
+function useTaking(columns: readonly Column[]): { taking: Taking | null; error: Error | null } {
+  const names = [...new Set(columns.map((column) => column.workflow))];
+  return useQueries({
+    queries: names.map((name) => workflowQuery(name)),
+    combine: (answers) => {
+      const known = answers.flatMap(({ data }) => (data ? [data] : []));
+      const failed = answers.flatMap(({ error }) => (error ? [error] : []));
+      // A workflow that is gone leaves the rows to the others.
+      if (known.length === 0 || known.length + failed.length < answers.length) return { taking: null, error: failed[0] ?? null };
+      const schema = merged(known.map(({ schemas }) => schemas.inputs ?? {}));
+      const isChat = known.some((one) => one.is_chat);
+      const form = formOf(schema, isChat ? ['messages'] : []);
+      return { taking: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat }, error: null };
+    },
+  });
+}
+
+interface Props {
+  board: Board;
+  progress: Progress;
+  acts: Acts;
+  /** The base column of the comparison, or none. */
+  base: string | null;
+  onAdd: () => void;
+  onPaste: () => void;
+}
+
+/** The line above the table: run and stop, how far it is, how many at once, what to compare with, and more rows. */
+export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): ReactNode {
+  const busy = progress.running + progress.queued > 0;
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b px-3 py-2">
+      <div className="flex">
+        <Button look="main" size="small" className="rounded-r-none" disabled={progress.cells === 0} onClick={() => acts.run('all')}>
+          <Play className="size-3.5" /> Run all
+        </Button>
+        <Menu
+          align="start"
+          trigger={
+            <Button look="main" size="small" aria-label="Run some" className="rounded-l-none border-l-canvas/40 !px-1" disabled={progress.cells === 0}>
+              <ChevronDown className="size-3.5" />
+            </Button>
+          }
+        >
+          <MenuItem onSelect={() => acts.run('empty')} disabled={progress.empty === 0} keys={String(progress.empty)}>
+            Run empty
+          </MenuItem>
+          <MenuItem onSelect={() => acts.run('failed')} disabled={progress.failed === 0} keys={String(progress.failed)}>
+            Run failed
+          </MenuItem>
+        </Menu>
+      </div>
+      {busy && (
+        <Button size="small" onClick={acts.stopAll}>
+          <Square className="size-3.5" /> Cancel
+        </Button>
+      )}
+      <Bar progress={progress} />
+      <span className="grow" />
+      <Settings board={board} base={base} />
+      <Button size="small" disabled={board.rows.length >= MOST_ROWS} onClick={onAdd}>
+        <Plus className="size-3.5" /> Add row
+      </Button>
+      <IconButton size="small" label="Paste rows" disabled={board.rows.length >= MOST_ROWS} onClick={onPaste}>
+        <ClipboardPaste />
+      </IconButton>
+    </div>
+  );
+}
+
+const SMALL = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px] text-ink hover:border-strong-line';
+
+function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
+  const store = useBoardStore();
+  const lay = (what: Record<string, unknown>): void => store.change((now) => ({ ...now, layout: { ...now.layout, ...what } }));
+  return (
+    <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
+      <label className="flex items-center gap-1.5">
+        At once
+        <select value={concurrencyOf(board.layout)} onChange={(event) => lay({ concurrency: Number(event.target.value) })} className={SMALL}>
+          {[1, 2, 4, 8, 16].map((number) => (
+            <option key={number}>{number}</option>
+          ))}
+        </select>
+      </label>
+      {board.columns.length > 1 && (
+        <label className="flex min-w-0 items-center gap-1.5">
+          Compare
+          <select value={base ?? ''} onChange={(event) => lay({ compare: event.target.value || null })} className={classes(SMALL, 'max-w-44 min-w-0')}>
+            <option value="">Off</option>
+            {board.columns.map((column, place) => (
+              <option key={column.id} value={column.id}>
+                with {place + 1}: {column.workflow}
+                {column.variant === 'default' ? '' : ` · ${column.variant}`}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </div>
+  );
+}
+
+/** "12 of 40 done, 1 failed", and the same as a bar. */
+function Bar({ progress: { cells, good, failed, running, queued } }: { progress: Progress }): ReactNode {
+  const done = good + failed;
+  if (done + running + queued === 0) return null;
+  const part = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });
+  const words = [`${done.toLocaleString('en')} of ${cells.toLocaleString('en')} done`, failed && `${failed} failed`, running && `${running} running`].filter(Boolean).join(', ');
+  return (
+    <div className="flex min-w-0 items-center gap-2">
+      <div role="progressbar" aria-label="Cells done" aria-valuemin={0} aria-valuemax={cells} aria-valuenow={done} aria-valuetext={words} className="flex h-1.5 w-24 overflow-hidden rounded-full bg-strong-line/50 sm:w-40">
+        <span className="bg-good transition-[width]" style={part(good)} />
+        <span className="bg-bad transition-[width]" style={part(failed)} />
+        <span className="animate-pulse bg-accent transition-[width]" style={part(running)} />
+      </div>
+      <span role="status" className="truncate text-[13px] text-muted tabular-nums">
+        {words}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,247 @@
+/** What a column answered to a row: its last run, with how it went and what can be done about it. */
+import { useQuery } from '@tanstack/react-query';
+import { Play, RotateCw, Square } from 'lucide-react';
+import { useEffect, useState, type ReactNode, useMemo } from 'react';
+import { api } from '@/api/client';
+import { runQuery } from '@/api/queries';
+import type { Run } from '@/api/types';
+import { Button, Hint, IconButton } from '@/components/button';
+import { formatValue } from '@/components/forms/values';
+import { JsonView } from '@/components/json-view';
+import { MessageView } from '@/components/messages/message-view';
+import { messagesOf } from '@/components/messages/nodes';
+import { hasEnded, secondsOf, tokensOf, type Said, asNodes, callsOf, textOf } from '@/components/messages/run-output';
+import { PreviewView, isWhole, previewIn } from '@/components/preview';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { type CallChange, type Change, callsDiff, textDiff } from '@/lib/diff';
+import { formatCompactNumber, formatDuration } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
+import { unreachable } from '@/lib/unreachable';
+
+interface Props {
+  /** The run as a row of a list; undefined: nothing is known of it yet, null: there is none. */
+  run: Run | null | undefined;
+  /** The run of the base column, when this cell shows how it differs from that. */
+  base: Run | null | undefined;
+  label: string;
+  onRun: () => void;
+  onStop: (run: string) => void;
+}
+
+export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNode {
+  if (run === null) {
+    return (
+      <div className="flex h-full min-h-16 items-center justify-center">
+        <Button size="small" look="quiet" aria-label={`Run ${label}`} onClick={onRun}>
+          <Play className="size-3.5" /> Run
+        </Button>
+      </div>
+    );
+  }
+  if (run === undefined) return <div className="p-1"><Spinner /></div>;
+  return (
+    <div className="group/cell flex h-full min-h-16 min-w-0 flex-col gap-2">
+      <Status run={run} label={label} onRun={onRun} onStop={onStop} />
+      {run.error && run.status !== 'cancelled' && (
+        <Problem error={new Error(String(run.error['message'] ?? 'It failed.'))}>
+          <Button size="small" onClick={onRun}>
+            <RotateCw className="size-3.5" /> Retry
+          </Button>
+        </Problem>
+      )}
+      <div className="max-h-96 min-w-0 overflow-y-auto wrap-anywhere" aria-busy={!hasEnded(run)}>
+        <Output run={run} base={base} />
+      </div>
+    </div>
+  );
+}
+
+function Output({ run, base }: { run: Run; base: Run | null | undefined }): ReactNode {
+  const preview = previewIn(run.out);
+  const comparing = Boolean(base) && base?.id !== run.id;
+  // Texts that the preview has in full need not be fetched once more.
+  const needs = run.status !== 'queued' && (comparing || preview.renderer !== 'text' || !isWhole(preview)) && (run.seq > 0 || !hasEnded(run));
+  const ended = hasEnded(run);
+  const full = useQuery({
+    ...runQuery(run.id),
+    enabled: needs,
+    staleTime: ({ state }) => (state.data && hasEnded(state.data) ? Number.POSITIVE_INFINITY : 0),
+    // Notices tell of it as well, where there is a socket; what was fetched while it ran is not all of it.
+    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : ended ? 500 : 2000),
+  });
+  const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
+  if (comparing && full.data?.reply && other.data?.reply) return <DiffView base={other.data} run={full.data} />;
+  if (full.data?.reply && (!ended || hasEnded(full.data))) return <ReplyView run={full.data} />;
+  if (preview.renderer === 'empty') return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
+  return <PreviewView preview={preview} roomy />;
+}
+
+function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label' | 'onRun' | 'onStop'>): ReactNode {
+  const now = useNow(run.status === 'running');
+  const seconds = secondsOf(run, now);
+  const tokens = tokensOf(run);
+  const took = [tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`, seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : lasted(seconds)];
+  return (
+    <div className="flex h-6 items-center gap-2 text-xs text-muted">
+      <Word status={run.status} />
+      <span className="min-w-0 truncate tabular-nums">{took.filter(Boolean).join(' · ')}</span>
+      <span className="grow" />
+      {hasEnded(run) ? (
+        <IconButton
+          size="small"
+          label={`Run ${label} again`}
+          onClick={onRun}
+          className="!size-6 opacity-0 group-focus-within/cell:opacity-100 group-hover/cell:opacity-100 pointer-coarse:opacity-100"
+        >
+          <RotateCw />
+        </IconButton>
+      ) : (
+        <IconButton size="small" label={`Stop ${label}`} onClick={() => onStop(run.id)} className="!size-6">
+          <Square />
+        </IconButton>
+      )}
+    </div>
+  );
+}
+
+const lasted = (seconds: number): string => (seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : formatDuration(seconds));
+
+function Word({ status }: { status: Run['status'] }): ReactNode {
+  switch (status) {
+    case 'queued':
+      return <Badge>Waiting</Badge>;
+    case 'running':
+      return (
+        <span className="flex items-center gap-1.5 text-accent">
+          <Spinner label="Running" /> Running
+        </span>
+      );
+    case 'finished':
+      return <Badge tone="good">Done</Badge>;
+    case 'failed':
+      return <Badge tone="bad">Failed</Badge>;
+    case 'cancelled':
+      return <Badge tone="warn">Stopped</Badge>;
+    case 'interrupted':
+      return (
+        <Hint text="The process that ran it went away.">
+          <span>
+            <Badge tone="warn">Interrupted</Badge>
+          </span>
+        </Hint>
+      );
+    default:
+      return unreachable(status);
+  }
+}
+
+/** The time, every second while it matters. */
+function useNow(ticking: boolean): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    if (!ticking) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [ticking]);
+  return now;
+}
+
+/** A value may hold a conversation: the server finds it. */
+const extracted = (run: Run, value: unknown) => ({
+  queryKey: ['extracted', run.id],
+  queryFn: async ({ signal }: { signal: AbortSignal }) => (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+/** What a run said, whole: a conversation as messages, a text as text, any other value as JSON. */
+export function ReplyView({ run }: { run: Run }): ReactNode {
+  const { messages = [], value } = run.reply ?? {};
+  const holds = messages.length === 0 && value !== undefined && hasEnded(run) && previewIn(run.out).renderer === 'chat';
+  const found = useQuery({ ...extracted(run, value), enabled: holds });
+  if (messages.length) return <Talk messages={messages} run={run} />;
+  if (found.data) return <Talk messages={found.data.messages} run={run} />;
+  if (value === undefined) return hasEnded(run) && !run.error ? <span className="text-faint">Empty answer</span> : null;
+  if (typeof value === 'string') {
+    return (
+      <p dir="auto" className="whitespace-pre-wrap">
+        {value ? <LongText text={value} /> : <span className="text-faint">Empty text</span>}
+      </p>
+    );
+  }
+  return <JsonView value={value} open={2} />;
+}
+
+const NO_ACTS = {};
+
+function Talk({ messages, run }: { messages: readonly Said[]; run: Run }): ReactNode {
+  const shown = useMemo(() => messagesOf(asNodes(messages, run)), [messages, run]);
+  return (
+    <div className="flex flex-col gap-2">
+      {shown.map((message) => (
+        <MessageView key={message.id} message={message} streaming={!hasEnded(run)} acts={NO_ACTS} />
+      ))}
+    </div>
+  );
+}
+
+/** How an answer differs from the base column's: words in its text, then its tool calls. */
+export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
+  const pieces = useMemo(() => textDiff(textOf(base), textOf(run)), [base, run]);
+  const calls = useMemo(() => callsDiff(callsOf(base), callsOf(run)), [base, run]);
+  const isSame = pieces.length + calls.length > 0 && pieces.every(({ change }) => change === 'same') && calls.every(({ change }) => change === 'same');
+  return (
+    <div className="flex flex-col gap-2">
+      {isSame && <p className="text-xs text-faint">The same as the base.</p>}
+      <p dir="auto" className="whitespace-pre-wrap">
+        {pieces.map(({ text, change }, place) => {
+          const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
+          return (
+            // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
+            <Tag key={place} className={LOOKS[change]}>
+              {prose(text)}
+            </Tag>
+          );
+        })}
+      </p>
+      {calls.map((change, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
+        <CallView key={place} change={change} />
+      ))}
+    </div>
+  );
+}
+
+const LOOKS = {
+  same: '',
+  added: 'rounded-sm bg-good-soft text-good no-underline',
+  removed: 'rounded-sm bg-bad-soft text-bad line-through',
+};
+const EDGES = { same: 'border-line', added: 'border-good', removed: 'border-bad', changed: 'border-warn' };
+const WORDS = { same: 'same call', added: 'only here', removed: 'only in the base', changed: 'other arguments' };
+
+function CallView({ change }: { change: CallChange }): ReactNode {
+  return (
+    <div className={classes('border-l-2 pl-2 font-mono text-[12px]/5', EDGES[change.change])}>
+      <p>
+        <span className={classes('font-semibold', change.change === 'removed' && 'line-through')}>{prose(change.call.name)}</span>{' '}
+        <span className="font-sans text-xs text-muted">{WORDS[change.change]}</span>
+      </p>
+      {change.change === 'changed' ? (
+        change.changes.slice(0, 50).map((one) => <Argument key={one.path} change={one} />)
+      ) : (
+        <p className="text-muted">{prose(formatValue(change.call.arguments))}</p>
+      )}
+    </div>
+  );
+}
+
+function Argument({ change: { path, from, to } }: { change: Change }): ReactNode {
+  return (
+    <p>
+      {path && <span className="text-muted">{prose(path.slice(1))}: </span>}
+      {from !== undefined && <del className={LOOKS.removed}>{prose(formatValue(from))}</del>} {to !== undefined && <ins className={LOOKS.added}>{prose(formatValue(to))}</ins>}
+    </p>
+  );
+}

@@ -1,0 +1,193 @@
+/** Many rows at once: JSON lines, CSV or cells of a spreadsheet, pasted or from a file. */
+import { FileUp } from 'lucide-react';
+import { useRef, useState, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { TextArea } from '@/components/form-fields';
+import { type JsonSchema, type Form, type Shape, formOf, isObject } from '@/components/forms/json-schema';
+import { parseNumber } from '@/components/forms/values';
+import { tellError } from '@/components/toast';
+import type { Inputs } from './rows';
+
+interface Props {
+  schema: JsonSchema;
+  isChat: boolean;
+  /** How many more the board takes. */
+  room: number;
+  onClose: () => void;
+  onAdd: (inputs: readonly Inputs[]) => void;
+}
+
+const LARGEST = 8 * 1024 * 1024;
+
+export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): ReactNode {
+  const [text, setText] = useState('');
+  const file = useRef<HTMLInputElement>(null);
+  const read = pasted(text, schema, isChat);
+  const inputs = 'inputs' in read ? read.inputs : [];
+  const many = inputs.length > room;
+  const add = (): void => {
+    onAdd(inputs);
+    onClose();
+  };
+  return (
+    <Dialog open wide onClose={onClose} title="Add many rows" description="One row per line: JSON objects, or a table whose first line names the inputs.">
+      <TextArea
+        aria-label="Rows"
+        dir="auto"
+        placeholder={isChat ? 'What is the capital of Norway?\nAnd of Sweden?' : '{"text": "…"}\n{"text": "…"}'}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && inputs.length && !many) add();
+        }}
+        className="mt-2 block !min-h-48 font-mono text-[13px]"
+      />
+      <div className="mt-3 flex flex-wrap items-center gap-2">
+        <input
+          ref={file}
+          type="file"
+          hidden
+          accept=".csv,.tsv,.json,.jsonl,.ndjson,.txt"
+          onChange={(event) => {
+            const chosen = event.target.files?.[0];
+            if (!chosen) return;
+            if (chosen.size > LARGEST) tellError(new Error('The file is larger than 8 MB.'));
+            else chosen.text().then(setText, tellError);
+          }}
+        />
+        <Button onClick={() => file.current?.click()}>
+          <FileUp className="size-4" /> From a file
+        </Button>
+        <p role="status" className="min-w-0 grow text-muted wrap-anywhere">
+          {'wrong' in read ? <span className="text-bad">{read.wrong}</span> : inputs.length > 0 && found(inputs.length, read.names)}
+          {many && <span className="text-bad"> Only {room} more fit: a board has at most 1,000 rows.</span>}
+        </p>
+        <Button look="main" disabled={!inputs.length || many} onClick={add}>
+          {inputs.length ? `Add ${inputs.length} row${inputs.length === 1 ? '' : 's'}` : 'Add rows'}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+const found = (rows: number, names: readonly string[]): string =>
+  `${rows.toLocaleString('en')} row${rows === 1 ? '' : 's'}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
+
+/** Many rows at once, read from what was pasted. Pure. */
+export type Pasted = { inputs: Inputs[]; names: string[] } | { wrong: string };
+
+/** Rows from a paste: JSON lines, a JSON list, or a table with a head (CSV, or cells of a spreadsheet). */
+export function pasted(text: string, schema: JsonSchema, isChat: boolean): Pasted {
+  const trimmed = text.trim();
+  if (!trimmed) return { inputs: [], names: [] };
+  try {
+    const inputs = /^[[{]/.test(trimmed) ? fromJson(trimmed) : fromTable(text, formOf(schema, isChat ? ['messages'] : []), isChat);
+    return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((one) => Object.keys(one)))] };
+  } catch (error) {
+    return { wrong: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function fromJson(text: string): Inputs[] {
+  if (text.startsWith('[')) {
+    const list = whole(text);
+    if (Array.isArray(list)) return list.map((item, place) => rowOf(item, `Item ${place + 1}`));
+  }
+  const one = whole(text);
+  if (one !== undefined) return [rowOf(one, 'It')];
+  return text.split('\n').flatMap((line, place) => {
+    if (!line.trim()) return [];
+    const value = whole(line);
+    if (value === undefined) throw new Error(`Line ${place + 1} is not JSON.`);
+    return [rowOf(value, `Line ${place + 1}`)];
+  });
+}
+
+function whole(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A row is an object of inputs; what our exports write (`{"messages", "inputs"}`) is taken as well. */
+function rowOf(value: unknown, where: string): Inputs {
+  if (!isObject(value)) throw new Error(`${where} is not an object of inputs.`);
+  if (!isObject(value.inputs)) return value;
+  return { ...value.inputs, ...(Array.isArray(value.messages) ? { messages: value.messages } : {}) };
+}
+
+function fromTable(text: string, form: Form, isChat: boolean): Inputs[] {
+  const table = cells(text);
+  const head = (table[0] ?? []).map((name) => name.trim());
+  const shapes = new Map(form.fields.map(({ name, shape }) => [name, shape]));
+  const first = isChat ? 'messages' : form.fields[0]?.name;
+  const isKnown = head.some((name) => shapes.has(name) || (isChat && name === 'messages'));
+  // Lines of text without a head are the first input, one after the other.
+  if (head.length === 1 && !isKnown && first && !form.open) return table.map(([cell = '']) => ({ [first]: valueOf(cell, shapes.get(first), first === 'messages') }));
+  const unknown = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
+  if (unknown !== undefined && !form.open) throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
+  return table.slice(1).map((line) =>
+    Object.fromEntries(
+      head.flatMap((name, place) => {
+        const cell = line[place] ?? '';
+        // An empty cell says nothing, so that the default holds.
+        return cell === '' ? [] : [[name, valueOf(cell, shapes.get(name), isChat && name === 'messages')]];
+      }),
+    ),
+  );
+}
+
+function valueOf(cell: string, shape: Shape | undefined, isMessages: boolean): unknown {
+  if (isMessages) {
+    const list = cell.trim().startsWith('[') ? whole(cell) : undefined;
+    return Array.isArray(list) ? list : [{ role: 'user', content: cell }];
+  }
+  switch (shape?.kind) {
+    case 'text':
+      return cell;
+    case 'number':
+      return parseNumber(cell, shape.whole) ?? cell;
+    case 'switch':
+      return /^(true|yes|1|on)$/i.test(cell.trim()) ? true : /^(false|no|0|off)$/i.test(cell.trim()) ? false : cell;
+    case 'choice':
+      return shape.options.find((option) => String(option) === cell) ?? cell;
+    default:
+      return whole(cell) ?? cell;
+  }
+}
+
+/** Lines and cells of CSV (RFC 4180), or with tabs as spreadsheets copy them. */
+export function cells(text: string): string[][] {
+  const separator = (text.split('\n', 1)[0] ?? '').includes('\t') ? '\t' : ',';
+  const lines: string[][] = [];
+  let line: string[] = [];
+  let cell = '';
+  let quoted = false;
+  const endCell = (): void => {
+    line.push(cell);
+    cell = '';
+  };
+  const endLine = (): void => {
+    endCell();
+    if (line.length > 1 || line[0] !== '') lines.push(line);
+    line = [];
+  };
+  for (let at = 0; at < text.length; at++) {
+    const sign = text[at] ?? '';
+    if (quoted) {
+      if (sign !== '"') cell += sign;
+      else if (text[at + 1] === '"') {
+        cell += '"';
+        at += 1;
+      } else quoted = false;
+    } else if (sign === '"' && cell === '') quoted = true;
+    else if (sign === separator) endCell();
+    else if (sign === '\n') endLine();
+    else if (sign !== '\r') cell += sign;
+  }
+  endLine();
+  return lines;
+}

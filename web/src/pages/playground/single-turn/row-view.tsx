@@ -1,0 +1,196 @@
+/** One row: its inputs at the left, then what each column answered. On a phone a card, one below the other. */
+import { Copy, MoreHorizontal, Play, Trash2, Plus, X } from 'lucide-react';
+import { memo, type ReactNode } from 'react';
+import type { Column, Row, Run } from '@/api/types';
+import { Button, IconButton } from '@/components/button';
+import { TextArea } from '@/components/form-fields';
+import { JsonField } from '@/components/forms/controls';
+import { type JsonSchema, isObject } from '@/components/forms/json-schema';
+import { SchemaForm } from '@/components/forms/schema-form';
+import { withField } from '@/components/forms/values';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { Badge } from '@/components/status';
+import { classes } from '@/lib/class-names';
+import { BesideInputs } from '@/pages/playground/row-inputs';
+import { OutputCell } from './output-cell';
+import type { Acts } from './rows';
+
+/** What a row's inputs are entered with. */
+export interface Taking {
+  schema: JsonSchema;
+  /** Some column is a chat: it is asked with a conversation. */
+  isChat: boolean;
+  /** There is something else to enter than that conversation. */
+  hasFields: boolean;
+}
+
+interface Props {
+  row: Row;
+  number: number;
+  columns: readonly Column[];
+  taking: Taking;
+  /** Undefined: not heard of yet; null: never run. */
+  runOf: (row: string, column: string) => Run | null | undefined;
+  base: string | null;
+  acts: Acts;
+}
+
+export const CELL = 'min-w-0 p-2 sm:border-l';
+
+export function RowView({ row, number, columns, taking, runOf, base, acts }: Props): ReactNode {
+  return (
+    <div
+      role="row"
+      tabIndex={-1}
+      className="grid grid-cols-1 sm:grid-cols-(--columns)"
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || event.nativeEvent.isComposing) return;
+        event.preventDefault();
+        acts.runRow(row.id);
+      }}
+    >
+      <div role="rowheader" className="min-w-0 bg-canvas p-2 pt-1 sm:sticky sm:left-0 sm:z-10">
+        <RowInputs row={row} number={number} taking={taking} acts={acts} />
+      </div>
+      {columns.map((column, place) => {
+        const comparing = base !== null && base !== column.id;
+        return (
+          <div role="cell" key={column.id} className={classes(CELL, 'bg-surface max-sm:border-t')}>
+            <p className="mb-1 flex items-center gap-1.5 text-xs font-medium text-muted sm:hidden">
+              {column.workflow} {column.variant !== 'default' && column.variant}
+              {base === column.id && <Badge>Base</Badge>}
+            </p>
+            <BesideInputs row={row.id} workflow={column.workflow}>
+              <OutputCell
+                run={runOf(row.id, column.id)}
+                base={comparing ? runOf(row.id, base) : undefined}
+                label={`row ${number}, column ${place + 1}`}
+                onRun={() => acts.run([[row.id, column.id]])}
+                onStop={acts.stop}
+              />
+            </BesideInputs>
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+type InputsProps = Pick<Props, 'row' | 'number' | 'taking' | 'acts'>;
+
+const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsProps): ReactNode {
+  const inputs = row.inputs ?? {};
+  return (
+    <>
+      <div className="flex h-8 items-center gap-1">
+        <span className="text-xs font-medium text-faint tabular-nums">{row.name || number}</span>
+        <span className="grow" />
+        <Button size="small" look="quiet" aria-label={`Run row ${number}`} title="Run this row (Ctrl+Enter)" onClick={() => acts.runRow(row.id)}>
+          <Play className="size-3.5" /> Run
+        </Button>
+        <Menu
+          trigger={
+            <IconButton size="small" label={`More for row ${number}`}>
+              <MoreHorizontal />
+            </IconButton>
+          }
+        >
+          <MenuItem icon={<Copy />} onSelect={() => acts.duplicate(row.id)}>
+            Duplicate row
+          </MenuItem>
+          <MenuLine />
+          <MenuItem icon={<Trash2 />} danger onSelect={() => acts.remove(row.id)}>
+            Delete row
+          </MenuItem>
+        </Menu>
+      </div>
+      <div className="flex flex-col gap-2">
+        {taking.isChat && <MessagesEditor value={inputs.messages} onChange={(messages) => acts.change(row.id, withField(inputs, 'messages', messages))} />}
+        {taking.hasFields && (
+          <SchemaForm compact schema={taking.schema} value={inputs} without={taking.isChat ? ['messages'] : []} onChange={(next) => acts.change(row.id, next)} />
+        )}
+      </div>
+    </>
+  );
+});
+
+const ROLES = ['user', 'assistant', 'system', 'developer'];
+
+interface Message {
+  role: string;
+  content: string;
+}
+
+/** Only what is a role and a text can be edited as such; other messages (files, tool calls) are written as JSON. */
+function plain(value: unknown): Message[] | null {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) return null;
+  const fits = value.every(
+    (one) => isObject(one) && typeof one.content === 'string' && ROLES.includes(String(one.role)) && Object.keys(one).every((name) => name === 'role' || name === 'content'),
+  );
+  return fits ? (value as Message[]) : null;
+}
+
+/** The conversation that a row asks with, where a chat is treated as completion: a role and a text per message. */
+export function MessagesEditor({ value, onChange }: { value: unknown; onChange: (value: unknown) => void }): ReactNode {
+  const messages = plain(value);
+  if (!messages) {
+    return (
+      <div>
+        <p className="mb-1 text-xs font-medium text-muted">messages</p>
+        <JsonField label="messages, as JSON" value={value} onChange={onChange} />
+      </div>
+    );
+  }
+  const shown = messages.length ? messages : [{ role: 'user', content: '' }];
+  const put = (place: number, what: Partial<Message>): void => onChange(shown.map((one, at) => (at === place ? { ...one, ...what } : one)));
+  const last = shown.at(-1);
+  return (
+    <div className="flex flex-col gap-1.5">
+      {shown.map((message, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- these messages have no identity but their place
+        <div key={place} className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent">
+          <div className="flex h-7 items-center justify-between pr-0.5 pl-1">
+            <select
+              aria-label={`Role of message ${place + 1}`}
+              value={message.role}
+              onChange={(event) => put(place, { role: event.target.value })}
+              className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
+            >
+              {ROLES.map((role) => (
+                <option key={role}>{role}</option>
+              ))}
+            </select>
+            {shown.length > 1 && (
+              <IconButton
+                size="small"
+                label={`Remove message ${place + 1}`}
+                className="!size-6"
+                onClick={() => onChange(shown.filter((_, at) => at !== place))}
+              >
+                <X />
+              </IconButton>
+            )}
+          </div>
+          <TextArea
+            rows={1}
+            dir="auto"
+            aria-label={`Message ${place + 1}`}
+            placeholder={message.role === 'user' ? 'What the user says' : `What the ${message.role} says`}
+            value={message.content}
+            onChange={(event) => put(place, { content: event.target.value })}
+            className="block !min-h-8 !rounded-none !border-0 !py-1 focus-visible:outline-none"
+          />
+        </div>
+      ))}
+      <Button
+        size="small"
+        look="quiet"
+        className="self-start !px-1.5"
+        onClick={() => onChange([...shown, { role: last?.role === 'user' ? 'assistant' : 'user', content: '' }])}
+      >
+        <Plus className="size-3.5" /> Add message
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+/** Rows of a board in single mode, and what can be put into them. Pure. */
+import { useQueryClient } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import { ApiError, api } from '@/api/client';
+import type { Row } from '@/api/types';
+import { type JsonSchema, isObject } from '@/components/forms/json-schema';
+import { tellError } from '@/components/toast';
+import { useBoardStore, type BoardStore } from '@/pages/playground/board-store';
+import { refreshRuns } from './runs';
+
+export const MOST_ROWS = 1000;
+
+export type Inputs = Record<string, unknown>;
+
+/** New rows with free names, after those that are there. */
+export function added(rows: readonly Row[], inputs: readonly Inputs[]): Row[] {
+  const taken = new Set(rows.map(({ id }) => id));
+  let number = rows.length;
+  const next = (): string => {
+    do number += 1;
+    while (taken.has(`r${number}`));
+    return `r${number}`;
+  };
+  return [...rows, ...inputs.slice(0, MOST_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
+}
+
+/** The row once more, below itself. */
+export function duplicated(rows: readonly Row[], id: string): Row[] {
+  const place = rows.findIndex((row) => row.id === id);
+  const made = added(rows, [structuredClone(rows[place]?.inputs ?? {})]).slice(rows.length);
+  return [...rows.slice(0, place + 1), ...made, ...rows.slice(place + 1)];
+}
+
+/** What the workflows of several columns take, in one schema: a row's inputs go to all of them. */
+export function merged(schemas: readonly JsonSchema[]): JsonSchema {
+  const [only, ...others] = schemas;
+  if (only && !others.length) return only;
+  const parts = schemas.map((schema, place) => moved(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
+  return {
+    type: 'object',
+    properties: Object.assign({}, ...parts.toReversed().map(({ properties }) => properties)) as unknown,
+    required: [...new Set(parts.flatMap(({ required }) => (Array.isArray(required) ? (required as string[]) : [])))],
+    additionalProperties: parts.some(({ additionalProperties }) => additionalProperties === true || isObject(additionalProperties)),
+    $defs: Object.fromEntries(parts.map(({ $defs }, place) => [`w${place}`, { $defs }])),
+  };
+}
+
+/** References into `$defs` point elsewhere now: two workflows may mean different things by one name. */
+function moved(value: unknown, to: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => moved(item, to));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      name,
+      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : moved(item, to),
+    ]),
+  );
+}
+
+/** What can be done with the cells and rows of a board in single mode. */
+export type Which = 'all' | 'empty' | 'failed' | [row: string, column: string][];
+
+export interface Acts {
+  run: (cells: Which) => void;
+  runRow: (row: string) => void;
+  stop: (run: string) => void;
+  stopAll: () => void;
+  add: (inputs: readonly Inputs[]) => void;
+  duplicate: (row: string) => void;
+  remove: (row: string) => void;
+  change: (row: string, inputs: Inputs) => void;
+}
+
+/** How many go on at once, as this board has it. */
+export const concurrencyOf = (layout: Readonly<Record<string, unknown>>): number =>
+  typeof layout.concurrency === 'number' && layout.concurrency >= 1 && layout.concurrency <= 16 ? layout.concurrency : 4;
+
+export function useActs(): Acts {
+  const store = useBoardStore();
+  const client = useQueryClient();
+  return useMemo(() => {
+    const rows = (update: (rows: Row[]) => Row[]): void => store.change((board) => ({ ...board, rows: update(board.rows) }));
+    const begin = async (cells: Which): Promise<void> => {
+      await begun(store, cells);
+      await store.refresh(); // Its cells hold other runs now.
+    };
+    const stop = async (run: string): Promise<void> => {
+      await api('post', '/api/runs/{run}/cancel', { path: { run } });
+      await Promise.all([refreshRuns(client, store.board.id), client.invalidateQueries({ queryKey: ['run', run] })]);
+    };
+    const stopAll = async (): Promise<void> => {
+      await api('post', '/api/boards/{board}/cancel', { path: { board: store.board.id } });
+      await refreshRuns(client, store.board.id);
+    };
+    return {
+      run: (cells) => void begin(cells).catch(tellError),
+      runRow: (row) => void begin(store.board.columns.map((column) => [row, column.id])).catch(tellError),
+      stop: (run) => void stop(run).catch(tellError),
+      stopAll: () => void stopAll().catch(tellError),
+      add: (inputs) => rows((now) => added(now, inputs)),
+      duplicate: (row) => rows((now) => (now.length < MOST_ROWS ? duplicated(now, row) : now)),
+      remove: (row) => rows((now) => now.filter(({ id }) => id !== row)),
+      change: (row, inputs) => rows((now) => now.map((one) => (one.id === row ? { ...one, inputs } : one))),
+    };
+  }, [store, client]);
+}
+
+async function begun(store: BoardStore, cells: Which): Promise<void> {
+  const board = await store.ensure();
+  const body = { cells, concurrency: concurrencyOf(board.layout) };
+  const ask = () => api('post', '/api/boards/{board}/run', { path: { board: board.id }, body });
+  try {
+    await ask();
+  } catch (error) {
+    // Another tab saved the board at this very moment; what is to be run is still the same.
+    if (!(error instanceof ApiError) || error.code !== 'stale_base') throw error;
+    await ask();
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * A thousand rows stay smooth: only those near what one sees are there, the others leave room. A row is as high as it was
+ * when it was last seen; the box that scrolls is marked `data-scrolls`.
+ */
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
+
+/** Drawn ahead, in pixels. */
+const AHEAD = 600;
+
+interface Props {
+  /** The rows' names, in order. */
+  ids: readonly string[];
+  /** How high a row probably is before it was seen. */
+  height: number;
+  className: string;
+  children: (place: number) => ReactNode;
+}
+
+export function LongList({ ids, height, className, children }: Props): ReactNode {
+  const place = useRef<HTMLDivElement>(null);
+  const seen = useRef(new Map<string, number>());
+  const [span, setSpan] = useState<Span>({ from: 0, to: Math.min(ids.length, 8), above: 0, below: Math.max(0, ids.length - 8) * height });
+
+  const look = useCallback((): void => {
+    const list = place.current;
+    const box = list?.closest<HTMLElement>('[data-scrolls]');
+    if (!list || !box) return;
+    const top = box.getBoundingClientRect().top - list.getBoundingClientRect().top;
+    const next = spanOf(ids.map((id) => seen.current.get(id) ?? height), top - AHEAD, top + box.clientHeight + AHEAD);
+    setSpan((now) => (now.from === next.from && now.to === next.to && now.above === next.above && now.below === next.below ? now : next));
+  }, [ids, height]);
+
+  useLayoutEffect(look, [look]);
+  useEffect(() => {
+    const box = place.current?.closest<HTMLElement>('[data-scrolls]');
+    if (!box) return undefined;
+    const resized = new ResizeObserver(look);
+    box.addEventListener('scroll', look, { passive: true });
+    resized.observe(box);
+    return () => {
+      box.removeEventListener('scroll', look);
+      resized.disconnect();
+    };
+  }, [look]);
+
+  const measured = useCallback(
+    (id: string, tall: number): void => {
+      if (Math.abs((seen.current.get(id) ?? height) - tall) < 1) return;
+      seen.current.set(id, tall);
+      look();
+    },
+    [look, height],
+  );
+  return (
+    <div ref={place} role="rowgroup" className="flow-root">
+      <div style={{ height: span.above }} />
+      {ids.slice(span.from, span.to).map((id, at) => (
+        <Measured key={id} id={id} className={className} onHeight={measured}>
+          {children(span.from + at)}
+        </Measured>
+      ))}
+      <div style={{ height: span.below }} />
+    </div>
+  );
+}
+
+interface MeasuredProps {
+  id: string;
+  className: string;
+  onHeight: (id: string, height: number) => void;
+  children: ReactNode;
+}
+
+function Measured({ id, className, onHeight, children }: MeasuredProps): ReactNode {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return undefined;
+    // Its margins (between the cards on a phone) are part of the room that it takes: hence the outer box.
+    const observer = new ResizeObserver(() => onHeight(id, element.getBoundingClientRect().height));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [id, onHeight]);
+  return (
+    <div ref={place} className="flow-root" data-row={id}>
+      <div className={className}>{children}</div>
+    </div>
+  );
+}
+
+export interface Span {
+  /** The first row to draw, and the one after the last. */
+  from: number;
+  to: number;
+  /** How much room the rows before and after them take. */
+  above: number;
+  below: number;
+}
+
+/** Rows between `top` and `bottom`, measured from the first one's upper edge. */
+export function spanOf(heights: readonly number[], top: number, bottom: number): Span {
+  let at = 0;
+  let from = 0;
+  while (from < heights.length && at + (heights[from] ?? 0) <= top) {
+    at += heights[from] ?? 0;
+    from += 1;
+  }
+  const above = at;
+  let to = from;
+  while (to < heights.length && at < bottom) {
+    at += heights[to] ?? 0;
+    to += 1;
+  }
+  let below = 0;
+  for (let place = to; place < heights.length; place++) below += heights[place] ?? 0;
+  return { from, to, above, below };
+}
