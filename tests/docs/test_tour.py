@@ -5,7 +5,7 @@ import re
 from tests.docs.pages import DOCS, ROOT
 
 PAGE = (DOCS / "tour.md").read_text("utf-8")
-STEPS = (ROOT / "web/src/tour/steps.ts").read_text("utf-8")
+STEPS = (ROOT / "web/src/app/tour/steps.ts").read_text("utf-8")
 LARGEST = 150_000
 
 

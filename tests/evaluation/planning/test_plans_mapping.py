@@ -34,7 +34,7 @@ PLAIN = described(
 )
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases.json").read_text("utf-8"))
-"""What the page shows before (web/src/evaluations/mapping.test.ts) is what is then run: both are held to these."""
+"""What the page shows before (web/src/pages/evaluations/column-mapping.test.ts) is what is then run: both are held to these."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])

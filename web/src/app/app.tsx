@@ -8,20 +8,20 @@ import { Toasts } from '@/components/toast';
 import { askBeforeLeaving } from './unsaved-changes';
 import { Shell } from './shell';
 
-const WorkflowsPage = lazy(() => import('@/workflows/page'));
-const TracesPage = lazy(() => import('@/traces/page'));
-const TracePage = lazy(() => import('@/trace/page'));
-const SessionsPage = lazy(() => import('@/sessions/page'));
-const TestSetsPage = lazy(() => import('@/testsets/page'));
-const TestSetPage = lazy(() => import('@/testset/page'));
-const EvaluationsPage = lazy(() => import('@/evaluations/page'));
-const EvaluationPage = lazy(() => import('@/evaluation/page'));
-const ComparePage = lazy(() => import('@/compare/page'));
-const ReviewsPage = lazy(() => import('@/reviews/page'));
-const ReviewPage = lazy(() => import('@/reviews/review-page'));
-const OnlinePage = lazy(() => import('@/online/page'));
-const SettingsPage = lazy(() => import('@/settings/page'));
-const LoginPage = lazy(() => import('@/settings/login'));
+const WorkflowsPage = lazy(() => import('@/pages/workflows/page'));
+const TracesPage = lazy(() => import('@/pages/traces/list'));
+const TracePage = lazy(() => import('@/pages/traces/detail/page'));
+const SessionsPage = lazy(() => import('@/pages/sessions/page'));
+const TestSetsPage = lazy(() => import('@/pages/testsets/list'));
+const TestSetPage = lazy(() => import('@/pages/testsets/detail'));
+const EvaluationsPage = lazy(() => import('@/pages/evaluations/list'));
+const EvaluationPage = lazy(() => import('@/pages/evaluations/detail'));
+const ComparePage = lazy(() => import('@/pages/evaluations/compare/page'));
+const ReviewsPage = lazy(() => import('@/pages/reviews/list'));
+const ReviewPage = lazy(() => import('@/pages/reviews/detail'));
+const OnlinePage = lazy(() => import('@/pages/live/page'));
+const SettingsPage = lazy(() => import('@/pages/settings/page'));
+const LoginPage = lazy(() => import('@/pages/login/page'));
 
 export function App(): ReactNode {
   return (

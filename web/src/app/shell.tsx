@@ -10,7 +10,7 @@ import { Adding } from '@/components/add-to-testset';
 import { IconButton } from '@/components/button';
 import { Asking } from '@/components/confirm-dialog';
 import { kept, useKept } from '@/lib/stored-choice';
-import { NoWorkflows, useHasNoWorkflows } from '@/workflows/none';
+import { NoWorkflows, useHasNoWorkflows } from '@/pages/workflows/no-workflows';
 import { guard, loginPath, session } from './auth';
 import { newChat } from './board-list';
 import { listenForKeys, useCommand, KEYS } from './commands';

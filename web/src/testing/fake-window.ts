@@ -8,5 +8,3 @@ if (typeof document === 'undefined') {
     document: { ...events, querySelector: () => null },
   });
 }
-
-export {};

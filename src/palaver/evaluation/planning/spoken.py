@@ -1,6 +1,6 @@
 """Which column of texts is what the user says, where a chat is asked and no column, or not every row, has messages.
 
-The page shows the same before anything runs (web/src/evaluations/mapping.ts);
+The page shows the same before anything runs (web/src/pages/evaluations/column-mapping.tsx);
 tests/evaluation/planning/mapping_cases.json holds both to it.
 """
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { linesOf, messagesUpTo, sessionIn } from '@/sessions/lines';
+import { linesOf, messagesUpTo, sessionIn } from '@/pages/sessions/detail';
 import { itemsOf, stepsOf, type Message, type Step } from './conversation-steps';
 
 const say = (role: Message['role'], ...parts: Message['parts']): Message => ({ role, parts });

@@ -10,7 +10,7 @@ import { Problem, Spinner, Badge } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { classes } from '@/lib/class-names';
 import { usePreferences } from '@/lib/preferences';
-import { NoWorkflows } from '@/workflows/none';
+import { NoWorkflows } from '@/pages/workflows/no-workflows';
 import { BoardContext, useBoard, useBoardStore } from './board-store';
 import { Cells, type CellName } from './chat/cell-chats';
 import { ChatBoard } from './chat/chat-board';

@@ -1,0 +1,139 @@
+/** What an evaluator thought of an answer, as a badge; and the same with its reason and details. */
+import { Check, CircleSlash, TriangleAlert, X } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { Section } from '@/components/collapsible';
+import { JsonView } from '@/components/json-view';
+import { Badge } from '@/components/status';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { score as told, STATES, isOpen, type State, figureWords, intervalWords, type Figure } from './format';
+import type { ScoreView } from './queries';
+
+const TONES = { passed: 'bg-good-soft text-good', failed: 'bg-bad-soft text-bad', plain: 'bg-sunken text-ink', skipped: 'bg-sunken text-faint', error: 'bg-warn-soft text-warn' };
+const ICONS = { passed: <Check aria-hidden />, failed: <X aria-hidden />, plain: null, skipped: <CircleSlash aria-hidden />, error: <TriangleAlert aria-hidden /> };
+const WORDS = { passed: 'passed', failed: 'did not pass', plain: 'scored', skipped: 'skipped', error: 'could not score' };
+
+type Kind = keyof typeof TONES;
+
+export function kindOf({ status, passed }: Pick<ScoreView, 'status' | 'passed'>): Kind {
+  if (status !== 'scored') return status;
+  if (passed === null || passed === undefined) return 'plain';
+  return passed ? 'passed' : 'failed';
+}
+
+/** The number or the word of a score; a score that only repeats whether it passed says nothing. */
+function formatFigure({ status, passed, score, label }: ScoreView): string {
+  if (status !== 'scored') return '';
+  const number = score === null || score === undefined || (typeof passed === 'boolean' && score === Number(passed)) ? '' : told(score);
+  return [label ?? '', number].filter(Boolean).join(' ');
+}
+
+/** `name`: shown beside it, else only heard and hovered. */
+export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: boolean }): ReactNode {
+  const kind = kindOf(score);
+  const text = formatFigure(score);
+  const title = [`${score.evaluator}: ${WORDS[kind]}`, text, score.reason].filter(Boolean).join(', ');
+  return (
+    <span title={title} className={classes('inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0', TONES[kind])}>
+      {ICONS[kind]}
+      {name ? <span className="truncate" dir="auto">{prose(score.evaluator)}</span> : <span className="sr-only">{prose(score.evaluator)}: </span>}
+      <span className="sr-only">{WORDS[kind]}</span>
+      {text && <span className="max-w-32 truncate" dir="auto">{prose(text)}</span>}
+    </span>
+  );
+}
+
+/** Details that are longer are folded. */
+const FEW = 4;
+
+/** All that it said. What it says of turns is shown with them, so it is folded here. */
+export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
+  const details = score.details ?? {};
+  const count = Object.keys(details).length;
+  return (
+    <section aria-label={`Score ${score.evaluator}`} className="min-w-0 rounded-xl border bg-surface px-3 py-2">
+      <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
+        <bdi className="min-w-0 font-medium wrap-anywhere">{prose(score.evaluator)}</bdi>
+        <ScoreBadge score={score} />
+        <span className="text-[13px] text-muted">{WORDS[kindOf(score)]}</span>
+      </div>
+      {score.reason && <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted"><LongText text={score.reason} /></p>}
+      {count > 0 && <div className="mt-1"><Section title="Details" open={count <= FEW && !Object.hasOwn(details, 'turns')}><JsonView value={details} open={2} /></Section></div>}
+    </section>
+  );
+}
+
+/** How an evaluation goes, or how it ended; while it runs, how far it is. */
+export const StateBadge = ({ state, reason }: { state: State; reason: { message: string } | null }): ReactNode => (
+  <Badge tone={STATES[state].tone} {...(reason ? { title: reason.message } : {})}>{STATES[state].word}</Badge>
+);
+
+interface BarProps {
+  state: State;
+  done: number;
+  failed: number;
+  total: number;
+}
+
+/** What is done, and what of it failed. */
+export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode {
+  const share = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
+  return (
+    <span
+      role="progressbar"
+      aria-label="Cells that have an answer"
+      aria-valuemin={0}
+      aria-valuemax={total}
+      aria-valuenow={done + failed}
+      className="block h-1.5 w-full overflow-hidden rounded-full bg-sunken"
+    >
+      <svg aria-hidden viewBox="0 0 100 6" preserveAspectRatio="none" className="block size-full">
+        <rect x={0} y={0} width={share(done)} height={6} className={isOpen(state) ? 'fill-accent' : 'fill-good'} />
+        <rect x={share(done)} y={0} width={share(failed)} height={6} className="fill-bad" />
+      </svg>
+    </span>
+  );
+}
+
+const WIDE = 100;
+const TALL = 16;
+const RATE: readonly [number, number] = [0, 1];
+
+/** `scale`: the least and the most that the bar shows. Scores may be anything; rates lie between 0 and 1. */
+export function IntervalBar({ figure, scale = RATE, className = 'h-4 w-24' }: { figure: Figure; scale?: readonly [number, number]; className?: string }): ReactNode {
+  const [least, most] = scale;
+  const at = (value: number): number => Math.max(0, Math.min(WIDE, ((value - least) / (most - least || 1)) * WIDE));
+  const middle = TALL / 2;
+  const zero = at(0);
+  const value = at(figure.value);
+  return (
+    <svg
+      role="img"
+      aria-label={`${figureWords(figure)}, ${intervalWords(figure)}`}
+      viewBox={`0 0 ${WIDE} ${TALL}`}
+      preserveAspectRatio="none"
+      className={`block shrink-0 overflow-visible ${className}`}
+    >
+      <title>{intervalWords(figure)}</title>
+      <rect x={0} y={middle - 3} width={WIDE} height={6} rx={2} className="fill-sunken" />
+      <rect x={Math.min(zero, value)} y={middle - 3} width={Math.abs(value - zero)} height={6} rx={2} className="fill-accent/60" />
+      {figure.interval && (
+        <g className="stroke-ink" strokeWidth={1.5} vectorEffect="non-scaling-stroke">
+          <Line x1={at(figure.interval[0])} x2={at(figure.interval[1])} y1={middle} y2={middle} />
+          <Line x1={at(figure.interval[0])} x2={at(figure.interval[0])} y1={middle - 5} y2={middle + 5} />
+          <Line x1={at(figure.interval[1])} x2={at(figure.interval[1])} y1={middle - 5} y2={middle + 5} />
+        </g>
+      )}
+    </svg>
+  );
+}
+
+/** As thick as it is meant, however the picture is stretched. */
+const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNode => <line {...ends} vectorEffect="non-scaling-stroke" />;
+
+/** What all bars of one evaluator share: 0 to 1, or as far as its scores go. */
+export function scaleOf(figures: readonly (Figure | null)[]): readonly [number, number] {
+  const ends = figures.flatMap((figure) => (figure ? [figure.value, ...(figure.interval ?? [])] : []));
+  return [Math.min(0, ...ends), Math.max(1, ...ends)];
+}

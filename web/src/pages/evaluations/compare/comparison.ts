@@ -1,0 +1,101 @@
+/** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
+import type { Schemas } from '@/api/client';
+import type { ResultRow } from '@/pages/evaluations/queries';
+import { change, percent, points, score } from '@/pages/evaluations/format';
+
+export type Compared = Schemas['EvaluatorComparison'];
+
+/** One row of one side: the mean of its repeats. */
+export interface RowScore {
+  /** The first of its cells, to be opened. */
+  cell: string;
+  score: number;
+  /** The share of repeats that passed; null where nobody says. */
+  passed: number | null;
+  text: string;
+}
+
+export interface Pair {
+  row: string;
+  base: RowScore;
+  candidate: RowScore;
+}
+
+/** By row, what an evaluator says of the cells of one side. A cell without an answer counts as nothing, as in all figures. */
+export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
+  const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
+  for (const row of rows) {
+    const given = row.scores.find((one) => one.evaluator === evaluator);
+    const known = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: textOf(row) };
+    if (row.status === 'failed') {
+      known.scores.push(0);
+      known.passes.push(0);
+    } else if (given?.status === 'scored') {
+      const { passed, score: value } = given;
+      if (typeof passed === 'boolean') known.passes.push(Number(passed));
+      if (typeof value === 'number') known.scores.push(value);
+      else if (typeof passed === 'boolean') known.scores.push(Number(passed));
+    }
+    cells.set(row.row, known);
+  }
+  const told = [...cells].flatMap(([row, { cell, scores, passes, text }]) =>
+    scores.length > 0 ? [[row, { cell, text, score: mean(scores), passed: passes.length > 0 ? mean(passes) : null }] as const] : [],
+  );
+  return new Map(told);
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function textOf({ in: asked }: ResultRow): string {
+  const text = typeof asked === 'object' && asked !== null && 'text' in asked ? asked.text : '';
+  return typeof text === 'string' ? text : '';
+}
+
+/** Rows that both have; those whose content changed are no pairs. */
+export function pairs(base: ReadonlyMap<string, RowScore>, candidate: ReadonlyMap<string, RowScore>, changed: readonly string[]): Pair[] {
+  const left = new Set(changed);
+  return [...base].flatMap(([row, one]) => {
+    const other = candidate.get(row);
+    return other && !left.has(row) ? [{ row, base: one, candidate: other }] : [];
+  });
+}
+
+/** Passed, by majority over repeats. */
+const passes = ({ passed }: RowScore): boolean => (passed ?? 0) > 0.5;
+
+export type Fate = 'regression' | 'fix' | 'same';
+
+export function fateOf({ base, candidate }: Pair): Fate {
+  if (base.passed === null || candidate.passed === null || passes(base) === passes(candidate)) return 'same';
+  return passes(base) ? 'regression' : 'fix';
+}
+
+/** What came of it, as one sentence. */
+export function verdict(one: Compared): string {
+  const { measure, difference, base, candidate, paired } = one;
+  if (difference === null || base === null || candidate === null) return 'There is nothing to compare: no row was scored on both sides.';
+  const told = measure === 'pass_rate' ? percent : score;
+  const moved = measure === 'pass_rate' ? points(difference) : change(difference);
+  const from = `${told(base)} → ${told(candidate)} (${moved}, ${paired.toLocaleString('en')} ${paired === 1 ? 'row' : 'rows'})`;
+  switch (one.verdict) {
+    case 'worse':
+      return `It got worse: ${from}.`;
+    case 'better':
+      return `It got better: ${from}.`;
+    case 'same':
+      return `It is the same, as far as it matters: ${from}.`;
+    case 'unclear':
+      return `It is not clear: ${from}. ${needed(one)}`;
+  }
+}
+
+function needed({ cases_needed: cases, paired }: Compared): string {
+  if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
+  return cases > paired ? `About ${cases.toLocaleString('en')} rows like these would tell.` : 'A few more rows would tell.';
+}
+
+/** `ev_2a:base` */
+export function split(side: string): { id: string; variant: string | null } {
+  const at = side.indexOf(':');
+  return at < 0 ? { id: side, variant: null } : { id: side.slice(0, at), variant: side.slice(at + 1) };
+}

@@ -1,0 +1,128 @@
+/** Every row as a point: its score in the base across, in the candidate up. Below the line it lost, above it won. */
+import { useQueries } from '@tanstack/react-query';
+import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { score } from '@/pages/evaluations/format';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { pluralize } from '@/lib/format';
+import { Problem, Spinner } from '@/components/status';
+import { fateOf, pairs, rowScores, split, type Pair } from './comparison';
+import { comparisonCellsQuery } from '@/pages/evaluations/queries';
+
+const SIZE = 320;
+const EDGE = 28;
+/** How far points are from one another, of the whole width, where there is room. */
+const APART = 0.024;
+const FILLS = { regression: 'fill-bad', fix: 'fill-good', same: 'fill-accent' };
+
+interface Props {
+  base: string;
+  candidate: string;
+  evaluator: string;
+  changed: readonly string[];
+}
+
+export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNode {
+  const [, navigate] = useLocation();
+  const { first, second, error } = useQueries({ queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)], combine: ([one, other]) => ({ first: one.data, second: other.data, error: one.error ?? other.error }) });
+  const shown = useMemo(() => (first && second ? spread(pairs(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed)) : null), [first, second, evaluator, changed]);
+  const [at, setAt] = useState<number | null>(null);
+  if (error) return <Problem error={error} />;
+  if (!shown) return <Spinner />;
+  if (shown.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
+  const { points, least, most, room } = shown;
+  const place = (value: number): number => EDGE + ((value - least + room) / (most - least + 2 * room)) * (SIZE - EDGE - 8);
+  const here = at === null ? null : points[at];
+  const open = (point: Point) => navigate(`/evaluations/${split(candidate).id}?cell=${point.pair.candidate.cell}`);
+  const onKey = (event: KeyboardEvent) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (step !== undefined) setAt(at === null ? 0 : (at + step + points.length) % points.length);
+    else if (event.key === 'Enter' && here) open(here);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <figure className="min-w-0">
+      <div
+        role="slider"
+        tabIndex={0}
+        aria-label={`Rows by their score on both sides, ${pluralize(points.length, 'row')}; Enter opens one`}
+        aria-valuemin={0}
+        aria-valuemax={points.length - 1}
+        aria-valuenow={at ?? 0}
+        aria-valuetext={here ? `${here.pair.base.text}: ${score(here.pair.base.score)}, then ${score(here.pair.candidate.score)}` : 'No row'}
+        onKeyDown={onKey}
+        className="rounded-xl border bg-surface p-2"
+      >
+        <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setAt(null)}>
+          <line x1={place(least)} y1={SIZE - place(least)} x2={place(most)} y2={SIZE - place(most)} className="stroke-strong-line" strokeDasharray="4 4" />
+          <line x1={EDGE} y1={SIZE - EDGE} x2={SIZE - 8} y2={SIZE - EDGE} className="stroke-line" />
+          <line x1={EDGE} y1={8} x2={EDGE} y2={SIZE - EDGE} className="stroke-line" />
+          <g className="fill-faint text-[11px]">
+            <text x={place(least)} y={SIZE - 10} textAnchor="middle">{score(least)}</text>
+            <text x={place(most)} y={SIZE - 10} textAnchor="middle">{score(most)}</text>
+            <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">base</text>
+            <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">{score(most)}</text>
+            <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">{score(least)}</text>
+            <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>candidate</text>
+          </g>
+          {points.map((point, number) => (
+            // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
+            <circle
+              key={point.pair.row}
+              data-row={point.pair.row}
+              cx={place(point.x)}
+              cy={SIZE - place(point.y)}
+              r={number === at ? 7 : 4.5}
+              className={classes(FILLS[fateOf(point.pair)], 'cursor-pointer', number === at ? 'opacity-100' : 'opacity-60')}
+              onPointerEnter={() => setAt(number)}
+              onClick={() => open(point)}
+            />
+          ))}
+        </svg>
+        <figcaption aria-live="polite" className="min-h-10 px-1 text-[13px] text-muted">
+          {here ? (
+            <>
+              <span dir="auto" className="line-clamp-2 wrap-anywhere text-ink">{prose(here.pair.base.text) || here.pair.row}</span>
+              <span className="tabular-nums">{score(here.pair.base.score)} → {score(here.pair.candidate.score)}</span>
+            </>
+          ) : (
+            <span className="flex flex-wrap gap-x-3 text-xs"><Key fill="bg-bad" word="got lost" /><Key fill="bg-good" word="got right" /><Key fill="bg-accent" word="neither" />{!(first?.isAll && second?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}</span>
+          )}
+        </figcaption>
+      </div>
+    </figure>
+  );
+}
+
+const Key = ({ fill, word }: { fill: string; word: string }): ReactNode => (
+  <span className="flex items-center gap-1"><span aria-hidden className={classes('size-2 rounded-full', fill)} />{word}</span>
+);
+
+interface Point {
+  pair: Pair;
+  x: number;
+  y: number;
+}
+
+/** Many rows have the very same scores: they stand around their place in a spiral, so that each is seen. */
+function spread(all: readonly Pair[]): { points: Point[]; least: number; most: number; room: number } {
+  const values = all.flatMap(({ base, candidate }) => [base.score, candidate.score]);
+  const least = values.reduce((one, other) => Math.min(one, other), 0);
+  const most = values.reduce((one, other) => Math.max(one, other), 1);
+  const room = (most - least) * 0.08;
+  const key = ({ base, candidate }: Pair): string => `${base.score.toFixed(3)} ${candidate.score.toFixed(3)}`;
+  const totals = new Map<string, number>();
+  for (const pair of all) totals.set(key(pair), (totals.get(key(pair)) ?? 0) + 1);
+  const taken = new Map<string, number>();
+  const points = all.map((pair) => {
+    const number = taken.get(key(pair)) ?? 0;
+    taken.set(key(pair), number + 1);
+    const apart = Math.min((most - least) * APART, room / Math.sqrt(totals.get(key(pair)) ?? 1));
+    const far = Math.sqrt(number) * apart;
+    const turn = number * 2.4;
+    return { pair, x: pair.base.score + far * Math.cos(turn), y: pair.candidate.score + far * Math.sin(turn) };
+  });
+  return { points, least, most, room };
+}

@@ -1,0 +1,128 @@
+import { expect, test } from 'vitest';
+import type { Workflow } from '@/api/types';
+import { EMPTY, draftLike, evaluatorOf, fieldOf, freeName, missing, requestOf, under, unplaced, variantOf } from './draft';
+import { commonNames, eased, ownNames } from './evaluators-section';
+import { inputNames, mapped } from './column-mapping';
+import type { Evaluation, NamedColumn } from './queries';
+import { figureOf, figureWords, intervalWords, left, pace, percent, points, score } from './format';
+
+const column = (name: string, kind: NamedColumn['kind']): NamedColumn => ({ name, kind, present: 1, missing: 0, nulls: 0 });
+const described = (isChat: boolean, inputs: object): Pick<Workflow, 'is_chat' | 'schemas'> =>
+  ({ is_chat: isChat, schemas: { inputs } }) as unknown as Pick<Workflow, 'is_chat' | 'schemas'>;
+
+test('a draft says what is missing, in the order of the form', () => {
+  const draft = { ...EMPTY, testset: 'ts_1' };
+  const workflow = variantOf({ workflow: 'tutor' });
+  expect(missing(EMPTY)).toBe('Choose a test set.');
+  expect(missing(draft)).toMatch(/^Add a variant/);
+  expect(missing({ ...draft, variants: [variantOf({ kind: 'column' })] })).toMatch(/neither a workflow nor a column/);
+  expect(missing({ ...draft, variants: [workflow] })).toMatch(/^Add an evaluator/);
+  expect(missing({ ...draft, variants: [workflow], evaluators: [evaluatorOf('contains')] })).toBeNull();
+});
+
+test('what is sent holds only what was said', () => {
+  const request = requestOf({
+    ...EMPTY,
+    name: ' prompt v3 ',
+    testset: 'ts_1',
+    revision: '4',
+    sample: 20,
+    variants: [variantOf({ workflow: 'tutor', variant: 'short' }), variantOf({ kind: 'column', column: 'old', workflow: 'left behind' })],
+    evaluators: [{ ...evaluatorOf('regex'), parameters: { pattern: '^A' } }],
+    map: { expected: null, inputs: { subject: 'topic' } },
+  });
+  expect(request).toEqual({
+    name: 'prompt v3',
+    testset: { id: 'ts_1', revision: 4, rows: { sample: 20 } },
+    variants: [{ name: 'short', workflow: 'tutor', variant: 'short', parameters: {} }, { name: 'old', column: 'old' }],
+    evaluators: [{ key: 'regex', parameters: { pattern: '^A' } }],
+    map: { expected: null, inputs: { subject: 'topic' } },
+    repeats: 1,
+    limits: { concurrency: 10, timeout: 60, retries: 2 },
+  });
+});
+
+test('another like it begins with what that was made of', () => {
+  const like = draftLike({
+    name: 'v1',
+    testset: { id: 'ts_1', name: 'Set', revision: 3 },
+    variants: [
+      { name: 'short', workflow: 'tutor', variant: 'short:3', parameters: { style: 'short' }, map: { messages: 'q', expected: 'expected' } },
+      { name: 'old', workflow: null, column: 'old' },
+    ],
+    evaluators: [{ key: 'contains', name: 'contains', parameters: {} }, { key: 'regex', name: 'starts', parameters: { pattern: '^A' } }],
+    repeats: 2,
+    limits: { concurrency: 3, timeout: 9, retries: 0 },
+    selection: null,
+  } as unknown as Evaluation);
+  expect(requestOf(like)).toEqual({
+    name: 'v1',
+    testset: { id: 'ts_1', revision: 'head' },
+    variants: [{ name: 'short', workflow: 'tutor', parameters: { style: 'short' } }, { name: 'old', column: 'old' }],
+    evaluators: [{ key: 'contains', parameters: {} }, { key: 'regex', name: 'starts', parameters: { pattern: '^A' } }],
+    map: { messages: 'q', history: null, script: null, expected: 'expected' },
+    repeats: 2,
+    limits: { concurrency: 3, timeout: 9, retries: 0 },
+  });
+});
+
+test('another like one that asks a question where there are no messages finds both again', () => {
+  const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
+  const like = draftLike({
+    name: 'v1', testset: { id: 'ts_1', name: 'Set', revision: 3 }, variants: [{ name: 'tutor', workflow: 'tutor', map }], evaluators: [], repeats: 1, limits: {}, selection: null,
+  } as unknown as Evaluation);
+  expect(requestOf(like).map).toEqual({ history: null, script: null, expected: 'expected' });
+});
+
+test('a fault is shown at its field, and one without a field above all', () => {
+  const faults = [{ path: '/evaluators/1/parameters/pattern', message: 'no' }, { path: '', message: 'what?' }, { path: '/evaluators/10', message: 'ten' }];
+  expect(under(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
+  expect(unplaced(faults)).toEqual([{ path: '', message: 'what?' }]);
+});
+
+test('a fault is told by what the form calls its field', () => {
+  const evaluators = [evaluatorOf('contains'), { ...evaluatorOf('regex'), name: 'starts' }];
+  const called = (path: string) => fieldOf(path, evaluators);
+  expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(called)).toEqual([
+    'Columns, Messages', 'Columns, Said before', 'Columns, a/b', 'Test set, Rows', 'Test set, Set',
+  ]);
+  expect(['/variants/1', '/variants/0/workflow', '/variants/0/parameters/style', '/evaluators/0/key', '/evaluators/1/parameters/pattern'].map(called)).toEqual([
+    'Variant 2', 'Variant 1, Workflow', 'Variant 1, style', 'Evaluator contains, Key', 'Evaluator starts, pattern',
+  ]);
+  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(called)).toEqual(['Repeats and limits, At once', 'Repeats and limits, Timeout', 'Repeats and limits, Repeats']);
+});
+
+test('names do not come twice', () => {
+  expect([freeName('tutor', []), freeName('tutor', ['tutor', 'tutor 2'])]).toEqual(['tutor', 'tutor 3']);
+});
+
+test('columns go where the server would put them', () => {
+  const columns = [column('messages', 'chat'), column('topic', 'text'), column('expected', 'text'), column('old', 'text')];
+  const tutor = described(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
+  expect(mapped(columns, tutor, ['old'])).toEqual({ messages: 'messages', history: null, script: null, spoken: null, expected: 'expected', inputs: { topic: 'topic' } });
+  expect(inputNames(tutor)).toEqual(['subject']);
+  const payload = [column('content', 'text'), column('history', 'chat')];
+  expect(mapped(payload, tutor)).toEqual({ messages: 'content', history: 'history', script: null, spoken: null, expected: null, inputs: {} });
+  const shout = described(false, { properties: { text: {} }, additionalProperties: false });
+  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({ messages: null, history: null, script: null, spoken: null, expected: 'reference', inputs: { text: 'text' } });
+});
+
+test('a list of texts that may be one text is entered as a list', () => {
+  const names = { anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'string' }], description: 'Which.' };
+  const schema = { properties: { names, equals: { anyOf: [{ type: 'object' }, { type: 'string' }] }, target: { type: 'string' }, name: {} } };
+  expect(eased(schema)['properties']).toEqual({ ...schema.properties, names: { type: 'array', items: { type: 'string' }, description: 'Which.' } });
+  expect([ownNames(schema), commonNames(schema)]).toEqual([['names', 'equals'], ['target']]);
+});
+
+test('figures are short and honest', () => {
+  expect([percent(0.828), percent(1), percent(0.0004)]).toEqual(['82.8 %', '100 %', '0 %']);
+  expect([points(-0.039), points(0.02), points(0)]).toEqual(['−3.9 points', '+2 points', '±0 points']);
+  expect([score(0.83333), score(3), score(12_345.6)]).toEqual(['0.833', '3', '12,346']);
+  expect([left(0.2), left(42), left(300), left(9000)]).toEqual(['a moment', '42 s', '5 min', '2.5 h']);
+  expect([pace(12.34), pace(0.5)]).toEqual(['12.3 a second', '30 a minute']);
+  const passes = figureOf({ pass_rate: 0.5, pass_ci: [0.4, 0.6], mean: 0.7, mean_ci: null });
+  expect(passes && [figureWords(passes), intervalWords(passes)]).toEqual(['50 %', 'between 40 % and 60 %']);
+  const scored = figureOf({ pass_rate: null, pass_ci: null, mean: 0.7, mean_ci: null });
+  expect(scored && [figureWords(scored), intervalWords(scored)]).toEqual(['0.7', '']);
+  expect(figureOf({ pass_rate: null, pass_ci: null, mean: null, mean_ci: null })).toBeNull();
+});

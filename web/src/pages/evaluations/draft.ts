@@ -1,0 +1,163 @@
+/** An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault belongs. Pure. */
+import type { paths } from '@/api/schema.d';
+import type { FieldError } from '@/components/forms/values';
+import type { Evaluation } from './queries';
+
+export type Request = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];
+export type Values = Readonly<Record<string, unknown>>;
+
+export interface VariantDraft {
+  id: string;
+  /** A workflow is called; a column has its answers already. */
+  kind: 'workflow' | 'column';
+  name: string;
+  workflow: string;
+  variant: string;
+  parameters: Values;
+  column: string;
+}
+
+export interface EvaluatorDraft {
+  id: string;
+  key: string;
+  name: string;
+  parameters: Values;
+}
+
+/** What is undefined the server finds out; null is for nothing. */
+export interface MapDraft {
+  messages?: string | null;
+  history?: string | null;
+  script?: string | null;
+  expected?: string | null;
+  inputs?: Readonly<Record<string, string>>;
+}
+
+export interface Draft {
+  name: string;
+  testset: string | null;
+  revision: string;
+  /** Null: all rows. */
+  sample: number | null;
+  variants: readonly VariantDraft[];
+  evaluators: readonly EvaluatorDraft[];
+  map: MapDraft;
+  repeats: number;
+  concurrency: number;
+  timeout: number;
+  retries: number;
+}
+
+export const EMPTY: Draft = {
+  name: '',
+  testset: null,
+  revision: 'head',
+  sample: null,
+  variants: [],
+  evaluators: [],
+  map: {},
+  repeats: 1,
+  concurrency: 10,
+  timeout: 60,
+  retries: 2,
+};
+
+let last = 0;
+export const variantOf = (what: Partial<VariantDraft>): VariantDraft => ({
+  id: `v${++last}`, kind: 'workflow', name: '', workflow: '', variant: 'default', parameters: {}, column: '', ...what,
+});
+export const evaluatorOf = (key: string): EvaluatorDraft => ({ id: `e${++last}`, key, name: '', parameters: {} });
+
+/** How a variant will be called when nobody names it. */
+export function nameOf({ name, kind, column, workflow, variant }: VariantDraft): string {
+  if (name.trim()) return name.trim();
+  if (kind === 'column') return column;
+  return variant === 'default' ? workflow : variant;
+}
+
+/** A name that none of these has: `tutor`, `tutor 2`. */
+export function freeName(name: string, taken: readonly string[]): string {
+  if (!taken.includes(name)) return name;
+  let number = 2;
+  while (taken.includes(`${name} ${number}`)) number += 1;
+  return `${name} ${number}`;
+}
+
+/** What an evaluation was made of, to begin another like it. Parameters of a stored variant are written out: they hold, whatever becomes of it. */
+export function draftLike({ name, testset, variants, evaluators, repeats, limits, selection }: Evaluation): Draft {
+  const map = variants.find(({ workflow }) => workflow)?.map ?? variants[0]?.map;
+  return {
+    ...EMPTY,
+    name,
+    testset: testset.id,
+    sample: selection?.sample ?? null,
+    variants: variants.map((one) => variantOf(one.workflow ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} } : { kind: 'column', name: one.name, column: one.column ?? '' })),
+    evaluators: evaluators.map((one) => ({ ...evaluatorOf(one.key), name: one.name === one.key ? '' : one.name, parameters: one.parameters ?? {} })),
+    // What is said where there are no messages is found only beside messages that are found as well.
+    map: { ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}), history: map?.history ?? null, script: map?.script ?? null, expected: map?.expected ?? null },
+    repeats,
+    concurrency: limits.concurrency ?? EMPTY.concurrency,
+    timeout: limits.timeout ?? EMPTY.timeout,
+    retries: limits.retries ?? EMPTY.retries,
+  };
+}
+
+/** What is still missing, in words; null: it can begin. */
+export function missing(draft: Draft): string | null {
+  if (!draft.testset) return 'Choose a test set.';
+  if (draft.variants.length === 0) return 'Add a variant: what is to answer?';
+  if (draft.variants.some(({ kind, column, workflow }) => !(kind === 'column' ? column : workflow))) return 'A variant names neither a workflow nor a column.';
+  return draft.evaluators.length === 0 ? 'Add an evaluator: what is a good answer?' : null;
+}
+
+export function requestOf(draft: Draft): Request {
+  const { map } = draft;
+  // The schema of a body gives objects of anything no keys; what is sent is what was entered.
+  const anything = (values: Values) => values as Record<string, never>;
+  return {
+    name: draft.name.trim(),
+    testset: {
+      id: draft.testset ?? '',
+      revision: /^\d+$/.test(draft.revision) ? Number(draft.revision) : draft.revision,
+      ...(draft.sample === null ? {} : { rows: { sample: draft.sample } }),
+    },
+    variants: draft.variants.map((one) =>
+      one.kind === 'column'
+        ? { name: nameOf(one), column: one.column }
+        : { name: nameOf(one), workflow: one.workflow, ...(one.variant === 'default' ? {} : { variant: one.variant }), parameters: anything(one.parameters) },
+    ),
+    evaluators: draft.evaluators.map(({ key, name, parameters }) => ({ key, ...(name.trim() ? { name: name.trim() } : {}), parameters: anything(parameters) })),
+    map: {
+      ...(map.messages === undefined ? {} : { messages: map.messages }),
+      ...(map.history === undefined ? {} : { history: map.history }),
+      ...(map.script === undefined ? {} : { script: map.script }),
+      ...(map.expected === undefined ? {} : { expected: map.expected }),
+      ...(map.inputs === undefined ? {} : { inputs: { ...map.inputs } }),
+    },
+    repeats: draft.repeats,
+    limits: { concurrency: draft.concurrency, timeout: draft.timeout, retries: draft.retries },
+  };
+}
+
+/** The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is `/parameters/style`. */
+export const under = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
+  faults.flatMap(({ path, message }) => (path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : []));
+
+const TITLES: Readonly<Record<string, string>> = { testset: 'Test set', map: 'Columns', limits: 'Repeats and limits', repeats: 'Repeats and limits' };
+const FIELDS: Readonly<Record<string, string>> = { id: 'Set', variant: 'Saved variant', history: 'Said before', concurrency: 'At once' };
+
+/** What the form calls the field of a pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
+export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): string {
+  const [part = '', ...below] = path.split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const place = Number(below[0]);
+  const { name = '', key = '' } = evaluators[place] ?? {};
+  const title = part === 'variants' ? `Variant ${place + 1}` : part === 'evaluators' ? `Evaluator ${name.trim() || key || place + 1}` : TITLES[part];
+  const [first = '', own] = part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
+  // Parameters and inputs have names of their own; the form's fields begin with a capital.
+  const field = first === 'parameters' || first === 'inputs' ? own : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
+  return [title, field].filter(Boolean).join(', ');
+}
+
+/** Those that no part of the form shows. */
+export const unplaced = (faults: readonly FieldError[]): readonly FieldError[] =>
+  faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

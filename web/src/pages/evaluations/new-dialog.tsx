@@ -1,0 +1,233 @@
+/** A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field. */
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { useLocation, Link } from 'wouter';
+import { ApiError, api } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { done } from '@/app/tour/progress';
+import { Button } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { askYes } from '@/components/confirm-dialog';
+import { Dialog } from '@/components/dialog';
+import { TextField, Labelled, Faults, Select, FormPart } from '@/components/form-fields';
+import { isEqual, type FieldError } from '@/components/forms/values';
+import { Problem, Spinner } from '@/components/status';
+import { pluralize, formatAge } from '@/lib/format';
+import { useTitle } from '@/lib/hooks';
+import { MappingPart } from './column-mapping';
+import { EMPTY, draftLike, fieldOf, missing, requestOf, under, unplaced, type Draft } from './draft';
+import { EvaluatorsPart } from './evaluators-section';
+import { evaluationQuery, testsetRevisionQuery, testsetRevisionsQuery, testsetsSearchQuery } from './queries';
+import { VariantsPart } from './variants-section';
+
+interface NewDialogProps {
+  testset: string | null;
+  /** The evaluation that it begins as. */
+  like: string | null;
+  onClose: () => void;
+}
+
+export default function NewDialog({ testset, like, onClose }: NewDialogProps): ReactNode {
+  const { data, error } = useQuery({ ...evaluationQuery(like ?? ''), enabled: like !== null });
+  if (like === null) return <Form first={{ ...EMPTY, testset }} onClose={onClose} />;
+  if (data) return <Form first={draftLike(data)} onClose={onClose} />;
+  return <Dialog open wide onClose={onClose} title="New evaluation">{error ? <Problem error={error} /> : <Spinner />}</Dialog>;
+}
+
+function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactNode {
+  useTitle('New evaluation');
+  const [, navigate] = useLocation();
+  const [kept] = useState(first);
+  const [draft, setDraft] = useState(first);
+  const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
+  const revision = useQuery({ ...testsetRevisionQuery(draft.testset ?? '', draft.revision), enabled: draft.testset !== null });
+  const columns = revision.data?.kinds ?? [];
+  const begin = useMutation({
+    mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
+    onSuccess: ({ id }) => {
+      done('evaluate');
+      void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
+      navigate(`/evaluations/${id}`);
+    },
+  });
+  // A click beside it is made soon, and much may have been chosen.
+  const leave = async () => {
+    const isTouched = !isEqual(requestOf(draft), requestOf(kept));
+    if (!isTouched || (await askYes({ title: 'Leave it?', text: 'What you chose for this evaluation is forgotten.', act: 'Leave', danger: true }))) onClose();
+  };
+  const faults = faultsIn(begin.error);
+  const form = useRef<HTMLFormElement>(null);
+  const path = faults[0]?.path ?? '';
+  useEffect(() => {
+    const [fault] = faultsIn(begin.error);
+    if (form.current && fault) leadTo(form.current, fault.path);
+  }, [begin.error]);
+  const lack = missing(draft);
+  const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
+  const cells = rows * draft.variants.length * draft.repeats;
+  return (
+    <Dialog open wide onClose={() => void leave()} title="New evaluation">
+      <form
+        ref={form}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!lack) begin.mutate();
+        }}
+      >
+        <div className="pb-4">
+          <Labelled label="Name" hint="of the evaluation">
+            <TextField dir="auto" maxLength={200} placeholder="What is new about it, such as: prompt v3" value={draft.name} onChange={(event) => change({ name: event.target.value })} />
+          </Labelled>
+        </div>
+        <TestsetPart draft={draft} onChange={change} faults={faults} />
+        <VariantsPart drafts={draft.variants} columns={columns} onChange={(variants) => change({ variants })} faults={faults} />
+        <EvaluatorsPart drafts={draft.evaluators} onChange={(evaluators) => change({ evaluators })} faults={faults} />
+        {columns.length > 0 && <MappingPart map={draft.map} columns={columns} variants={draft.variants} onChange={(map) => change({ map })} faults={faults} />}
+        <Options draft={draft} onChange={change} faults={faults} />
+        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+          <div className="min-w-0 grow basis-40 text-[13px] text-muted">
+            {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${pluralize(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${pluralize(cells, 'cell')}`)}
+            <Faults faults={unplaced(faults)} />
+            {path && unplaced(faults).length === 0 && (
+              <p role="status" className="text-xs text-bad">
+                This needs another look: <button type="button" className="font-medium wrap-anywhere underline" onClick={() => form.current && leadTo(form.current, path)}>{fieldOf(path, draft.evaluators)}</button>
+              </p>
+            )}
+          </div>
+          <Button onClick={() => void leave()}>Cancel</Button>
+          <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Run'}</Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function faultsIn(error: Error | null): readonly FieldError[] {
+  if (!error) return [];
+  return [{ path: error instanceof ApiError ? (error.path ?? '') : '', message: error.message }];
+}
+
+interface OptionsProps {
+  draft: Draft;
+  onChange: (draft: Partial<Draft>) => void;
+  faults: readonly FieldError[];
+}
+
+function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
+  const wrong = [...under(faults, '/limits'), ...under(faults, '/repeats')];
+  const isWrong = (at: string) => under(faults, at).length > 0;
+  return (
+    <Section key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
+      <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
+        <NumberField label="Repeats" at="/repeats" wrong={isWrong('/repeats')} hint="of each row" least={1} most={100} value={draft.repeats} onChange={(repeats) => onChange({ repeats })} />
+        <NumberField label="At once" at="/limits/concurrency" wrong={isWrong('/limits/concurrency')} hint="calls" least={1} most={1000} value={draft.concurrency} onChange={(concurrency) => onChange({ concurrency })} />
+        <NumberField label="Timeout" at="/limits/timeout" wrong={isWrong('/limits/timeout')} hint="seconds" least={1} most={86_400} value={draft.timeout} onChange={(timeout) => onChange({ timeout })} />
+        <NumberField label="Retries" at="/limits/retries" wrong={isWrong('/limits/retries')} hint="of a call" least={0} most={20} value={draft.retries} onChange={(retries) => onChange({ retries })} />
+      </div>
+      <div className="pl-5"><Faults faults={wrong} /></div>
+    </Section>
+  );
+}
+
+interface NumberProps {
+  label: string;
+  hint: string;
+  /** The pointer that it is about. */
+  at: string;
+  wrong: boolean;
+  least: number;
+  most: number;
+  value: number;
+  onChange: (value: number) => void;
+}
+
+/** While somebody types it may be empty; then the last number holds. */
+function NumberField({ label, hint, at, wrong, least, most, value, onChange }: NumberProps): ReactNode {
+  const [text, setText] = useState(String(value));
+  return (
+    <div data-at={at}>
+      <Labelled label={label} hint={hint}>
+        <TextField
+          type="number"
+          aria-invalid={wrong}
+          min={least}
+          max={most}
+          value={text}
+          onChange={({ target }) => {
+            setText(target.value);
+            if (target.value !== '' && Number.isFinite(Number(target.value))) onChange(Math.max(least, Math.min(most, Number(target.value))));
+          }}
+          onBlur={() => setText(String(value))}
+        />
+      </Labelled>
+    </div>
+  );
+}
+
+interface TestsetPartProps {
+  draft: Draft;
+  onChange: (draft: Partial<Draft>) => void;
+  faults: readonly FieldError[];
+}
+
+/** Which test set, which revision of it, and how many of its rows. */
+export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): ReactNode {
+  const { data, error, refetch } = useQuery(testsetsSearchQuery(''));
+  const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
+  const known = data?.data ?? [];
+  const wrong = under(faults, '/testset');
+  const isWrong = (at: string) => under(wrong, at).length > 0;
+  return (
+    <FormPart title="Test set" at="/testset">
+      {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+      {!data && !error && <Spinner />}
+      {data && known.length === 0 && (
+        <p className="text-muted">There is no test set yet. <Link href="/testsets" className="text-accent underline">Import a file or make one</Link>, then come back.</p>
+      )}
+      {known.length > 0 && (
+        <div className="mt-2 grid gap-3 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_minmax(0,1fr)]">
+          <Labelled label="Set">
+            <Select value={draft.testset ?? ''} aria-invalid={isWrong('/id')} onChange={(event) => onChange({ testset: event.target.value || null, revision: 'head', map: {} })}>
+              <option value="">Choose…</option>
+              {draft.testset && !known.some(({ id }) => id === draft.testset) && <option value={draft.testset}>{draft.testset}</option>}
+              {known.map(({ id, name, rows }) => <option key={id} value={id}>{name} ({pluralize(rows, 'row')})</option>)}
+            </Select>
+          </Labelled>
+          <Labelled label="Revision">
+            <Select disabled={!draft.testset} value={draft.revision} aria-invalid={isWrong('/revision')} onChange={(event) => onChange({ revision: event.target.value, map: {} })}>
+              <option value="head">The newest</option>
+              {revisions.data?.data.map(({ revision, message, created_at: at }) => (
+                <option key={revision} value={String(revision)}>{revision}{message && `, ${message.slice(0, 60)}`} ({formatAge(at)})</option>
+              ))}
+            </Select>
+          </Labelled>
+          <Labelled label="Rows">
+            <TextField
+              type="number"
+              min={1}
+              placeholder="All"
+              aria-invalid={isWrong('/rows')}
+              title="So many, drawn at random; all of them when it is empty"
+              value={draft.sample ?? ''}
+              onChange={(event) => onChange({ sample: event.target.value === '' ? null : Math.max(1, Math.floor(Number(event.target.value))) })}
+            />
+          </Labelled>
+        </div>
+      )}
+      <Faults faults={wrong} />
+    </FormPart>
+  );
+}
+
+const FIELDS = 'input, select, textarea, [contenteditable="true"]';
+
+/** Puts the focus on the field that a pointer is about, in the middle of what is seen. */
+export function leadTo(form: HTMLElement, path: string): void {
+  const parts = [...form.querySelectorAll<HTMLElement>('[data-at]')].filter(({ dataset: { at = '' } }) => path === at || path.startsWith(`${at}/`));
+  // A part inside of another one comes after it, and is nearer.
+  const part = parts.at(-1);
+  const field = part?.querySelector<HTMLElement>('[aria-invalid="true"]') ?? part?.querySelector('[role=alert]')?.parentElement?.querySelector<HTMLElement>(FIELDS) ?? part?.querySelector<HTMLElement>(FIELDS);
+  field?.focus({ preventScroll: true });
+  (field ?? part)?.scrollIntoView({ block: 'center' });
+}

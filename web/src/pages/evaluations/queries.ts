@@ -1,0 +1,168 @@
+/** What the pages of evaluations ask the server. Keys are stale when an evaluation changed (api/queries.ts). */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
+import { api, type Answer, type Schemas } from '@/api/client';
+import { split } from './compare/comparison';
+import { isOpen } from './format';
+import type { Asked } from './results-query';
+
+export type EvaluationRow = Schemas['EvaluationRow'];
+export type Evaluation = Schemas['EvaluationView'];
+export type Summary = Schemas['EvaluationSummary'];
+export type Evaluator = Schemas['EvaluatorView'];
+export type ScoreView = Schemas['ScoreView'];
+export type NamedColumn = Schemas['ColumnView'];
+
+/** While something runs the list is looked at again, in milliseconds: notices tell only of beginnings and ends. */
+const REFRESH_INTERVAL_MS = 2000;
+
+type EvaluationPage = Answer<'/api/evaluations', 'get'>;
+export const evaluationPagesQuery = (search: string, testset: string | null) =>
+  infiniteQueryOptions({
+    queryKey: ['evaluations', search, testset],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/evaluations', { query: { search, testset, limit: 50, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: EvaluationPage) => next ?? null,
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state: { data } }) => (data?.pages.some((page) => page.data.some((row) => isOpen(row.state))) ? REFRESH_INTERVAL_MS : false),
+  });
+
+/** Others of the same set, to compare with. */
+export const evaluationsOfTestsetQuery = (testset: string) =>
+  queryOptions({
+    queryKey: ['evaluations', 'of', testset],
+    queryFn: ({ signal }) => api('get', '/api/evaluations', { query: { testset, limit: 50 }, signal }),
+  });
+
+export const evaluationQuery = (id: string) =>
+  queryOptions({ queryKey: ['evaluation', id], queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}', { path: { evaluation: id }, signal }) });
+
+export const evaluationSummaryQuery = (id: string, slice: string | null) =>
+  queryOptions({
+    queryKey: ['evaluation', id, 'summary', slice],
+    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}/summary', { path: { evaluation: id }, query: { slice }, signal }),
+    placeholderData: keepPreviousData,
+  });
+
+/** The same for the list: asked of each row once, and again when it has come further. */
+export const listSummaryQuery = ({ id, done, failed }: Pick<EvaluationRow, 'id' | 'done' | 'failed'>) =>
+  queryOptions({
+    queryKey: ['evaluation-glance', id, done + failed],
+    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}/summary', { path: { evaluation: id }, signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+
+export const evaluatorsQuery = () =>
+  queryOptions({ queryKey: ['evaluators'], queryFn: ({ signal }) => api('get', '/api/evaluators', { signal }), staleTime: 300_000 });
+
+/** Test sets to choose from. */
+export const testsetsSearchQuery = (search: string) =>
+  queryOptions({
+    queryKey: ['testsets', 'some', search],
+    queryFn: ({ signal }) => api('get', '/api/testsets', { query: { search, limit: 200 }, signal }),
+    placeholderData: keepPreviousData,
+  });
+
+export const testsetQuery = (id: string) =>
+  queryOptions({ queryKey: ['testset', id, 'for-evaluation'], queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }) });
+
+export const testsetRevisionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['testset', id, 'revisions-for-evaluation'],
+    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 100 }, signal }),
+  });
+
+/** The columns of one revision. */
+export const testsetRevisionQuery = (id: string, revision: string) =>
+  queryOptions({
+    queryKey: ['testset', id, 'revision-for-evaluation', revision],
+    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision }, signal }),
+  });
+
+/** What the page of one evaluation asks the server. */
+export type ResultRow = Schemas['ResultRow'];
+export type Result = Schemas['ResultView'];
+export type Turn = Schemas['TurnView'];
+export type Said = Schemas['Message'];
+
+type ResultPage = Answer<'/api/evaluations/{evaluation}/results', 'get'>;
+
+export const resultPagesQuery = (id: string, { search, variant, evaluator, passed, status, flaky }: Asked) => {
+  const query = { search: search.trim(), variant, evaluator, status, ...(passed === null ? {} : { passed }), ...(flaky ? { flaky } : {}) };
+  return infiniteQueryOptions({
+    queryKey: ['evaluation', id, 'results', query],
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { ...query, limit: 100, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: ResultPage) => next ?? null,
+    placeholderData: keepPreviousData,
+  });
+};
+
+export const resultQuery = (id: string, cell: string) =>
+  queryOptions({
+    queryKey: ['evaluation', id, 'result', cell],
+    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}/results/{cell}', { path: { evaluation: id, cell }, signal }),
+    placeholderData: keepPreviousData,
+    gcTime: 60_000,
+  });
+
+/** A value of any dialect as messages, where it is a conversation. */
+export const extractConversationQuery = (value: unknown) =>
+  queryOptions({
+    queryKey: ['extract', JSON.stringify(value)],
+    queryFn: async ({ signal }) => (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+  });
+
+const CELLS_PER_PAGE = 200;
+/** Rows of each side that the picture shows; figures are of all of them. */
+export const MAX_CELLS = 2000;
+
+/** What the comparison asks the server: the verdicts, and the rows of both sides. */
+export const comparisonQuery = (base: string, candidate: string) =>
+  queryOptions({
+    queryKey: ['comparison', base, candidate],
+    queryFn: ({ signal }) => api('get', '/api/evaluations/compare', { query: { base, candidate }, signal }),
+  });
+
+/** The cells of one side, in the order of the set; not all of very many. */
+export const comparisonCellsQuery = (side: string) =>
+  queryOptions({
+    queryKey: ['comparison-cells', side],
+    queryFn: async ({ signal }) => {
+      const { id, variant } = split(side);
+      const cells: ResultRow[] = [];
+      let after: string | null = null;
+      do {
+        const page: { data: ResultRow[]; next?: string | null } = await api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, limit: CELLS_PER_PAGE, after }, signal });
+        cells.push(...page.data);
+        after = page.next ?? null;
+      } while (after !== null && cells.length < MAX_CELLS);
+      return { cells, isAll: after === null };
+    },
+    gcTime: 60_000,
+  });
+
+/** Cells of rows that pass on the other side and not on this one, all of them, page by page of this size. */
+export const regressionsQuery = (side: string, other: string, evaluator: string) =>
+  queryOptions({
+    queryKey: ['comparison-lost', side, other, evaluator],
+    queryFn: ({ signal }) => {
+      const { id, variant } = split(side);
+      return api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, evaluator, regression: other, limit: 100 }, signal });
+    },
+  });
+
+/** One row of one side; of several repeats the first. */
+export const comparisonRowQuery = (side: string, row: string) =>
+  queryOptions({
+    queryKey: ['comparison-row', side, row],
+    queryFn: async ({ signal }) => {
+      const { id, variant } = split(side);
+      const { data } = await api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, row, limit: 1 }, signal });
+      return data[0] ?? null;
+    },
+  });

@@ -1,0 +1,296 @@
+/** One cell: what was asked, what was expected beside what came, and what every evaluator says of it. */
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { BadgeCheck, ChevronLeft, ChevronRight, ListTree, MessageSquareShare, X, Check } from 'lucide-react';
+import { Dialog } from 'radix-ui';
+import { useEffect, type KeyboardEvent, type ReactNode, useMemo } from 'react';
+import { Link } from 'wouter';
+import { ApiError, api } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { Button, IconButton } from '@/components/button';
+import { Section } from '@/components/collapsible';
+import { askYes } from '@/components/confirm-dialog';
+import { isObject } from '@/components/forms/json-schema';
+import { JsonBox } from '@/components/json-view';
+import { useGoOn } from '@/components/open-in-playground';
+import { Problem, Spinner } from '@/components/status';
+import { tell, tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { textDiff } from '@/lib/diff';
+import { formatCompactNumber, formatDollars } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
+import { lasted } from '@/pages/traces/detail/timeline';
+import { ScoreCard } from './badges';
+import { testsetQuery, type Evaluation, resultQuery as resultOf, resultPagesQuery, type Result, type Turn } from './queries';
+import { isScripted, rowOf, wholeTalk, Talk, checksOf, type Check as Checked, ValueView } from './result-values';
+import { isFiltered, type Asked } from './results-query';
+
+interface ResultDetailProps {
+  evaluation: Evaluation;
+  asked: Asked;
+  cell: string;
+  onCell: (cell: string) => void;
+  onClose: () => void;
+}
+
+export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetailProps): ReactNode {
+  const { data, error, isPlaceholderData, refetch } = useQuery({ ...resultOf(evaluation.id, cell), placeholderData: keepPreviousData });
+  const filtered = useNeighbours(evaluation.id, asked, cell);
+  const { previous, next } = filtered ?? { previous: data?.previous, next: data?.next };
+  const step = (to: string | null | undefined) => to && onCell(to);
+  const onKey = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || (event.target as Element).closest('input, textarea, select, [contenteditable]')) return;
+    if (event.key === 'ArrowLeft' || event.key === 'k') step(previous);
+    if (event.key === 'ArrowRight' || event.key === 'j') step(next);
+  };
+  return (
+    <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Overlay className="fixed inset-0 z-40 bg-black/30" />
+        <Dialog.Content
+          aria-describedby={undefined}
+          tabIndex={-1}
+          // Not the first button: arrows lead from cell to cell.
+          onOpenAutoFocus={(event) => { event.preventDefault(); (event.currentTarget as HTMLElement).focus(); }}
+          onCloseAutoFocus={backToRow}
+          onKeyDown={onKey}
+          className="@container fixed inset-y-0 right-0 z-40 flex w-full flex-col border-l bg-canvas shadow-float outline-none lg:w-[min(76rem,92vw)]"
+        >
+          <header className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b bg-surface py-2 pr-12 pl-4">
+            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => step(previous)}><ChevronLeft /></IconButton>
+            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}><ChevronRight /></IconButton>
+            <Dialog.Title className="font-semibold">Row {rowOf(cell, evaluation)}</Dialog.Title>
+            {data && <Beside evaluation={evaluation} result={data} onCell={onCell} />}
+            <span className="grow" />
+            {data && <Ways evaluation={evaluation} result={data} />}
+            <IconButton label="Close" onClick={onClose} className="!absolute top-2 right-3"><X /></IconButton>
+          </header>
+          <div aria-busy={isPlaceholderData} className={classes('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}>
+            {error && <div className="p-4"><Problem error={isMissing(error) ? 'This cell has no result yet.' : error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
+            {!data && !error && <div className="p-6"><Spinner /></div>}
+            {data && !error && <Body key={data.id} evaluation={evaluation} result={data} />}
+          </div>
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+/** Who looks at some results only goes from one of these to the next; null: all rows are meant, or it is none of these. */
+function useNeighbours(id: string, asked: Asked, cell: string): { previous: string | undefined; next: string | undefined } | null {
+  const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, asked));
+  const rows = data?.pages.flatMap((page) => page.data) ?? [];
+  const place = isFiltered(asked) ? rows.findIndex((row) => row.id === cell) : -1;
+  const isLast = place >= 0 && place === rows.length - 1;
+  useEffect(() => {
+    if (isLast && hasNextPage && !isFetching) void fetchNextPage();
+  }, [isLast, hasNextPage, isFetching, fetchNextPage]);
+  return place < 0 ? null : { previous: rows[place - 1]?.id, next: rows[place + 1]?.id };
+}
+
+/** Where one came from: the row that the keyboard is at. */
+function backToRow(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>('[role=grid] [data-place][tabindex="0"]')?.focus({ preventScroll: true });
+}
+
+const isMissing = (error: Error): boolean => error instanceof ApiError && error.status === 404;
+
+/** The same row elsewhere: answered by other variants, or once more. */
+function Beside({ evaluation, result, onCell }: { evaluation: Evaluation; result: Result; onCell: (cell: string) => void }): ReactNode {
+  const tab = (label: string, cell: string, here: boolean) => (
+    <button key={cell} type="button" aria-pressed={here} dir="auto" onClick={() => onCell(cell)} className={classes('h-6 max-w-48 truncate rounded-md px-2 text-[13px]', here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken')}>{prose(label)}</button>
+  );
+  return (
+    <>
+      <span role="group" aria-label="Variants" className="flex min-w-0 flex-wrap gap-0.5">
+        {evaluation.variants.map(({ name }) => tab(name, result.others[name] ?? '', name === result.variant))}
+      </span>
+      {result.repeats.length > 1 && (
+        <span role="group" aria-label="Repeats" className="flex min-w-0 flex-wrap gap-0.5 border-l pl-2">
+          {result.repeats.map((cell, place) => tab(String(place + 1), cell, place === result.repeat))}
+        </span>
+      )}
+    </>
+  );
+}
+
+function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
+  const { goOn, busy, question } = useGoOn();
+  const variant = evaluation.variants.find(({ name }) => name === result.variant);
+  const open = () =>
+    goOn(() => Promise.resolve({ workflow: variant?.workflow ?? null, messages: result.is_chat ? wholeTalk(result) : [], inputs: result.inputs, parameters: variant?.parameters ?? {}, tools: [] }), result.id).catch(tellError);
+  return (
+    <>
+      {result.trace_id && (
+        <Link href={`/traces/${result.trace_id}`} className="inline-flex h-7 items-center gap-1.5 rounded-lg px-2 text-[13px] text-muted hover:bg-sunken hover:text-ink"><ListTree aria-hidden className="size-3.5" />Trace</Link>
+      )}
+      {result.status === 'done' && !isScripted(result) && <Button size="small" look="quiet" onClick={() => void accept(evaluation, result).catch(tellError)}><BadgeCheck aria-hidden className="size-3.5" />Accept this answer</Button>}
+      {variant?.workflow && <Button size="small" look="quiet" disabled={busy} onClick={() => void open()}><MessageSquareShare aria-hidden className="size-3.5" />Open in playground</Button>}
+      {question}
+    </>
+  );
+}
+
+/** From the next revision of the test set on, this is what the row expects. */
+async function accept({ id, testset }: Evaluation, result: Result): Promise<void> {
+  const yes = await askYes({ title: 'Accept this answer?', text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`, act: 'Accept' });
+  if (!yes) return;
+  const { head } = await queryClient.fetchQuery({ ...testsetQuery(testset.id), staleTime: 0 });
+  const made = await api('post', '/api/testsets/{testset}/rows/from', { path: { testset: testset.id }, body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' } });
+  tell(made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`);
+}
+
+function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
+  const isScript = isScripted(result);
+  const given = Object.keys(result.inputs).length;
+  return (
+    <div className="flex flex-col gap-4 px-4 py-4">
+      <Facts result={result} />
+      {result.error && <Problem error={`${result.error.message} (${result.error.code})`} />}
+      {!isScript && result.history.length > 0 && (
+        <section aria-label="Asked" className="min-w-0">
+          <h3 className="mb-1 text-[13px] font-medium text-muted">Asked</h3>
+          <div className="max-h-[45dvh] overflow-y-auto rounded-xl border bg-surface p-3"><Talk messages={result.history} label="What was sent" /></div>
+        </section>
+      )}
+      {given > 0 && <Section title="Inputs" count={given} open={result.history.length === 0}><JsonBox value={result.inputs} /></Section>}
+      <SideBySide evaluation={evaluation} result={result} isScript={isScript} />
+      <section aria-label="Scores" className="min-w-0">
+        <h3 className="mb-1 text-[13px] font-medium text-muted">Scores</h3>
+        {result.scores.length === 0 && <p className="text-faint">No evaluator saw it.</p>}
+        <div className="grid items-start gap-2 @3xl:grid-cols-2">
+          {result.scores.map((score) => <ScoreCard key={score.evaluator} score={score} />)}
+        </div>
+      </section>
+    </div>
+  );
+}
+
+function Facts({ result }: { result: Result }): ReactNode {
+  const { input_tokens: given, output_tokens: made } = (result.usage ?? {}) as { input_tokens?: number; output_tokens?: number };
+  const facts = [
+    result.latency_seconds !== null && lasted(result.latency_seconds * 1000),
+    result.first_output_seconds !== null && `first words after ${lasted(result.first_output_seconds * 1000)}`,
+    (given !== undefined || made !== undefined) && `${formatCompactNumber((given ?? 0) + (made ?? 0))} tokens`,
+    result.cost !== null && formatDollars(result.cost),
+    result.finish && result.finish !== 'stop' && `ended by ${result.finish}`,
+    result.attempts > 1 && `${result.attempts} attempts`,
+    ...(result.notes ?? []).map((note) => NOTES[note] ?? note),
+  ].filter(Boolean);
+  return facts.length > 0 && <p className="text-xs text-muted tabular-nums">{facts.join(' · ')}</p>;
+}
+
+const NOTES: Readonly<Record<string, string>> = { no_text: 'calls, but no text', empty: 'an empty answer', refusal: 'refused', data_only: 'data, but no text' };
+
+interface SideBySideProps {
+  evaluation: Evaluation;
+  result: Result;
+  isScript: boolean;
+}
+
+/** What was expected at the left, what came at the right; of a script turn by turn, with the checks of each. */
+export function SideBySide({ evaluation, result, isScript }: SideBySideProps): ReactNode {
+  const hasExpected = Object.hasOwn(result, 'expected');
+  const aboutTools = evaluation.evaluators.some(({ key }) => key.startsWith('tool_'));
+  if (isScript) return <Script result={result} />;
+  return (
+    <>
+      <div className="grid items-start gap-3 @3xl:grid-cols-2">
+        <Pane title="Expected">{hasExpected ? <ValueView value={result.expected} label="What was expected" namesAreCalls={aboutTools} /> : <p className="text-faint">The row says nothing of what is expected.</p>}</Pane>
+        <Pane title="Answered"><Answer result={result} /></Pane>
+      </div>
+      {typeof result.expected === 'string' && result.text && result.text !== result.expected && (
+        <Section title="Differences, word by word"><Words from={result.expected} to={result.text} /></Section>
+      )}
+    </>
+  );
+}
+
+function Pane({ title, children }: { title: string; children: ReactNode }): ReactNode {
+  return (
+    <section aria-label={title} className="flex min-w-0 flex-col">
+      <h3 className="mb-1 text-[13px] font-medium text-muted">{title}</h3>
+      <div className="max-h-[70dvh] min-h-16 overflow-y-auto rounded-xl border bg-surface p-3">{children}</div>
+    </section>
+  );
+}
+
+function Answer({ result }: { result: Pick<Result, 'messages' | 'value' | 'text' | 'status'> }): ReactNode {
+  if (result.messages.length > 0) return <Talk messages={result.messages} label="What was answered" />;
+  if (Object.hasOwn(result, 'value')) return <ValueView value={result.value} label="What was answered" />;
+  return <p className="text-faint">{result.text || (result.status === 'failed' ? 'There is no answer.' : 'Nothing was said.')}</p>;
+}
+
+function Script({ result }: { result: Result }): ReactNode {
+  const checks = useMemo(() => checksOf(result), [result]);
+  return (
+    <section aria-label="Turns" className="flex min-w-0 flex-col gap-3">
+      {result.turns.map((turn, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- turns have no name but their place
+        <TurnPart key={place} turn={turn} place={place} checks={checks[place] ?? []} />
+      ))}
+    </section>
+  );
+}
+
+function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: readonly Checked[] }): ReactNode {
+  const said = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
+  const failed = checks.filter(({ passed }) => !passed).length;
+  return (
+    <section aria-label={`Turn ${place + 1}`} className="min-w-0 rounded-xl border bg-surface">
+      <h3 className="flex flex-wrap items-center gap-2 border-b px-3 py-1.5 text-[13px] font-medium">
+        Turn {place + 1}
+        {checks.length > 0 && <span className={failed ? 'text-bad' : 'text-good'}>{failed ? `${failed} of ${checks.length} checks failed` : 'all checks passed'}</span>}
+        {turn.reached === false && <span className="text-warn">not reached</span>}
+        <span className="grow" />
+        {typeof turn.latency_seconds === 'number' && turn.reached !== false && <span className="font-normal text-muted tabular-nums">{lasted(turn.latency_seconds * 1000)}</span>}
+      </h3>
+      <div className="grid items-start gap-3 p-3 @3xl:grid-cols-[minmax(0,2fr)_minmax(0,3fr)]">
+        <div className="min-w-0">
+          <h4 className="mb-1 text-xs text-muted">Expected</h4>
+          <Expectations expect={turn.expect} checks={checks} />
+        </div>
+        <div className="min-w-0">
+          <h4 className="mb-1 text-xs text-muted">Said</h4>
+          {said.length > 0 ? <Talk messages={said} label={`What was said in turn ${place + 1}`} /> : <p className="text-faint">Nothing was said.</p>}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+/** Each check with what it wanted, and why it failed. */
+function Expectations({ expect, checks }: { expect: unknown; checks: readonly Checked[] }): ReactNode {
+  const wanted = isObject(expect) ? expect : {};
+  if (checks.length === 0) return Object.keys(wanted).length > 0 ? <JsonBox value={wanted} /> : <p className="text-faint">Nothing in particular.</p>;
+  return (
+    <ul className="flex flex-col gap-2">
+      {checks.map(({ name, passed, reason }) => (
+        <li key={name} className="flex min-w-0 items-start gap-2">
+          <span role="img" aria-label={passed ? 'passed' : 'failed'} className={classes('mt-0.5 shrink-0 [&>svg]:size-4', passed ? 'text-good' : 'text-bad')}>{passed ? <Check /> : <X />}</span>
+          <span className="min-w-0">
+            <span className="text-[13px] font-medium">{name}</span>{' '}
+            {Object.hasOwn(wanted, name) && <span className="font-mono text-xs wrap-anywhere text-muted">{prose(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}</span>}
+            {reason && <span dir="auto" className="block text-[13px] wrap-anywhere text-bad">{prose(reason)}</span>}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What must be taken away and put in to get from what was expected to what came. */
+function Words({ from, to }: { from: string; to: string }): ReactNode {
+  const pieces = useMemo(() => textDiff(from, to), [from, to]);
+  return (
+    <p dir="auto" className="rounded-xl border bg-surface p-3 wrap-anywhere whitespace-pre-wrap">
+      {pieces.map(({ text, change }, place) => {
+        const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
+        // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
+        return <Tag key={place} className={LOOKS[change]}>{prose(text)}</Tag>;
+      })}
+    </p>
+  );
+}
+
+const LOOKS = { same: '', added: 'rounded-sm bg-good-soft text-good no-underline', removed: 'rounded-sm bg-bad-soft text-bad line-through' };

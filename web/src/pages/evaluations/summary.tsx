@@ -1,0 +1,181 @@
+/** The figures: variants by evaluators, each with how sure it is; and the same by the values of a column. */
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import { IntervalBar, scaleOf } from './badges';
+import { testsetRevisionQuery, type Evaluation, type Summary } from './queries';
+import { figureOf, figureWords, intervalWords } from './format';
+import { prose } from '@/lib/safe-text';
+import { lasted } from '@/pages/traces/detail/timeline';
+import { pluralize, formatDollars } from '@/lib/format';
+import { Problem, Spinner } from '@/components/status';
+import { Select } from '@/components/form-fields';
+import type { Asked } from './results-query';
+
+interface Props {
+  evaluation: Evaluation;
+  summary: Summary | undefined;
+  error: Error | null;
+  slice: string | null;
+  onSlice: (column: string | null) => void;
+  /** Show the results behind a figure. */
+  onShow: (what: Partial<Asked>) => void;
+}
+
+type VariantFigures = Summary['variants'][number];
+type Figures = VariantFigures['evaluators'][number];
+
+export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow }: Props): ReactNode {
+  const { testset } = evaluation;
+  const columns = useQuery(testsetRevisionQuery(testset.id, String(testset.revision))).data?.kinds ?? [];
+  const names = [...new Set(summary?.variants.flatMap(({ evaluators }) => evaluators.map(({ name }) => name)))];
+  return (
+    <section aria-label="Figures" className="px-4 py-3 sm:px-6">
+      <div className="mb-2 flex flex-wrap items-center gap-2">
+        <h2 className="grow font-semibold">Figures</h2>
+        {columns.length > 0 && (
+          // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the choice is its child
+          <label className="flex items-center gap-2 text-[13px] text-muted">
+            By column
+            <Select className="!h-7 !w-auto max-w-48 text-[13px]" value={slice ?? ''} onChange={(event) => onSlice(event.target.value || null)}>
+              <option value="">None</option>
+              {slice && !columns.some(({ name }) => name === slice) && <option>{slice}</option>}
+              {columns.map(({ name }) => <option key={name}>{name}</option>)}
+            </Select>
+          </label>
+        )}
+      </div>
+      {error && <Problem error={error} />}
+      {!summary && !error && <Spinner />}
+      {summary && (
+        <div className="overflow-x-auto rounded-xl border bg-surface">
+          <table className="w-full text-left text-[13px]">
+            <thead className="text-xs text-faint">
+              <tr className="border-b">
+                <th scope="col" className="px-3 py-2 font-medium">Variant</th>
+                {names.map((name) => <th key={name} scope="col" dir="auto" className="max-w-60 min-w-40 truncate px-3 py-2 font-medium" title={name}>{prose(name)}</th>)}
+                <th scope="col" className="px-3 py-2 text-right font-medium">Latency</th>
+                <th scope="col" className="px-3 py-2 text-right font-medium">Cost</th>
+              </tr>
+            </thead>
+            <tbody>
+              {summary.variants.map((variant) => <VariantLine key={variant.name} evaluation={evaluation.id} variant={variant} all={summary} names={names} onShow={onShow} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {summary && slice && <Slices summary={summary} names={names} />}
+    </section>
+  );
+}
+
+interface LineProps {
+  evaluation: string;
+  variant: VariantFigures;
+  all: Summary;
+  names: readonly string[];
+  onShow: Props['onShow'];
+}
+
+function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): ReactNode {
+  const first = all.variants[0]?.name ?? variant.name;
+  const { p50, p95 } = variant.latency;
+  return (
+    <tr className="border-b align-top last:border-0">
+      <th scope="row" className="min-w-32 px-3 py-2 font-medium">
+        <bdi className="wrap-anywhere">{prose(variant.name)}</bdi>
+        <span className="block text-xs font-normal text-muted">
+          {pluralize(variant.cells, 'cell')}
+          {variant.failed > 0 && <button type="button" className="ml-1 text-bad hover:underline" onClick={() => onShow({ variant: variant.name, status: 'failed', evaluator: null, passed: null })}>{variant.failed} failed</button>}
+        </span>
+        {first !== variant.name && (
+          <Link href={`/evaluations/compare?${new URLSearchParams({ base: `${evaluation}:${first}`, candidate: `${evaluation}:${variant.name}` })}`} className="text-xs font-normal text-accent hover:underline">Compare</Link>
+        )}
+      </th>
+      {names.map((name) => {
+        const figures = variant.evaluators.find((one) => one.name === name);
+        const others = all.variants.flatMap(({ evaluators }) => evaluators.filter((one) => one.name === name)).map(figureOf);
+        return <td key={name} className="px-3 py-2">{figures && <FigureCell figures={figures} scale={scaleOf(others)} variant={variant.name} onShow={onShow} />}</td>;
+      })}
+      <td className="px-3 py-2 text-right whitespace-nowrap tabular-nums">
+        {p50 === null ? <span aria-hidden className="text-faint">–</span> : lasted(p50 * 1000)}
+        {p95 !== null && <span className="block text-xs text-muted" title="One call in twenty takes longer">p95 {lasted(p95 * 1000)}</span>}
+      </td>
+      <td className="px-3 py-2 text-right tabular-nums">{variant.cost === null ? <span aria-hidden className="text-faint">–</span> : formatDollars(variant.cost)}</td>
+    </tr>
+  );
+}
+
+function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; scale: readonly [number, number]; variant: string; onShow: Props['onShow'] }): ReactNode {
+  const figure = figureOf(figures);
+  const { errors, skipped, flaky, name } = figures;
+  const behind = { variant, evaluator: name };
+  return (
+    <div className="min-w-0">
+      {figure ? (
+        <div className="flex items-center gap-2">
+          <span className="w-14 shrink-0 font-medium tabular-nums" title={intervalWords(figure)}>{figureWords(figure)}</span>
+          <IntervalBar figure={figure} scale={scale} />
+        </div>
+      ) : (
+        <span className="text-faint">No score</span>
+      )}
+      <p className="mt-0.5 flex flex-wrap gap-x-2 text-xs text-muted">
+        <span>{pluralize(figures.n, 'row')}</span>
+        {figure?.kind === 'mean' && <span>mean</span>}
+        {figures.pass_rate !== null && figures.pass_rate < 1 && figures.n > 0 && (
+          <button type="button" className="text-bad hover:underline" onClick={() => onShow({ ...behind, passed: false, status: null })}>
+            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
+          </button>
+        )}
+        {errors > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, status: 'error', passed: null })}>{pluralize(errors, 'error')}</button>}
+        {skipped > 0 && <span>{skipped.toLocaleString('en')} skipped</span>}
+        {flaky !== null && flaky > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, flaky: true, passed: null, status: null })}>{flaky.toLocaleString('en')} flaky</button>}
+      </p>
+    </div>
+  );
+}
+
+/** For each evaluator: values down, variants across. */
+function Slices({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
+  return names.map((name) => {
+    const found = summary.variants.map((variant) => ({ variant: variant.name, slices: variant.evaluators.find((one) => one.name === name)?.slices ?? [] }));
+    const values = [...new Map(found.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value])))];
+    if (values.length === 0) return null;
+    const scale = scaleOf(found.flatMap(({ slices }) => slices.map(figureOf)));
+    return (
+      <div key={name} className="mt-3 overflow-x-auto rounded-xl border bg-surface">
+        <table aria-label={`${name}, by column`} className="w-full text-left text-[13px]">
+          <thead className="text-xs text-faint">
+            <tr className="border-b">
+              <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">{prose(name)}</th>
+              {found.map(({ variant }) => <th key={variant} scope="col" dir="auto" className="px-3 py-1.5 font-medium">{prose(variant)}</th>)}
+            </tr>
+          </thead>
+          <tbody>
+            {values.map(([key, value]) => (
+              <tr key={key} className="border-b last:border-0">
+                <th scope="row" dir="auto" className="max-w-80 truncate px-3 py-1.5 font-normal" title={valueWords(value)}>{prose(valueWords(value))}</th>
+                {found.map(({ variant, slices }) => {
+                  const slice = slices.find((one) => JSON.stringify(one.value) === key);
+                  const figure = slice && figureOf(slice);
+                  return (
+                    <td key={variant} className="px-3 py-1.5">
+                      {slice && figure ? (
+                        <span className="flex items-center gap-2"><span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span><IntervalBar figure={figure} scale={scale} className="h-4 w-20" /><span className="text-xs whitespace-nowrap text-faint tabular-nums">{pluralize(slice.n, 'row')}</span></span>
+                      ) : (
+                        <span aria-hidden className="text-faint">–</span>
+                      )}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    );
+  });
+}
+
+const valueWords = (value: unknown): string => (typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'Nothing' : JSON.stringify(value));

@@ -1,0 +1,92 @@
+/** What the page of online rules asks the server. It is told of scores, but not of those of another process on the same file: so it also looks now and then. */
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { api, type Answer, type Schemas } from '@/api/client';
+import { isObject } from '@/components/forms/json-schema';
+import { wordsOf, OPS } from '@/pages/traces/conditions';
+import type { Condition } from '@/pages/traces/query';
+
+export type Rule = Schemas['RuleView'];
+export type Stats = Schemas['RuleStats'];
+
+const AGAIN = 10_000;
+export const DAYS = 7;
+const DAY = 86_400_000;
+
+type Page = Answer<'/api/online', 'get'>;
+export const rulePages = () =>
+  infiniteQueryOptions({
+    queryKey: ['rules'],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/online', { query: { limit: 50, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }: Page) => next ?? null,
+  });
+
+/** Of the last days, and what waits now. */
+export const ruleStats = (rule: string) =>
+  queryOptions({
+    queryKey: ['rule', rule, 'stats'],
+    queryFn: ({ signal }) => api('get', '/api/online/{rule}/stats', { path: { rule }, query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() }, signal }),
+    refetchInterval: AGAIN,
+  });
+
+/** `Status is error and Model contains gpt`; what is not as our form makes it is shown as it is. */
+export function filterWords(filter: Rule['filter']): string {
+  if (filter === null || Object.keys(filter).length === 0) return 'All traces';
+  const any = Array.isArray(filter['or']);
+  const list = any ? filter['or'] : Array.isArray(filter['and']) ? filter['and'] : [filter];
+  const leaves = (list as unknown[]).map(leafWords);
+  return leaves.every((leaf) => leaf !== null) ? leaves.join(any ? ' or ' : ' and ') : JSON.stringify(filter);
+}
+
+function leafWords(leaf: unknown): string | null {
+  if (!isObject(leaf)) return null;
+  const of: Condition['of'] = typeof leaf['attribute'] === 'string' ? 'attribute' : 'field';
+  const name = leaf[of];
+  const op = OPS.find((one) => one === leaf['op']);
+  if (typeof name !== 'string' || !op) return null;
+  const value = Array.isArray(leaf['value']) ? leaf['value'].map(String).join(', ') : leaf['value'] === undefined ? '' : String(leaf['value']);
+  const { subject, verb, value: told } = wordsOf({ of, name, op, value });
+  return [subject, verb, told].filter(Boolean).join(' ');
+}
+
+/** `10 % of them`, `0.5 %` */
+export const share = (sample: number): string => `${Number((sample * 100).toPrecision(3))} %`;
+
+/** What a rule means, and what it came to, as short words. Pure. */
+export interface Total {
+  evaluator: string;
+  n: number;
+  /** Null: it never says whether something passed. */
+  passRate: number | null;
+  mean: number | null;
+  skipped: number;
+  errors: number;
+}
+
+/** By evaluator, over all the time that was asked for. */
+export function totals(data: Stats['data']): Total[] {
+  return [...new Set(data.map(({ evaluator }) => evaluator))].map((evaluator) => {
+    const own = data.filter((one) => one.evaluator === evaluator);
+    const sum = (what: 'n' | 'skipped' | 'errors') => own.reduce((all, one) => all + one[what], 0);
+    return {
+      evaluator,
+      n: sum('n'),
+      passRate: weighed(own.map(({ pass_rate: value, n }) => ({ value, n }))),
+      mean: weighed(own.map(({ mean: value, n }) => ({ value, n }))),
+      skipped: sum('skipped'),
+      errors: sum('errors'),
+    };
+  });
+}
+
+/** The mean of those that are there, each counted by its scores. */
+function weighed(values: readonly { value: number | null; n: number }[]): number | null {
+  let sum = 0;
+  let count = 0;
+  for (const { value, n } of values) {
+    if (value === null) continue;
+    sum += value * n;
+    count += n;
+  }
+  return count > 0 ? sum / count : null;
+}

@@ -1,0 +1,187 @@
+/** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
+import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
+import { ApiError } from '@/api/client';
+import { useCommand, shown } from '@/app/commands';
+import { Button } from '@/components/button';
+import { TextArea, Labelled, TextField } from '@/components/form-fields';
+import { withField } from '@/components/forms/values';
+import { Kbd, Problem } from '@/components/status';
+import { classes } from '@/lib/class-names';
+import { prose } from '@/lib/safe-text';
+import { firstOpen, lacking, optionsOf, titleOf, type Answers, scoreIn, type Option } from './answers';
+import type { Question } from './queries';
+
+interface AnswerFormProps {
+  questions: readonly Question[];
+  busy: boolean;
+  error: Error | null;
+  /** Somebody is at work on it. */
+  onChange: () => void;
+  onSave: (answers: Answers, comment: string) => void;
+  onSkip: () => void;
+  onNext: () => void;
+}
+
+export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, onNext }: AnswerFormProps): ReactNode {
+  const [answers, setAnswers] = useState<Answers>({});
+  const [comment, setComment] = useState('');
+  /** The question that digits answer. */
+  const [at, setAt] = useState(0);
+  const [tried, setTried] = useState(false);
+  const lack = lacking(questions, answers);
+  const isEmpty = Object.keys(answers).length === 0;
+  const set = (place: number, value: unknown, { moves }: { moves: boolean }) => {
+    const next = withField(answers, questions[place]?.key ?? '', value);
+    setAnswers(next);
+    if (moves) setAt(firstOpen(questions, next, place) ?? place);
+    onChange();
+  };
+  const save = () => {
+    setTried(true);
+    const first = questions.findIndex((question) => lack.includes(question));
+    if (first >= 0) return setAt(first);
+    return isEmpty ? undefined : onSave(answers, comment.trim());
+  };
+  const onKey = useEffectEvent((event: KeyboardEvent) => {
+    const target = event.target instanceof Element ? event.target : null;
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey || target?.closest('[role=dialog],[role=menu]') || isWriting(target)) return;
+    const question = questions[at];
+    const option = question && optionsOf(question)?.find(({ press }) => press === event.key);
+    if (option) set(at, option.value, { moves: true });
+    else if (event.key.toLowerCase() === 's' && !event.repeat) onSkip();
+    else if (event.key === 'Enter' && !event.repeat && !target?.closest('button, a, summary')) save();
+    else return;
+    event.preventDefault();
+  });
+  useEffect(() => {
+    // On the document, so before the commands of the page hear it.
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+  useCommand({ id: 'review-save', title: 'Save the answers and go on', group: 'Review', keys: 'mod+enter', run: save });
+  return (
+    <form
+      aria-label="Questions"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        save();
+      }}
+      className="flex min-h-0 flex-col border-t bg-surface lg:border-t-0 lg:border-l"
+    >
+      <div className="flex min-h-0 grow flex-col gap-4 px-4 py-4 lg:overflow-y-auto">
+        {questions.map((question, place) => (
+          <QuestionField
+            key={question.key}
+            question={question}
+            value={answers[question.key]}
+            active={place === at}
+            missing={tried && lack.includes(question)}
+            onFocus={() => setAt(place)}
+            onChange={(value) => set(place, value, { moves: false })}
+          />
+        ))}
+        <div className="pl-3.5"><Labelled label="Comment" hint="if you like"><TextArea dir="auto" maxLength={4000} value={comment} onChange={(event) => { setComment(event.target.value); onChange(); }} /></Labelled></div>
+      </div>
+      <footer className="flex shrink-0 flex-col gap-2 border-t bg-surface px-4 py-3">
+        {error && <Problem error={error}>{error instanceof ApiError && error.status === 409 && <Button size="small" onClick={onNext}>Next item</Button>}</Problem>}
+        {tried && lack.length > 0 && <p role="status" className="text-xs text-bad" dir="auto">{lack.map(titleOf).join(', ')}: wants an answer.</p>}
+        {tried && lack.length === 0 && isEmpty && <p role="status" className="text-xs text-bad">Nothing is answered yet. You can skip it.</p>}
+        <div className="flex gap-2">
+          <Button type="submit" look="main" disabled={busy} className="grow">{busy ? 'One moment…' : 'Save and next'}</Button>
+          <Button disabled={busy} onClick={onSkip}>Skip</Button>
+        </div>
+        <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-muted pointer-coarse:hidden">
+          <span><Kbd>1</Kbd>…<Kbd>9</Kbd> choose</span>
+          <span><Kbd>Enter</Kbd> saves</span>
+          <span><Kbd>S</Kbd> skips</span>
+          <span><Kbd>{shown('mod+enter')}</Kbd> saves while you write</span>
+        </p>
+      </footer>
+    </form>
+  );
+}
+
+/** Is it a field that letters and digits belong to? */
+const isWriting = (target: Element | null): boolean => target?.matches('textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])') ?? false;
+
+interface QuestionFieldProps {
+  question: Question;
+  value: unknown;
+  /** Do digits answer this one? */
+  active: boolean;
+  missing: boolean;
+  onFocus: () => void;
+  /** Undefined takes the answer back. */
+  onChange: (value: unknown) => void;
+}
+
+/** One question: its answers to choose from, or a field to write in. What was chosen can be taken back where none is wanted. */
+export function QuestionField({ question, value, active, missing, onFocus, onChange }: QuestionFieldProps): ReactNode {
+  const options = optionsOf(question);
+  const isOptional = question.required === false;
+  return (
+    <fieldset onFocus={onFocus} className={classes('min-w-0 border-l-2 pl-3', missing ? 'border-bad' : active ? 'border-accent' : 'border-transparent')}>
+      <legend className="float-left mb-1.5 w-full font-medium wrap-anywhere" dir="auto">
+        {prose(titleOf(question))} {isOptional && <span className="font-normal text-faint">optional</span>}
+      </legend>
+      <div className="clear-both">
+        {options && <Options question={question} options={options} value={value} active={active} onChange={onChange} />}
+        {question.type === 'score' && !options && <Score question={question} value={value} onChange={onChange} />}
+        {question.type === 'text' && (
+          <TextArea dir="auto" aria-label={titleOf(question)} maxLength={20_000} value={typeof value === 'string' ? value : ''} onChange={({ target }) => onChange(target.value.trim() ? target.value : undefined)} />
+        )}
+        {isOptional && value !== undefined && options && <button type="button" onClick={() => onChange(undefined)} className="mt-1 text-xs text-muted hover:text-accent hover:underline">Take it back</button>}
+      </div>
+    </fieldset>
+  );
+}
+
+interface OptionsProps extends Pick<QuestionFieldProps, 'question' | 'value' | 'active' | 'onChange'> {
+  options: readonly Option[];
+}
+
+function Options({ question, options, value, active, onChange }: OptionsProps): ReactNode {
+  return (
+    <div className={classes('flex gap-1.5', question.type === 'choice' ? 'flex-col' : 'flex-wrap')}>
+      {options.map((option) => (
+        <label
+          key={String(option.value)}
+          className={classes(
+            'relative flex min-h-8 cursor-pointer items-center gap-2 rounded-lg border px-3 py-1 transition-colors has-focus-visible:outline-2 has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
+            value === option.value ? 'border-accent bg-accent-soft font-medium text-accent' : 'hover:border-strong-line hover:bg-sunken',
+          )}
+        >
+          <input type="radio" name={question.key} checked={value === option.value} onChange={() => onChange(option.value)} className="absolute inset-0 cursor-pointer opacity-0" />
+          <span dir="auto" className="min-w-0 grow wrap-anywhere">{prose(option.label)}</span>
+          {active && option.press !== null && option.press !== option.label && <kbd aria-hidden className="font-sans text-xs text-faint pointer-coarse:hidden">{option.press}</kbd>}
+        </label>
+      ))}
+    </div>
+  );
+}
+
+/** What is typed counts as soon as it is a number of the range. */
+function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question' | 'value' | 'onChange'>): ReactNode {
+  const [text, setText] = useState(typeof value === 'number' ? String(value) : '');
+  const read = scoreIn(text, question.range);
+  const isWrong = text.trim() !== '' && typeof read === 'string';
+  return (
+    <>
+      <TextField
+        inputMode="decimal"
+        aria-label={titleOf(question)}
+        aria-invalid={isWrong}
+        placeholder={question.range ? `${question.range[0]} to ${question.range[1]}` : 'A number'}
+        className="!w-40"
+        value={text}
+        onChange={({ target }) => {
+          setText(target.value);
+          const next = scoreIn(target.value, question.range);
+          onChange(typeof next === 'number' ? next : undefined);
+        }}
+      />
+      {isWrong && <p role="status" className="mt-1 text-xs text-bad">{read}</p>}
+    </>
+  );
+}

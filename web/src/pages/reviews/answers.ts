@@ -1,0 +1,92 @@
+/** Answers on their way: what a question offers, what a key means, what is still open, and how an answer reads. Pure. */
+import { score } from '@/pages/evaluations/format';
+import type { Question, Agreement } from './queries';
+
+export type Answers = Readonly<Record<string, unknown>>;
+
+export interface Option {
+  value: boolean | string | number;
+  label: string;
+  /** The key that chooses it; none for the tenth and later. */
+  press: string | null;
+}
+
+/** More steps than these are typed, not chosen. */
+const MOST_STEPS = 11;
+
+/** What can be chosen; null where one has to write. */
+export function optionsOf({ type = 'boolean', choices, range }: Question): readonly Option[] | null {
+  switch (type) {
+    case 'boolean':
+      return [{ value: true, label: 'Yes', press: '1' }, { value: false, label: 'No', press: '2' }];
+    case 'choice':
+      return (choices ?? []).map((label, place) => ({ value: label, label, press: place < 9 ? String(place + 1) : null }));
+    case 'score': {
+      const [least, most] = range ?? [0.5, 0];
+      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MOST_STEPS || most < least) return null;
+      // A score is its own key.
+      return Array.from({ length: most - least + 1 }, (_, step) => least + step).map((value) => ({ value, label: score(value), press: value >= 0 && value <= 9 ? String(value) : null }));
+    }
+    case 'text':
+      return null;
+    default:
+      return null;
+  }
+}
+
+/** As the person is asked. */
+export const titleOf = ({ title, key }: Pick<Question, 'title' | 'key'>): string => title?.trim() || key;
+
+/** What was written, as a number of the score's range; a line says what is wrong with it. */
+export function scoreIn(text: string, range: Question['range']): number | string {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (!Number.isFinite(value)) return 'A number, please.';
+  if (range && (value < range[0] || value > range[1])) return `A number from ${range[0]} to ${range[1]}, please.`;
+  return value;
+}
+
+/** The first question after `from` that has no answer; if all that follow have one, from the beginning. */
+export function firstOpen(questions: readonly Question[], answers: Answers, from = 0): number | null {
+  const order = questions.map((_, place) => (place + from) % questions.length);
+  return order.find((place) => !Object.hasOwn(answers, questions[place]?.key ?? '')) ?? null;
+}
+
+/** Questions that want an answer and have none. */
+export const lacking = (questions: readonly Question[], answers: Answers): readonly Question[] =>
+  questions.filter(({ key, required }) => (required ?? true) && !Object.hasOwn(answers, key));
+
+export function told(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 'Yes' : 'No';
+  if (typeof value === 'number') return score(value);
+  return typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+}
+
+/** What a kappa is usually called (Landis and Koch, 1977). */
+export function kappaWords(kappa: number): string {
+  if (kappa < 0) return 'less than by chance';
+  if (kappa <= 0.2) return 'slight';
+  if (kappa <= 0.4) return 'fair';
+  if (kappa <= 0.6) return 'moderate';
+  return kappa <= 0.8 ? 'substantial' : 'almost perfect';
+}
+
+/** Agreement of many pairs as one line for each question, for a list. Pure. */
+export interface Glance {
+  question: string;
+  /** Of all items that two have answered, those that they answered alike. */
+  percent: number;
+  /** The mean over pairs, each counted by its items; null where no pair has one. */
+  kappa: number | null;
+}
+
+/** Of reviewers only: a judge is no colleague. */
+export function atGlance(all: readonly Agreement[]): Glance[] {
+  const people = all.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
+  return [...new Set(people.map(({ question }) => question))].map((question) => {
+    const pairs = people.filter((pair) => pair.question === question);
+    const weighed = pairs.flatMap(({ kappa, n }) => (kappa === null ? [] : [{ value: kappa, n }]));
+    return { question, percent: mean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))), kappa: weighed.length > 0 ? mean(weighed) : null };
+  });
+}
+
+const mean = (values: readonly { value: number; n: number }[]): number => values.reduce((sum, { value, n }) => sum + value * n, 0) / values.reduce((sum, { n }) => sum + n, 0);

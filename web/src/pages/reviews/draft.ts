@@ -1,0 +1,103 @@
+/** A review on its way: what was chosen so far, what it will ask of the server, and what is missing. Pure. */
+import type { paths } from '@/api/schema.d';
+import type { Question } from './queries';
+
+export type Request = paths['/api/reviews']['post']['requestBody']['content']['application/json'];
+export type Kind = NonNullable<Question['type']>;
+
+export const KINDS: Readonly<Record<Kind, string>> = { boolean: 'Yes or no', choice: 'A choice', score: 'A score', text: 'Words' };
+
+export interface QuestionDraft {
+  id: string;
+  type: Kind;
+  title: string;
+  /** Empty: made of the title. */
+  key: string;
+  /** One a line. */
+  choices: string;
+  least: string;
+  most: string;
+  required: boolean;
+}
+
+export interface Draft {
+  name: string;
+  run: string | null;
+  /** Empty: all of them. */
+  variant: string;
+  /** Empty: whatever they say. */
+  evaluator: string;
+  passed: boolean;
+  /** Empty: all answers. */
+  sample: string;
+  /** Null: those of the run's own `human` evaluators. */
+  questions: readonly QuestionDraft[] | null;
+  reviewers: number;
+  blind: boolean;
+}
+
+let last = 0;
+export const questionOf = (what: Partial<QuestionDraft> = {}): QuestionDraft => ({
+  id: `q${++last}`, type: 'boolean', title: '', key: '', choices: '', least: '1', most: '5', required: true, ...what,
+});
+
+export const begun = (run: string | null): Draft => ({
+  name: '', run, variant: '', evaluator: '', passed: false, sample: '', questions: [questionOf({ title: 'Is the answer correct?', key: 'correct' })], reviewers: 1, blind: true,
+});
+
+/** `Is it correct?` is `is_it_correct`; of another alphabet the letters stay. */
+export const slug = (title: string): string => title.toLowerCase().normalize('NFC').match(/[\p{L}\p{N}]+/gu)?.join('_').slice(0, 60) ?? '';
+
+export const keyOf = ({ key, title }: Pick<QuestionDraft, 'key' | 'title'>): string => key.trim() || slug(title);
+
+export const choicesOf = (text: string): string[] => [...new Set(text.split('\n').map((line) => line.trim()).filter(Boolean))];
+
+/** What is still missing, in words; null: it can begin. */
+export function missing({ run, sample, questions }: Draft): string | null {
+  if (!run) return 'Choose an evaluation.';
+  if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1)) return 'How many answers? Leave it empty for all.';
+  if (questions?.length === 0) return 'Add a question.';
+  const keys = (questions ?? []).map(keyOf);
+  for (const [place, question] of (questions ?? []).entries()) {
+    const wrong = wrongWith(question);
+    if (wrong) return `Question ${place + 1}: ${wrong}`;
+    if (keys.indexOf(keys[place] ?? '') !== place) return `Question ${place + 1} has the key of another one.`;
+  }
+  return null;
+}
+
+function wrongWith(question: QuestionDraft): string | null {
+  if (!keyOf(question)) return 'what is asked?';
+  if (question.type === 'choice' && choicesOf(question.choices).length < 2) return 'a choice has at least two answers.';
+  const [least, most] = [number(question.least), number(question.most)];
+  return question.type === 'score' && (least === null || most === null || least >= most) ? 'a score runs from a lowest to a highest number.' : null;
+}
+
+const number = (text: string): number | null => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : null);
+
+export function requestOf(draft: Draft): Request {
+  return {
+    name: draft.name.trim(),
+    items: {
+      run: draft.run,
+      variant: draft.variant || null,
+      ...(draft.evaluator ? { filter: { evaluator: draft.evaluator, passed: draft.passed } } : {}),
+      ...(draft.sample.trim() ? { sample: Number(draft.sample) } : {}),
+    },
+    questions: draft.questions?.map(asked) ?? null,
+    reviewers: draft.reviewers,
+    blind: draft.blind,
+  };
+}
+
+function asked(draft: QuestionDraft): NonNullable<Request['questions']>[number] {
+  const { type, title, required } = draft;
+  return {
+    key: keyOf(draft),
+    type,
+    title: title.trim(),
+    required,
+    ...(type === 'choice' ? { choices: choicesOf(draft.choices) } : {}),
+    ...(type === 'score' ? { range: [Number(draft.least), Number(draft.most)] as [number, number] } : {}),
+  };
+}

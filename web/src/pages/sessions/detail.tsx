@@ -1,0 +1,159 @@
+/** One session as a thread: its traces in their order, what repeats only once, and a tab for each branch. */
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { ArrowLeft, GitBranch, ListTree, MessageSquareShare } from 'lucide-react';
+import { useCallback, useMemo, useState, type ReactNode } from 'react';
+import { Link } from 'wouter';
+import { ApiError, api, type Schemas } from '@/api/client';
+import { Button, CopyButton } from '@/components/button';
+import { itemsOf, type Item, StepsView, type Message, type Step } from '@/components/messages/conversation-steps';
+import { useGoOn } from '@/components/open-in-playground';
+import { Empty, Problem, Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { exact } from '@/lib/safe-text';
+import { sessionThread } from './queries';
+
+export function SessionThread({ session }: { session: string }): ReactNode {
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(sessionThread(session));
+  const traces = data?.pages.reduce((sum, page) => sum + page.traces, 0);
+  return (
+    <div className="flex h-full flex-col">
+      <header className="flex shrink-0 items-center gap-2 border-b bg-surface px-4 py-2.5">
+        <Link href="/sessions" aria-label="All sessions" className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink">
+          <ArrowLeft aria-hidden className="size-4" />
+        </Link>
+        <h1 className="min-w-0 truncate text-base font-semibold"><bdi>{exact(session).slice(0, 300)}</bdi></h1>
+        <CopyButton label="Copy session" text={session} />
+        <span className="grow" />
+        {traces !== undefined && <span className="shrink-0 text-[13px] text-muted tabular-nums">{traces}{hasNextPage ? '+' : ''} {traces === 1 ? 'trace' : 'traces'}</span>}
+      </header>
+      <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
+        {!data && !error && <div className="p-6"><Spinner /></div>}
+        {error instanceof ApiError && error.status === 404 ? (
+          <Empty title="There is no such session">Its spans have not arrived yet, or they were deleted when their time was over.</Empty>
+        ) : (
+          error && <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>
+        )}
+        {data?.pages.map((page, place) => <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={linesOf(page.tabs)} />)}
+        {hasNextPage && (
+          <div className="flex justify-center p-4">
+            <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>{isFetchingNextPage ? 'Loading…' : 'What came later'}</Button>
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): ReactNode {
+  // The last is where somebody went on.
+  const [chosen, setChosen] = useState(lines.length - 1);
+  const line = lines[Math.min(chosen, lines.length - 1)];
+  if (!line?.steps.length) return <Empty title="Nothing was said">The traces of this session tell of no conversation.</Empty>;
+  return (
+    <>
+      {lines.length > 1 && (
+        <div role="tablist" aria-label="Branches" className="sticky top-0 z-10 flex gap-1 overflow-x-auto border-b bg-surface px-4 py-1.5">
+          {lines.map((one, place) => (
+            <button
+              // oxlint-disable-next-line react/no-array-index-key -- branches have no names but their places
+              key={place}
+              type="button"
+              role="tab"
+              aria-selected={place === chosen}
+              onClick={() => setChosen(place)}
+              className={classes('flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]', place === chosen ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken hover:text-ink')}
+            >
+              {place > 0 && <GitBranch aria-hidden className="size-3.5" />}
+              {place === 0 ? 'First' : `Branch ${place}`}
+              <span className="text-xs text-faint tabular-nums">{one.steps.length}</span>
+            </button>
+          ))}
+        </div>
+      )}
+      <Conversation key={chosen} session={session} line={line} />
+    </>
+  );
+}
+
+function Conversation({ session, line }: { session: string; line: Line }): ReactNode {
+  const { goOn, busy, question } = useGoOn();
+  const items = useMemo(() => itemsOf(line.steps), [line]);
+  const resume = useCallback(
+    (item: Item) =>
+      goOn(async () => {
+        // The trace says which workflow it was and what else that was given; what was said is what stands here.
+        const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
+        return { ...live, messages: messagesUpTo(line.steps, item.steps) };
+      }, session),
+    [goOn, line, session],
+  );
+  const before = useCallback(
+    (item: Item, previous: Item | undefined) => (
+      <>
+        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <Leaves />}
+        {item.trace !== previous?.trace && <TraceLine trace={item.trace} span={item.span} />}
+      </>
+    ),
+    [line],
+  );
+  const last = items.at(-1);
+  return (
+    <div className="mx-auto max-w-3xl px-4 py-4">
+      <StepsView items={items} before={before} resume={resume} />
+      {last && (
+        <div className="mt-4 flex justify-center border-t pt-4">
+          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(tellError)}><MessageSquareShare aria-hidden className="size-4" />Open in playground</Button>
+        </div>
+      )}
+      {question}
+    </div>
+  );
+}
+
+const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode => (
+  <div className="mb-3 flex items-center gap-2 text-xs text-faint before:h-px before:grow before:bg-line after:h-px after:grow after:bg-line">
+    <Link href={`/traces/${trace}?span=${span}`} className="flex items-center gap-1 hover:text-accent"><ListTree aria-hidden className="size-3.5" />Trace <span className="font-mono">{trace.slice(0, 8)}</span></Link>
+  </div>
+);
+
+const Leaves = (): ReactNode => (
+  <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent"><GitBranch aria-hidden className="size-3.5" />Here this branch leaves the one before.</div>
+);
+
+/** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
+export type Tab = Schemas['Tab'];
+
+export interface Line {
+  steps: readonly Step[];
+  /** How many of them another tab has, too. */
+  shared: number;
+  traces: number;
+}
+
+export function linesOf(tabs: readonly Tab[]): Line[] {
+  const lines: Line[] = [];
+  for (const { origin, steps } of tabs) {
+    const before = origin ? (lines[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
+    const whole = [...before, ...steps];
+    lines.push({ steps: whole, shared: before.length, traces: new Set(whole.map(({ trace_id: trace }) => trace)).size });
+  }
+  return lines;
+}
+
+/** What was said up to a step. */
+export const messagesUpTo = (steps: readonly Step[], upto: number): Message[] =>
+  steps.slice(0, upto).flatMap((step) => (step.type === 'message' ? [step.message] : []));
+
+/** The name in an address. The router reads a part of the escapes, and thereby makes two names one: hence by hand. */
+export function sessionIn(path: string, search: string): string | null {
+  const given = new URLSearchParams(search).get('session');
+  if (given) return given;
+  const encoded = /\/sessions\/([^/]+)\/?$/.exec(path)?.[1];
+  if (encoded === undefined) return null;
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return encoded;
+  }
+}

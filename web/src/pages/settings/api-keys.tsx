@@ -1,0 +1,223 @@
+/** The keys of the project: who may come in, with what, until when. */
+import { queryOptions, useQuery, useMutation } from '@tanstack/react-query';
+import { KeyRound, Trash2 } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { api, type Schemas } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { session } from '@/app/auth';
+import { Button, IconButton, CopyButton } from '@/components/button';
+import { askYes } from '@/components/confirm-dialog';
+import { Dialog } from '@/components/dialog';
+import { Select, TextField, Labelled } from '@/components/form-fields';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { focused } from '@/lib/dom';
+import { formatDateTime, formatTimeAgo, daysFromNow } from '@/lib/format';
+import { Section } from './sections';
+
+type Key = Schemas['KeyRow'];
+
+const keys = () => queryOptions({ queryKey: ['keys'], queryFn: ({ signal }) => api('get', '/api/keys', { query: { limit: 200 }, signal }) });
+
+export function KeysSection(): ReactNode {
+  const { data, error } = useQuery(keys());
+  const [making, setMaking] = useState(false);
+  const close = () => {
+    setMaking(false);
+    void queryClient.invalidateQueries({ queryKey: ['keys'] });
+  };
+  const make = (
+    <Button size="small" disabled={!data} onClick={() => setMaking(true)}>
+      <KeyRound aria-hidden className="size-3.5" /> New key
+    </Button>
+  );
+  return (
+    <Section title="Keys" aside={make}>
+      {error && <Problem error={error} />}
+      {!data && !error && <Spinner />}
+      {data?.data.length === 0 && (
+        <p className="text-muted">No key was given out, so this server listens on its own machine only, and whoever is there may do everything.</p>
+      )}
+      {data && data.data.length > 0 && (
+        <ul className="divide-y divide-line rounded-xl border bg-surface">
+          {data.data.map((key) => (
+            <KeyRow key={key.id} row={key} />
+          ))}
+        </ul>
+      )}
+      {making && <NewKeyDialog onClose={close} />}
+    </Section>
+  );
+}
+
+function KeyRow({ row }: { row: Key }): ReactNode {
+  const ended = hasEnded(row);
+  return (
+    <li className="flex min-h-14 items-center gap-3 px-4 py-2">
+      <div className={classes('min-w-0 grow', ended && 'opacity-60')}>
+        <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
+          <span className="max-w-full truncate font-medium" title={row.name} dir="auto">
+            {row.name}
+          </span>
+          {row.scopes.map((scope) => (
+            <Badge key={scope} tone={scope === 'admin' ? 'warn' : 'plain'}>
+              {scope}
+            </Badge>
+          ))}
+          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : ended && <Badge tone="bad">expired</Badge>}
+        </div>
+        <div className="text-xs leading-5 text-muted">
+          <span className="font-mono">{row.id}</span> · {describeKey(row)}
+        </div>
+      </div>
+      {!row.revoked_at && (
+        <IconButton label={`Revoke ${row.name}`} onClick={() => void revoke(row).catch(tellError)}>
+          <Trash2 />
+        </IconButton>
+      )}
+    </li>
+  );
+}
+
+const hasEnded = ({ revoked_at: revoked, expires_at: ends }: Key): boolean =>
+  revoked !== null || (ends !== null && Date.parse(ends) < Date.now());
+
+function describeKey({ created_at: made, expires_at: ends, last_used_at: used, revoked_at: revoked }: Key): string {
+  return [
+    `made ${formatTimeAgo(made)}`,
+    used ? `used ${formatTimeAgo(used)}` : 'never used',
+    ...(revoked ? [`revoked ${formatTimeAgo(revoked)}`] : [ends ? `until ${formatDateTime(ends)}` : 'no end']),
+  ].join(' · ');
+}
+
+async function revoke(key: Key): Promise<void> {
+  const sure = await askYes({
+    title: `Revoke ${key.name}?`,
+    text: 'Its next request is refused, and its open streams end. This cannot be undone.',
+    act: 'Revoke',
+    danger: true,
+  });
+  if (!sure) return;
+  await api('delete', '/api/keys/{key_id}', { path: { key_id: key.id } });
+  await queryClient.invalidateQueries({ queryKey: ['keys'] });
+}
+
+type Scope = Schemas['KeyRow']['scopes'][number];
+
+const SCOPES: { scope: Scope; text: string }[] = [
+  { scope: 'invoke', text: 'call workflows, start and change threads' },
+  { scope: 'read', text: 'look at what is kept; this page needs both' },
+  { scope: 'admin', text: 'everything, also keys and connections' },
+];
+const ENDS: Record<string, number | null> = { never: null, '1 day': 1, '30 days': 30, '90 days': 90, '1 year': 365 };
+
+/** Making a key: what it may do, until when; and then the key itself, this once. */
+export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
+  const { data } = useQuery(session());
+  // From the first key on everyone needs one: whoever makes it here must not lock themselves out.
+  const first = data?.key === null;
+  const make = useMutation({ mutationFn: (asked: Asked) => createKey(asked, first) });
+  return (
+    <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
+      {make.data ? <Secret secret={make.data.secret} onClose={onClose} /> : <Form first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />}
+    </Dialog>
+  );
+}
+
+interface Asked {
+  name: string;
+  scopes: Scope[];
+  expires_at: string | null;
+}
+
+async function createKey(asked: Asked, first: boolean): Promise<Schemas['NewKey']> {
+  const key = await api('post', '/api/keys', { body: asked });
+  if (first) {
+    await api('post', '/api/session', { body: { key: key.secret } });
+    await queryClient.invalidateQueries({ queryKey: ['session'] });
+  }
+  return key;
+}
+
+interface FormProps {
+  first: boolean;
+  error: Error | null;
+  busy: boolean;
+  onMake: (asked: Asked) => void;
+  onClose: () => void;
+}
+
+function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
+  const [name, setName] = useState('');
+  const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
+  const [ends, setEnds] = useState('never');
+  const toggle = (scope: Scope) => setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
+  return (
+    <form
+      className="flex flex-col gap-4 pt-1"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(ENDS[ends] ?? null) });
+      }}
+    >
+      {first && (
+        <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
+          From the first key on, every request needs one, also from this machine. You will be logged in with this key, so it is an admin’s; keep it.
+        </p>
+      )}
+      <Labelled label="Name">
+        <TextField ref={focused} required maxLength={100} placeholder="laptop" dir="auto" value={name} onChange={(event) => setName(event.target.value)} />
+      </Labelled>
+      <fieldset className="flex flex-col gap-1.5">
+        <legend className="pb-1 font-medium">It may</legend>
+        {SCOPES.map(({ scope, text }) => (
+          // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
+          <label key={scope} className="flex items-start gap-2">
+            <input
+              type="checkbox"
+              className="mt-0.5 size-4 shrink-0 accent-(--accent)"
+              checked={scopes.includes(scope)}
+              disabled={first}
+              onChange={() => toggle(scope)}
+            />
+            <span>
+              <code className="font-mono text-[13px]">{scope}</code> <span className="text-muted">{text}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <Labelled label="It ends">
+        <Select value={ends} onChange={(event) => setEnds(event.target.value)}>
+          {Object.keys(ENDS).map((end) => (
+            <option key={end} value={end}>
+              {end === 'never' ? 'never' : `after ${end}`}
+            </option>
+          ))}
+        </Select>
+      </Labelled>
+      {error && <Problem error={error} />}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="main" disabled={busy || !name.trim() || scopes.length === 0}>
+          Make the key
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+const Secret = ({ secret, onClose }: { secret: string; onClose: () => void }): ReactNode => (
+  <div className="flex flex-col gap-4 pt-1">
+    <p className="text-muted">This is shown once: only a hash of it is kept. Copy it now.</p>
+    <div className="flex items-center gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3">
+      <code className="min-w-0 grow font-mono text-[13px] wrap-anywhere select-all">{secret}</code>
+      <CopyButton text={secret} label="Copy the key" />
+    </div>
+    <div className="flex justify-end">
+      <Button look="main" onClick={onClose}>
+        Done
+      </Button>
+    </div>
+  </div>
+);

@@ -1,0 +1,151 @@
+/** One part of the settings. */
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import { api } from '@/api/client';
+import { IDS, tour, useTour } from '@/app/tour/progress';
+import { Button } from '@/components/button';
+import { askYes } from '@/components/confirm-dialog';
+import { Segments } from '@/components/segmented-control';
+import { Spinner, Badge, Problem } from '@/components/status';
+import { classes } from '@/lib/class-names';
+import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
+
+export const Section = ({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }): ReactNode => (
+  <section className="flex flex-col gap-4">
+    <header className="flex min-h-9 items-end justify-between border-b pb-1">
+      <h2 className="text-base font-semibold">{title}</h2>
+      {aside}
+    </header>
+    {children}
+  </section>
+);
+
+const about = () => queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
+
+/** What serves this page. */
+export function AboutSection(): ReactNode {
+  const { data, error } = useQuery(about());
+  if (error) return null; // Not for everyone.
+  return (
+    <Section title="About">
+      {data ? (
+        <>
+          <Pairs
+            pairs={[
+              ['Palaver', data.version],
+              ['Python', data.python],
+              ['Database', `${data.database === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, schema ${data.schema}`],
+              ['Processes', `${data.processes}${data.workers ? ` and ${data.workers} workers` : ''}`],
+              ['Extras', data.extras.join(', ') || 'none'],
+              ['Up for', formatElapsed(data.uptime_seconds)],
+            ]}
+          />
+          <details>
+            <summary className="w-fit cursor-pointer rounded text-muted hover:text-ink">Limits</summary>
+            <div className="pt-2">
+              <Pairs pairs={Object.entries(data.limits).map(([name, value]) => [name, formatLimit(name, value)])} />
+            </div>
+          </details>
+        </>
+      ) : (
+        <Spinner />
+      )}
+    </Section>
+  );
+}
+
+export const Pairs = ({ pairs }: { pairs: readonly (readonly [string, ReactNode])[] }): ReactNode => (
+  <dl className="grid grid-cols-[minmax(7rem,14rem)_1fr] gap-x-4 gap-y-1">
+    {pairs.map(([name, value]) => (
+      <div key={name} className="contents">
+        <dt className="truncate text-muted" title={name}>
+          {name}
+        </dt>
+        <dd className="min-w-0 wrap-anywhere">{value}</dd>
+      </div>
+    ))}
+  </dl>
+);
+
+const OURS = 'palaver.';
+
+/** What this browser remembers of the page. */
+export function BrowserSection(): ReactNode {
+  const [kept] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(OURS)));
+  const forget = async () => {
+    const sure = await askYes({
+      title: 'Forget what this browser keeps?',
+      text: 'Theme, preferences and unsent drafts go. Threads and boards live on the server and stay.',
+      act: 'Forget',
+      danger: true,
+    });
+    if (!sure) return;
+    for (const key of kept) localStorage.removeItem(key);
+    window.location.reload();
+  };
+  return (
+    <Section title="This browser">
+      <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
+        <p className="min-w-0 text-[13px] text-muted">
+          Threads, boards and files live on the server.{' '}
+          {kept.length > 0 ? 'Only your preferences are kept here, and sent nowhere.' : 'Nothing is kept here yet.'}
+        </p>
+        <Button look="danger" disabled={kept.length === 0} onClick={() => void forget()}>
+          Forget
+        </Button>
+      </div>
+    </Section>
+  );
+}
+
+const settings = () => queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
+const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
+const WHICH = { changed: 'Changed', all: 'All' };
+
+/** The settings that the server runs with; read only, for they are changed where they are written. */
+export function ServerSection(): ReactNode {
+  const { data, error } = useQuery(settings());
+  const [which, setWhich] = useState<keyof typeof WHICH>('changed');
+  const rows = (data?.data ?? []).filter(({ source }) => which === 'all' || source !== 'default');
+  return (
+    <Section title="Server" aside={<Segments label="Which settings" options={WHICH} value={which} onChange={setWhich} />}>
+      {error && <Problem error={error} />}
+      {!data && !error && <Spinner />}
+      {data && rows.length === 0 && <p className="text-muted">Everything is as by default.</p>}
+      {rows.length > 0 && (
+        <ul className="divide-y divide-line rounded-xl border bg-surface">
+          {rows.map(({ name, value, source }) => (
+            <li key={name} className="flex flex-wrap items-center gap-x-3 px-4 py-1.5 sm:flex-nowrap">
+              <code className="min-w-0 grow truncate font-mono text-[13px] sm:w-48 sm:shrink-0 sm:grow-0" title={name}>
+                {name}
+              </code>
+              {/* On a phone below its name: paths are long. */}
+              <code className={classes('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{formatSettingValue(value)}</code>
+              {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="text-[13px] text-muted">Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.</p>
+    </Section>
+  );
+}
+
+/** The way back to the tour, where the server gives one. */
+export function TourSection(): ReactNode {
+  const { on, look, done } = useTour();
+  if (!on) return null;
+  return (
+    <Section title="Tour">
+      <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
+        <p className="min-w-0 text-[13px] text-muted">
+          {done.length} of {IDS.length} steps are done. The list is in the sidebar.
+        </p>
+        <div className="flex gap-2">
+          {done.length > 0 && <Button onClick={() => tour.again()}>Begin again</Button>}
+          {look === 'away' ? <Button onClick={() => tour.show('open')}>Show the tour</Button> : <Button onClick={() => tour.show('away')}>Hide the tour</Button>}
+        </div>
+      </div>
+    </Section>
+  );
+}

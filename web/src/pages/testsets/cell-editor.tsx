@@ -1,0 +1,160 @@
+/**
+ * One cell, opened: its value as text, JSON, a conversation or a script. It is taken as a whole, or not at all. Half
+ * written JSON would be gone in another mode: it is finished first.
+ */
+import { useQuery } from '@tanstack/react-query';
+import { useState, type KeyboardEvent, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { askYes } from '@/components/confirm-dialog';
+import { Sheet } from '@/components/dialog';
+import { TextArea } from '@/components/form-fields';
+import { isEqual } from '@/components/forms/values';
+import { JsonView } from '@/components/json-view';
+import { Segments } from '@/components/segmented-control';
+import { Problem, Spinner } from '@/components/status';
+import { LongText } from '@/components/text';
+import { focused } from '@/lib/dom';
+import { exact } from '@/lib/safe-text';
+import { type Message, isMessages, isOneMessage, isScript, saidIn } from './cell-messages';
+import { TalkView } from './cell-view';
+import { ConversationEditor, NEW_SCRIPT, ScriptEditor } from './conversation-editor';
+import { type ShownColumn, cellOf, changedData, type Data, type Edits } from './edits';
+import { type Entry, cutOf, dataOf } from './grid-rows';
+import { FaultsContext, useFaults, JsonInput } from './json-input';
+import { wholeRow } from './queries';
+
+type Mode = 'text' | 'json' | 'talk' | 'script';
+const MODES: Readonly<Record<Mode, string>> = { text: 'Text', json: 'JSON', talk: 'Messages', script: 'Script' };
+
+interface CellEditorProps {
+  title: string;
+  column: ShownColumn;
+  /** Undefined: the cell is empty. */
+  value: unknown;
+  onApply: (value: unknown) => void;
+  onClose: () => void;
+}
+
+export function CellEditor({ title, column, value, onApply, onClose }: CellEditorProps): ReactNode {
+  const [now, setNow] = useState(value);
+  const [mode, setMode] = useState<Mode>(() => modeOf(value, column.kind));
+  const [wrong, report] = useFaults();
+  const isSame = now === undefined || value === undefined ? now === value : isEqual(now, value);
+  const apply = (): void => {
+    if (wrong > 0) return;
+    if (!isSame) onApply(now);
+    onClose();
+  };
+  const close = async (): Promise<void> => {
+    const lost = wrong > 0 || !isSame;
+    if (!lost || (await askYes({ title: 'Close without taking what you wrote?', text: 'The cell stays as it was.', act: 'Close', danger: true }))) onClose();
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    apply();
+  };
+  return (
+    <Sheet open wide title={title} onClose={() => void close()}>
+      <FaultsContext value={report}>
+        <div role="presentation" className="flex min-h-full flex-col gap-3 pt-1" onKeyDown={onKey}>
+          <Segments label="Written as" options={MODES} value={mode} onChange={(next) => wrong === 0 && setMode(next)} />
+          <Editor mode={mode} kind={column.kind} value={now} onChange={setNow} />
+          <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
+            <Button size="small" look="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>Empty</Button>
+            <Button size="small" look="quiet" disabled={now === null} onClick={() => { setNow(null); setMode('json'); }}>Null</Button>
+            <span className="grow text-right text-xs text-bad">{wrong > 0 && 'Something here cannot be read yet.'}</span>
+            <Button onClick={() => void close()}>Cancel</Button>
+            <Button look="main" disabled={wrong > 0} onClick={apply}>Apply</Button>
+          </div>
+        </div>
+      </FaultsContext>
+    </Sheet>
+  );
+}
+
+function modeOf(value: unknown, kind: ShownColumn['kind']): Mode {
+  if (typeof value === 'string') return 'text';
+  if (isScript(value)) return 'script';
+  if (isMessages(value) || isOneMessage(value)) return 'talk';
+  if (value !== undefined) return 'json';
+  if (kind === 'chat' || kind === 'message') return 'talk';
+  return kind === 'script' ? 'script' : kind === 'number' || kind === 'boolean' || kind === 'json' ? 'json' : 'text';
+}
+
+interface EditorProps {
+  mode: Mode;
+  kind: ShownColumn['kind'];
+  value: unknown;
+  onChange: (value: unknown) => void;
+}
+
+/** Another way to write it changes nothing: only what is written does. */
+function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
+  if (mode === 'text') {
+    const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
+    return (
+      <>
+        <TextArea ref={focused} dir="auto" aria-label="Text" rows={8} value={text} onChange={(event) => onChange(event.target.value)} className="!max-h-[65dvh] !min-h-40" />
+        {value !== undefined && typeof value !== 'string' && <p className="text-xs text-muted">This is no text now. If you change it here, it becomes one.</p>}
+      </>
+    );
+  }
+  if (mode === 'json') return <JsonInput focus label="JSON" value={value} onChange={onChange} placeholder={kind === 'boolean' ? 'true' : kind === 'number' ? '42' : 'Any JSON'} />;
+  if (mode === 'script') return isScript(value) ? <ScriptEditor script={value} onChange={onChange} /> : <Other what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />;
+  if (isOneMessage(value)) return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
+  // A list of other messages (items of other protocols) is no list of roles and texts.
+  if (isMessages(value) || (Array.isArray(value) && value.length === 0)) return <ConversationEditor focus messages={value as Message[]} onChange={onChange} />;
+  const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
+  return <Other what="conversation of roles and texts" value={value} read={(one) => isMessages(one) || isOneMessage(one)} begin={begin} onChange={onChange} />;
+}
+
+/** What the value is not: it can become one. */
+function Other({ what, value, read, begin, onChange }: { what: string; value: unknown; read: (value: unknown) => boolean; begin: unknown; onChange: (value: unknown) => void }): ReactNode {
+  const inside = typeof value === 'string' ? parsed(value) : undefined;
+  return (
+    <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
+      <p>{value === undefined ? 'The cell is empty.' : `This is no ${what}.`}</p>
+      {inside !== undefined && read(inside) && <Button size="small" look="main" onClick={() => onChange(inside)}>Its text is one: read it</Button>}
+      <Button size="small" onClick={() => onChange(begin)}>{value === undefined ? 'Begin one' : 'Begin one in its place'}</Button>
+    </div>
+  );
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+interface OpenCellProps {
+  id: string;
+  number: number;
+  entry: Entry;
+  column: ShownColumn;
+  edits: Edits;
+  readOnly: boolean;
+  onApply: (value: unknown, before: Data | null) => void;
+  onClose: () => void;
+}
+
+/** A cell that somebody opened: all of its value is read first, then it is edited, or only shown. */
+export function OpenCell({ id, number, entry, column, edits, readOnly, onApply, onClose }: OpenCellProps): ReactNode {
+  const isCut = cutOf(entry, column.name, column.was) > 0;
+  const { data: whole, error } = useQuery({ ...wholeRow(id, number, entry.row?.id ?? ''), enabled: isCut });
+  const title = `${exact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
+  if (isCut && !whole) return <Sheet open wide title={title} onClose={onClose}>{error ? <Problem error={error} /> : <Spinner />}</Sheet>;
+  const before = whole?.data ?? entry.row?.data ?? null;
+  const value = cellOf(before && whole ? changedData(entry.key, before, edits) : dataOf(entry, edits), column.name);
+  if (readOnly) return <Sheet open wide title={title} onClose={onClose}><div ref={focused} tabIndex={-1} className="outline-none"><Value value={value} /></div></Sheet>;
+  return <CellEditor title={title} column={column} value={value} onApply={(next) => onApply(next, before)} onClose={onClose} />;
+}
+
+function Value({ value }: { value: unknown }): ReactNode {
+  if (value === undefined) return <p className="text-muted">The cell is empty.</p>;
+  if (typeof value === 'string') return <p dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={value} /></p>;
+  const said = saidIn(isOneMessage(value) ? [value] : value);
+  return said ? <TalkView said={said} /> : <JsonView value={value} open={3} />;
+}

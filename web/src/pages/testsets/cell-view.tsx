@@ -1,0 +1,113 @@
+/** What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room for. */
+import { useQuery } from '@tanstack/react-query';
+import { memo, type ReactNode } from 'react';
+import { api } from '@/api/client';
+import { summary } from '@/components/json-view';
+import { Badge } from '@/components/status';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { pluralize } from '@/lib/format';
+import { exact, prose } from '@/lib/safe-text';
+import { type Said, isMessages, isOneMessage, isScript, saidIn, scriptSaid } from './cell-messages';
+import type { Column } from './edits';
+
+interface Props {
+  value: unknown;
+  kind: Column['kind'];
+  tall: boolean;
+}
+
+/** Characters of a text that a cell may show. */
+const MOST = 600;
+
+export const CellView = memo(function CellView({ value, kind, tall }: Props): ReactNode {
+  if (value === undefined) return null;
+  if (value === null) return <span className="font-mono text-xs text-faint">null</span>;
+  if (typeof value === 'string') return <Text text={value} tall={tall} />;
+  if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
+  if (typeof value === 'boolean') return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
+  if (isScript(value)) return <Talk said={scriptSaid(value)} word="turn" tall={tall} />;
+  if (kind === 'chat' || kind === 'message' || isMessages(value) || isOneMessage(value)) return <Conversation value={isOneMessage(value) ? [value] : value} tall={tall} />;
+  return <Json value={value} tall={tall} />;
+});
+
+const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
+  <span dir="auto" className={tall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
+    {text === '' ? <span className="text-xs text-faint">empty text</span> : prose(text.slice(0, tall ? MOST : 200))}
+  </span>
+);
+
+const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
+  <code className={classes('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>{exact(summary(value, tall ? 400 : 160))}</code>
+);
+
+/** Most forms are read here; the server knows the others. */
+function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+  const said = saidIn(value);
+  return said ? <Talk said={said} word="message" tall={tall} /> : <Asked value={value} tall={tall} />;
+}
+
+function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+  const text = JSON.stringify(value);
+  const { data } = useQuery({
+    queryKey: ['extracted', text],
+    queryFn: ({ signal }) => api('post', '/api/extract', { body: { value }, signal }),
+    staleTime: 'static',
+    gcTime: 60_000,
+    retry: false,
+  });
+  const preview = data?.preview;
+  if (preview?.renderer !== 'chat') return <Json value={value} tall={tall} />;
+  return <Talk said={preview.messages} more={preview.more} word="message" tall={tall} />;
+}
+
+function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: number; word: string; tall: boolean }): ReactNode {
+  const last = said.at(-1);
+  const number = <span className="text-xs text-faint">{pluralize(said.length + more, word)}</span>;
+  if (!tall) return <span dir="auto" className="block truncate">{number} {last && <><Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}</>}</span>;
+  const shown = said.slice(-2);
+  return (
+    <span className="flex flex-col gap-1">
+      {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{pluralize(said.length + more - shown.length, `earlier ${word}`)}</span>}
+      {shown.map((one, place) => (
+        // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
+        <span key={place} className={classes('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
+          <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere"><Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}</span>
+        </span>
+      ))}
+    </span>
+  );
+}
+
+const Role = ({ role }: { role: string }): ReactNode => <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>;
+
+const wordsOf = ({ text, calls, attachments }: Said): string => text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
+
+/** A conversation to read: who said what, and what changed of it. */
+export type Op = 'added' | 'removed' | 'changed';
+const EDGES: Readonly<Record<Op, string>> = { added: 'border-good', removed: 'border-bad opacity-70', changed: 'border-warn' };
+const TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
+
+export const TalkView = ({ said }: { said: readonly Said[] }): ReactNode => (
+  <div className="flex flex-col gap-2">
+    {said.map((one, place) => (
+      // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
+      <TurnView key={place} said={one} />
+    ))}
+  </div>
+);
+
+/** One message; `text` in place of its own, where that is drawn otherwise. */
+export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: ReactNode }): ReactNode {
+  return (
+    <div className={classes('rounded-lg px-2.5 py-1.5', said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken', op && `border-l-2 ${EDGES[op]}`)}>
+      <p className="flex items-center gap-2 text-[11px]/5 text-muted">{prose(said.role.slice(0, 40))}{op && <Badge tone={TONES[op]}>{op}</Badge>}</p>
+      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">{text ?? <LongText text={said.text} />}</div>
+      {said.calls.map((call, at) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
+        <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">{exact(call)}</p>
+      ))}
+      {said.attachments > 0 && <p className="text-xs text-muted">{pluralize(said.attachments, 'attachment')}</p>}
+    </div>
+  );
+}

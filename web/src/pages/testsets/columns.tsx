@@ -1,0 +1,135 @@
+/** The head of a column: its name and kind, and what can be done with it. */
+import { ChevronDown, Eraser, MessagesSquare, PaintBucket, Pencil, Trash2 } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import { reached } from '@/api/client';
+import { IconButton, Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, TextArea, TextField, Labelled } from '@/components/form-fields';
+import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { Badge } from '@/components/status';
+import { focused } from '@/lib/dom';
+import { exact } from '@/lib/safe-text';
+import { type ShownColumn, type Column, type Edits, nameFault, renamed, withColumn, withFill, type Data, cellOf, withCells } from './edits';
+import { FaultsContext, useFaults, JsonInput, inexact } from './json-input';
+
+export const KIND_WORDS: Readonly<Record<ShownColumn['kind'], string>> = {
+  chat: 'Every value is a conversation', message: 'Every value is one message', script: 'Every value is a conversation script', text: 'Every value is text',
+  number: 'Every value is a number', boolean: 'Every value is true or false', json: 'Every value is an object or a list', mixed: 'Values of several kinds, or none',
+};
+
+export interface ColumnActs {
+  rename: (column: ShownColumn) => void;
+  fill: (column: ShownColumn) => void;
+  remove: (column: ShownColumn) => void;
+  convert: (column: ShownColumn) => void;
+}
+
+export function ColumnHead({ column, acts }: { column: ShownColumn; acts: ColumnActs | undefined }): ReactNode {
+  const name = exact(column.name);
+  return (
+    <div className="flex w-full min-w-0 items-center gap-1.5">
+      <bdi className="min-w-0 truncate font-medium" title={column.was === null ? name : `${name}, was ${exact(column.was)}`}>{name}</bdi>
+      <Badge title={KIND_WORDS[column.kind]} tone={column.isNew ? 'good' : column.kind === 'chat' || column.kind === 'script' || column.kind === 'message' ? 'accent' : 'plain'}>{column.isNew ? 'new' : column.kind}</Badge>
+      <span className="grow" />
+      {acts && (
+        <Menu trigger={<IconButton size="small" label={`Column ${name}`}><ChevronDown /></IconButton>}>
+          {column.looksLikeChat && <MenuItem icon={<MessagesSquare />} onSelect={() => acts.convert(column)}>Convert to messages</MenuItem>}
+          <MenuItem icon={<Pencil />} onSelect={() => acts.rename(column)}>Rename</MenuItem>
+          <MenuItem icon={<PaintBucket />} onSelect={() => acts.fill(column)}>Fill empty cells</MenuItem>
+          <MenuLine />
+          <MenuItem danger icon={column.isNew ? <Eraser /> : <Trash2 />} onSelect={() => acts.remove(column)}>Remove column</MenuItem>
+        </Menu>
+      )}
+    </div>
+  );
+}
+
+/** A new column, another name for one, or a value for all its empty cells. */
+export type Asking = { act: 'add' } | { act: 'rename' | 'fill'; column: string };
+
+interface Props {
+  asking: Asking;
+  columns: readonly Column[];
+  edits: Edits;
+  onDone: (edits: Edits) => void;
+  onClose: () => void;
+}
+
+const TITLES = { add: 'Add a column', rename: 'Rename the column', fill: 'Fill empty cells' };
+
+export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props): ReactNode {
+  const before = 'column' in asking ? asking.column : '';
+  const [name, setName] = useState(before);
+  const [how, setHow] = useState<'nothing' | 'text' | 'json'>(asking.act === 'fill' ? 'text' : 'nothing');
+  const [text, setText] = useState('');
+  const [value, setValue] = useState<unknown>(undefined);
+  const [wrong, report] = useFaults();
+  const fault = asking.act === 'fill' ? null : nameFault(name, columns, edits, asking.act === 'rename' ? before : undefined);
+  const filling = how === 'text' ? text : how === 'json' ? value : undefined;
+  const isReady = fault === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
+  const done = (): void => {
+    if (!isReady) return;
+    const named = asking.act === 'rename' ? renamed(edits, before, name) : asking.act === 'add' ? withColumn(edits, name) : edits;
+    onDone(filling === undefined ? named : withFill(named, name, filling));
+    onClose();
+  };
+  return (
+    <Dialog open onClose={onClose} title={TITLES[asking.act]} {...(asking.act === 'fill' ? { description: `Where ${exact(before).slice(0, 80)} has no value, it gets this one.` } : {})}>
+      <FaultsContext value={report}>
+        <form className="flex flex-col gap-3 pt-1" onSubmit={(event) => { event.preventDefault(); done(); }}>
+          {asking.act !== 'fill' && (
+            <Labelled label="Name">
+              <TextField ref={focused} dir="auto" maxLength={1000} value={name} aria-invalid={name !== '' && fault !== null} onChange={(event) => setName(event.target.value)} />
+            </Labelled>
+          )}
+          {name !== '' && fault && <p role="alert" className="text-xs text-bad">{fault}</p>}
+          {asking.act !== 'rename' && (
+            <Labelled label="Value of all rows">
+              <Select value={how} onChange={(event) => setHow(event.target.value as typeof how)}>
+                {asking.act === 'add' && <option value="nothing">None yet</option>}
+                <option value="text">A text</option>
+                <option value="json">JSON</option>
+              </Select>
+            </Labelled>
+          )}
+          {how === 'text' && <TextArea dir="auto" aria-label="Text" rows={2} value={text} onChange={(event) => setText(event.target.value)} />}
+          {how === 'json' && <JsonInput label="JSON" value={value} onChange={setValue} placeholder="true" />}
+          <div className="flex justify-end gap-2">
+            <Button onClick={onClose}>Cancel</Button>
+            <Button type="submit" look="main" disabled={!isReady}>{asking.act === 'rename' ? 'Rename' : asking.act === 'add' ? 'Add' : 'Fill'}</Button>
+          </div>
+        </form>
+      </FaultsContext>
+    </Dialog>
+  );
+}
+
+/** More rows than that are changed with a file. */
+const MOST = 20_000;
+
+/** What converts the column in any edits, and how many texts it leaves as they are. */
+export async function converting(id: string, base: number, rows: number, column: ShownColumn): Promise<{ convert: (edits: Edits) => Edits; left: number }> {
+  if (rows > MOST) throw new Error(`The page converts up to ${MOST.toLocaleString('en')} rows. Export the set, convert the file, and import it.`);
+  const answer = await reached(`/api/testsets/${encodeURIComponent(id)}/revisions/${base}/export?format=jsonl&ids=true`, {});
+  const lines = (await answer.text()).split('\n').filter(Boolean);
+  const name = column.was ?? column.name;
+  let left = 0;
+  const changes = lines.flatMap((line) => {
+    const { __id__: row, ...before } = JSON.parse(line) as Data & { __id__: string };
+    const text = cellOf(before, name);
+    const value = typeof text === 'string' ? messagesIn(text) : undefined;
+    if (value === undefined && typeof text === 'string') left += 1;
+    return value === undefined ? [] : [{ id: row, name: column.name, value, before }];
+  });
+  return { convert: (edits) => withCells(edits, changes.filter((change) => !edits.removed.has(change.id))), left };
+}
+
+/** A text with a number that would change is left. */
+function messagesIn(text: string): unknown {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return typeof value === 'object' && value !== null && inexact(text) === null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

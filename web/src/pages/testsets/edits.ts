@@ -1,0 +1,284 @@
+/**
+ * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns first,
+ * then rows). Cells are named by the names that their columns have now. Pure.
+ */
+import { useSyncExternalStore } from 'react';
+import type { Schemas } from '@/api/client';
+import { isEqual } from '@/components/forms/values';
+import { Listeners } from '@/lib/listeners';
+
+export type Data = Readonly<Record<string, unknown>>;
+
+export interface Patch {
+  set: Data;
+  unset: readonly string[];
+}
+
+export interface AddedRow {
+  /** Its name until the server gives it an id. */
+  key: string;
+  data: Data;
+  /** The row that it stands after; null for the top, undefined for the end. */
+  after: string | null | undefined;
+}
+
+export interface Edits {
+  /** New names of columns, by the old ones. */
+  rename: ReadonlyMap<string, string>;
+  /** Columns that go, by their old names. */
+  remove: readonly string[];
+  /** What cells of a column are where they are absent. */
+  fill: ReadonlyMap<string, unknown>;
+  /** New columns, in their order. */
+  columns: readonly string[];
+  patches: ReadonlyMap<string, Patch>;
+  removed: ReadonlySet<string>;
+  added: readonly AddedRow[];
+}
+
+export const NONE: Edits = { rename: new Map(), remove: [], fill: new Map(), columns: [], patches: new Map(), removed: new Set(), added: [] };
+
+export type Column = Schemas['ColumnView'];
+
+export interface ShownColumn {
+  name: string;
+  kind: Column['kind'];
+  looksLikeChat: boolean;
+  isNew: boolean;
+  /** What it was called. */
+  was: string | null;
+}
+
+/** A cell of a row; undefined where it is absent. A column may be called `constructor`. */
+export const cellOf = (data: Data, name: string): unknown => (Object.hasOwn(data, name) ? data[name] : undefined);
+
+// Reading
+
+export function shownColumns(columns: readonly Column[], edits: Edits): ShownColumn[] {
+  const kept = columns
+    .filter(({ name }) => !edits.remove.includes(name))
+    .map(({ name, kind, looks_like: like }) => ({ name: edits.rename.get(name) ?? name, kind, looksLikeChat: like === 'chat', isNew: false, was: edits.rename.has(name) ? name : null }));
+  return [...kept, ...edits.columns.map((name): ShownColumn => ({ name, kind: 'mixed', looksLikeChat: false, isNew: true, was: null }))];
+}
+
+/** A row of the revision as it would be after saving. */
+export function changedData(id: string, data: Data, edits: Edits): Data {
+  const patch = edits.patches.get(id);
+  const isWhole = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
+  if (isWhole && !patch) return data;
+  const kept = Object.entries(data).flatMap(([name, value]): [string, unknown][] => (edits.remove.includes(name) ? [] : [[edits.rename.get(name) ?? name, value]]));
+  const made = new Map(kept);
+  for (const [name, value] of edits.fill) if (!made.has(name)) made.set(name, value);
+  for (const [name, value] of Object.entries(patch?.set ?? {})) made.set(name, value);
+  for (const name of patch?.unset ?? []) made.delete(name);
+  return Object.fromEntries(made);
+}
+
+/** How many things would change; a new column without a cell is nothing yet. */
+export function countOf({ rename, remove, fill, patches, removed, added }: Edits): number {
+  const cells = [...patches.values()].reduce((sum, { set, unset }) => sum + Object.keys(set).length + unset.length, 0);
+  return rename.size + remove.length + fill.size + cells + removed.size + added.length;
+}
+
+export const isNothing = (edits: Edits): boolean => countOf(edits) === 0 && edits.columns.length === 0;
+
+export interface Delta {
+  add: { data: Data; after?: string | null }[];
+  patch: { id: string; set: Data; unset: string[] }[];
+  remove: string[];
+  columns: { rename: Record<string, string>; remove: string[]; fill: Record<string, unknown> };
+}
+
+/** As the server takes it. */
+export const deltaOf = ({ rename, remove, fill, patches, removed, added }: Edits): Delta => ({
+  add: added.map(({ data, after }) => ({ data, ...(after === undefined ? {} : { after }) })),
+  patch: [...patches].map(([id, { set, unset }]) => ({ id, set, unset: [...unset] })),
+  remove: [...removed],
+  columns: { rename: Object.fromEntries(rename), remove: [...remove], fill: Object.fromEntries(fill) },
+});
+
+// Cells
+
+/** A cell with another value; undefined takes it away. `before` is the row of the revision; an added row has none. */
+export function withCell(edits: Edits, key: string, name: string, value: unknown, before: Data | null): Edits {
+  if (!before) {
+    return { ...edits, added: edits.added.map((row) => (row.key === key ? { ...row, data: putIn(row.data, name, value) } : row)) };
+  }
+  return withCells(edits, [{ id: key, name, value, before }]);
+}
+
+/** The same for many rows at once. */
+export function withCells(edits: Edits, changes: Iterable<{ id: string; name: string; value: unknown; before: Data }>): Edits {
+  const bare = { ...edits, patches: NONE.patches };
+  const patches = new Map(edits.patches);
+  for (const { id, name, value, before } of changes) {
+    const patch = patched(patches.get(id) ?? { set: {}, unset: [] }, name, value, cellOf(changedData(id, before, bare), name));
+    if (patch) patches.set(id, patch);
+    else patches.delete(id);
+  }
+  return { ...edits, patches };
+}
+
+/** Null where nothing is left to change. */
+function patched({ set, unset }: Patch, name: string, value: unknown, was: unknown): Patch | null {
+  const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
+  const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
+  const next = isBack ? left : value === undefined ? { ...left, unset: [...left.unset, name] } : { ...left, set: putIn(set, name, value) };
+  return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
+}
+
+function putIn(data: Data, name: string, value: unknown): Data {
+  if (value !== undefined) return { ...data, [name]: value };
+  return Object.fromEntries(Object.entries(data).filter(([one]) => one !== name));
+}
+
+// Rows
+
+/** A new row: right behind another one, or at the end. */
+export function withRow(edits: Edits, key: string, data: Data, behind: string | undefined): Edits {
+  const place = edits.added.findIndex((row) => row.key === behind);
+  if (place >= 0) {
+    const row = { key, data, after: edits.added[place]?.after };
+    return { ...edits, added: edits.added.toSpliced(place + 1, 0, row) };
+  }
+  // Those behind the same row keep their order, and this one is the nearest.
+  const first = behind === undefined ? -1 : edits.added.findIndex(({ after }) => after === behind);
+  return { ...edits, added: edits.added.toSpliced(first < 0 ? edits.added.length : first, 0, { key, data, after: behind }) };
+}
+
+/** Without these rows. `order` are the revision's rows as they are shown: what stood behind a removed one stands behind the one before. */
+export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
+  const fresh = new Set(edits.added.map(({ key }) => key));
+  const removed = new Set([...edits.removed, ...[...keys].filter((key) => !fresh.has(key))]);
+  const anchor = (after: string): string | null => order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
+  return {
+    ...edits,
+    removed,
+    patches: new Map([...edits.patches].filter(([id]) => !removed.has(id))),
+    added: edits.added
+      .filter(({ key }) => !keys.has(key))
+      // oxlint-disable-next-line oxc/no-map-spread -- what was stays as it is, to be gone back to
+      .map((row) => (typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: anchor(row.after) } : row)),
+  };
+}
+
+// Columns
+
+/** What is wrong with a name for a column; null when nothing is. */
+export function nameFault(name: string, columns: readonly Column[], edits: Edits, but?: string): string | null {
+  if (name === '') return 'A column needs a name.';
+  if (name === but) return null;
+  if (shownColumns(columns, edits).some((one) => one.name === name)) return 'There is a column of that name.';
+  return edits.remove.includes(name) ? 'A column of that name is about to be removed: save that first.' : null;
+}
+
+export const withColumn = (edits: Edits, name: string): Edits => ({ ...edits, columns: [...edits.columns, name] });
+
+/** A value where the column has none; the column may be new. */
+export const withFill = (edits: Edits, name: string, value: unknown): Edits => ({
+  ...edits,
+  fill: new Map([...edits.fill, [name, value]]),
+  added: edits.added.map((row) => (Object.hasOwn(row.data, name) ? row : { ...row, data: { ...row.data, [name]: value } })),
+});
+
+export function renamed(edits: Edits, from: string, to: string): Edits {
+  const name = (one: string): string => (one === from ? to : one);
+  const named = (data: Data): Data => Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
+  const old = oldName(edits, from);
+  const rename = new Map(edits.rename);
+  if (old !== null && old === to) rename.delete(old);
+  else if (old !== null) rename.set(old, to);
+  return {
+    ...edits,
+    rename,
+    fill: new Map([...edits.fill].map(([one, value]) => [name(one), value])),
+    columns: edits.columns.map(name),
+    patches: new Map([...edits.patches].map(([id, { set, unset }]) => [id, { set: named(set), unset: unset.map(name) }])),
+    added: edits.added.map((row) => ({ ...row, data: named(row.data) })),
+  };
+}
+
+export function withoutColumn(edits: Edits, name: string): Edits {
+  const old = oldName(edits, name);
+  const rename = new Map(edits.rename);
+  if (old !== null) rename.delete(old);
+  const patches = [...edits.patches].flatMap(([id, { set, unset }]): [string, Patch][] => {
+    const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
+    return Object.keys(left.set).length + left.unset.length > 0 ? [[id, left]] : [];
+  });
+  return {
+    ...edits,
+    rename,
+    remove: old === null ? edits.remove : [...edits.remove, old],
+    fill: new Map([...edits.fill].filter(([one]) => one !== name)),
+    columns: edits.columns.filter((one) => one !== name),
+    patches: new Map(patches),
+    added: edits.added.map((row) => ({ ...row, data: putIn(row.data, name, undefined) })),
+  };
+}
+
+/** The name that a shown column has in the revision; null where it is new. */
+function oldName({ rename, columns }: Edits, name: string): string | null {
+  for (const [old, now] of rename) if (now === name) return old;
+  return columns.includes(name) ? null : name;
+}
+
+// Another revision came in between
+
+/** The same on a newer revision in which these rows are gone. */
+export const rebased = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
+  ...edits,
+  patches: new Map([...edits.patches].filter(([id]) => !gone.has(id))),
+  removed: new Set([...edits.removed].filter((id) => !gone.has(id))),
+  added: edits.added.map((row) => (typeof row.after === 'string' && gone.has(row.after) ? { ...row, after: undefined } : row)),
+});
+
+/** What is not saved yet, by set, as long as the tab is open: whoever looks at something else finds it again. */
+export interface Draft {
+  /** The revision that it changes. */
+  base: number;
+  edits: Edits;
+  /** As it was before each step, the last at the end. */
+  past: readonly Edits[];
+}
+
+const MOST_STEPS = 100;
+
+export class Drafts {
+  #all = new Map<string, Draft>();
+  #listeners = new Listeners();
+
+  of = (id: string): Draft | undefined => this.#all.get(id);
+
+  /** One step further. */
+  change(id: string, base: number, edits: Edits): void {
+    const { edits: before, past, base: begun } = this.#all.get(id) ?? { base, edits: NONE, past: [] };
+    this.#become(id, { base: begun, edits, past: [...past, before].slice(-MOST_STEPS) });
+  }
+
+  undo(id: string): void {
+    const draft = this.#all.get(id);
+    if (draft) this.#become(id, { ...draft, edits: draft.past.at(-1) ?? NONE, past: draft.past.slice(0, -1) });
+  }
+
+  /** The same on another revision: what was before cannot be gone back to. */
+  rebase(id: string, base: number, edits: Edits): void {
+    this.#become(id, { base, edits, past: [] });
+  }
+
+  discard(id: string): void {
+    this.#become(id, undefined);
+  }
+
+  subscribe = this.#listeners.subscribe;
+
+  #become(id: string, draft: Draft | undefined): void {
+    if (draft && !isNothing(draft.edits)) this.#all.set(id, draft);
+    else this.#all.delete(id);
+    this.#listeners.tell();
+  }
+}
+
+export const drafts = new Drafts();
+
+export const useDraft = (id: string): Draft | undefined => useSyncExternalStore(drafts.subscribe, () => drafts.of(id));

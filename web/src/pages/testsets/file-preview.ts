@@ -1,0 +1,258 @@
+/** A file before it is sent: which format it is, and its first rows where the page can read them. Pure but for `headOf`. */
+import { isObject } from '@/components/forms/json-schema';
+import { isMessages } from './cell-messages';
+
+export type Format = 'jsonl' | 'json' | 'csv' | 'parquet';
+
+/** What each is sent as. */
+export const MEDIA: Readonly<Record<Format, string>> = {
+  jsonl: 'application/x-ndjson',
+  json: 'application/json',
+  csv: 'text/csv',
+  parquet: 'application/vnd.apache.parquet',
+};
+const ENDINGS: Readonly<Record<string, Format>> = { jsonl: 'jsonl', ndjson: 'jsonl', json: 'json', csv: 'csv', tsv: 'csv', parquet: 'parquet', pq: 'parquet' };
+const SHEETS: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
+export const ACCEPTED = Object.keys(ENDINGS).map((ending) => `.${ending}`).join(',');
+
+/** Rows of a look. */
+export const MOST = 20;
+/** Bytes that are read for it. */
+const HEAD = 256 * 1024;
+/** A JSON file is one value: to look into it, all of it is read, up to so many bytes. */
+const WHOLE_JSON = 16 * 1024 * 1024;
+
+export interface Look {
+  columns: string[];
+  rows: Record<string, unknown>[];
+  /** Are these all rows of the file? */
+  isAll: boolean;
+}
+
+export function formatOf(name: string): Format {
+  const ending = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
+  if (SHEETS.has(ending)) throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
+  const found = Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
+  if (!found) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
+  return found;
+}
+
+/** What a set made from it could be called. */
+export const testsetName = (file: string): string => file.replace(/\.\w+$/, '').replaceAll(/[\p{Cc}]/gu, '').trim().slice(0, 200) || 'Test set';
+
+/** As much of the text as is needed for a look; null where the page cannot look into it. */
+export async function headOf(file: File): Promise<{ text: string; whole: boolean } | null> {
+  const format = formatOf(file.name);
+  if (format === 'parquet') return null;
+  const most = format === 'json' ? WHOLE_JSON : HEAD;
+  const whole = file.size <= most;
+  if (format === 'json' && !whole) return null;
+  const bytes = await (whole ? file : file.slice(0, most)).arrayBuffer();
+  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') formatOf('.xlsx'); // An archive, whatever it is called.
+  try {
+    // A character at the end may be cut: as a stream, it is waited with.
+    return { text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !whole }), whole };
+  } catch {
+    throw new Error('This is not UTF-8. Save the file with that encoding.');
+  }
+}
+
+/** The first rows of a text; an Error names the line that is wrong. */
+export function look(format: Exclude<Format, 'parquet'>, text: string, { types, whole }: { types: Types; whole: boolean }): Look {
+  if (format === 'csv') {
+    const { columns, rows } = readCsv(text, { types, whole, most: MOST + 1 });
+    return { columns, rows: rows.slice(0, MOST), isAll: whole && rows.length <= MOST };
+  }
+  const values = format === 'json' ? fromJson(text) : fromLines(text, whole);
+  const rows = values.slice(0, MOST).map(rowOf);
+  return { columns: [...new Set(rows.flatMap((row) => Object.keys(row)))], rows, isAll: whole && values.length <= MOST };
+}
+
+function fromLines(text: string, whole: boolean): unknown[] {
+  const lines = text.replace(/^\uFEFF/, '').split('\n');
+  if (!whole) lines.pop();
+  const found: unknown[] = [];
+  for (const [place, line] of lines.entries()) {
+    if (found.length > MOST) break;
+    if (!line.trim()) continue;
+    try {
+      found.push(JSON.parse(line));
+    } catch {
+      throw new Error(`Line ${place + 1}: this is not JSON.`);
+    }
+  }
+  return found;
+}
+
+/** A list of rows, `{"rows": …}`, or Agenta's `{"data": {"testcases": …}}`. */
+function fromJson(text: string): unknown[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch {
+    throw new Error('The file is not JSON. Is it one object per line? Then call it .jsonl.');
+  }
+  if (isObject(value) && Array.isArray(value.rows)) return value.rows;
+  if (isObject(value) && isObject(value.data) && Array.isArray(value.data.testcases)) {
+    return value.data.testcases.map((one: unknown) => (isObject(one) && isObject(one.data) ? one.data : one));
+  }
+  if (Array.isArray(value)) return value;
+  throw new Error('The file is no list of rows.');
+}
+
+/** What is no object is wrapped, as the server will. */
+function rowOf(value: unknown): Record<string, unknown> {
+  if (!isObject(value)) return isMessages(value) ? { messages: value } : { value };
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !/^__(id|dedup_id|flags|tags|meta)__$/.test(name)));
+}
+
+export type Types = 'auto' | 'text';
+
+/**
+ * CSV as the server reads it: the cells of a text, and what each means. For a look at a file before it is sent; the
+ * server reads it again, and its word counts. Pure.
+ */
+export interface Table {
+  columns: string[];
+  rows: Record<string, unknown>[];
+  delimiter: string;
+}
+
+interface Line {
+  cells: string[];
+  /** Where it begins, from 1. */
+  line: number;
+}
+
+const DELIMITERS = [',', ';', '\t', '|'];
+/** Names that are no columns of data. */
+const RESERVED: ReadonlySet<string> = new Set(['__id__', '__dedup_id__', '__flags__', '__tags__', '__meta__', '__empty__']);
+
+const wrong = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
+
+/** The first rows of a CSV text. `whole` is false where the text was cut: what its end says is not known then. */
+export function readCsv(text: string, { types = 'auto', whole = true, most = Infinity }: { types?: Types; whole?: boolean; most?: number } = {}): Table {
+  const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
+  const delimiter = delimiterOf(body);
+  const [head, ...lines] = linesOf(body, delimiter, whole, most + 1);
+  if (!head) throw wrong(1, 'there is no header: the first line names the columns.');
+  const names = head.cells.map((cell) => columnName(cell, head.line));
+  const isData = head.cells.map((cell) => !RESERVED.has(cell));
+  const twice = names.find((name, place) => names.some((other, at) => at < place && other === name && isData[at] === isData[place]));
+  if (twice !== undefined) throw wrong(head.line, `the column “${twice}” is named twice.`);
+  const rows = lines.map(({ cells, line }) => {
+    if (cells.length > names.length) throw wrong(line, `there are ${cells.length} cells for ${names.length} columns.`);
+    return Object.fromEntries(
+      cells.flatMap((cell, place) => {
+        if (!isData[place] || (types === 'auto' && cell === '')) return [];
+        return [[names[place] ?? '', types === 'text' ? cell : readCell(cell)]];
+      }),
+    );
+  });
+  return { columns: names.filter((_, place) => isData[place]), rows, delimiter };
+}
+
+/** What a cell that is not empty means. */
+export function readCell(text: string): unknown {
+  if (text.startsWith('"')) {
+    const value = parsed(text);
+    return typeof value === 'string' ? value : text;
+  }
+  if (text === 'null' || text === 'true' || text === 'false') return JSON.parse(text) as unknown;
+  if (/^-?[0-9][0-9.eE+-]*$/.test(text)) return isOurs(text) ? Number(text) : text;
+  if (/^\s*[{[]/.test(text)) return parsed(text) ?? text;
+  return text;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Is it a number, just as the server would write it? `007`, `1.50` and `1e5` are texts: their zeros are data. */
+function isOurs(text: string): boolean {
+  if (/^(0|-?[1-9]\d*)$/.test(text)) return true;
+  const value = parsed(text);
+  if (typeof value !== 'number' || !Number.isFinite(value) || !/[.e]/.test(text)) return false;
+  return floatText(value) === text;
+}
+
+/** A float as the server's encoder writes it: shortest digits, with an exponent from 1e16 on and below 1e-5. */
+function floatText(value: number): string {
+  const [digits = '0', power = '0'] = value.toExponential().split('e');
+  const exponent = Number(power);
+  if (value !== 0 && (exponent >= 16 || exponent < -5)) return `${digits}e${exponent}`;
+  const plain = exponent < -4 || exponent > 20 ? value.toFixed(20).replace(/0+$/, '') : String(value);
+  const signed = Object.is(value, -0) ? '-0' : plain;
+  return signed.includes('.') ? signed : `${signed}.0`;
+}
+
+function columnName(cell: string, line: number): string {
+  if (!cell.startsWith('"')) return cell;
+  const name = parsed(cell);
+  if (typeof name !== 'string') throw wrong(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
+  return name;
+}
+
+/** The most frequent one in the header, outside of quotes. */
+function delimiterOf(text: string): string {
+  const header = text.replace(/^[\r\n]+/, '').replaceAll(/"(?:[^"]|"")*"/g, (quoted) => quoted.replaceAll(/[^\r\n]/g, 'x')).split(/[\r\n]/, 1)[0] ?? '';
+  const counts = DELIMITERS.map((one) => header.split(one).length - 1);
+  const most = Math.max(...counts);
+  const found = DELIMITERS.filter((_, place) => counts[place] === most);
+  return found.length === 1 ? (found[0] ?? ',') : ',';
+}
+
+/** Lines of cells. A quote opens a cell only at its beginning; inside, two are one. */
+function linesOf(text: string, delimiter: string, whole: boolean, most: number): Line[] {
+  const found: Line[] = [];
+  let [at, line] = [0, 1];
+  while (at < text.length && found.length < most) {
+    const begun = line;
+    const cells: string[] = [];
+    let wasQuoted = false;
+    for (;;) {
+      let cell: string;
+      if (text[at] === '"') {
+        wasQuoted = true;
+        const end = closing(text, at + 1);
+        if (end === -1) {
+          if (!whole) return found;
+          throw wrong(begun, 'a quote is left open.');
+        }
+        const inner = text.slice(at + 1, end);
+        line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
+        cell = inner.replaceAll('""', '"');
+        at = end + 1;
+        if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n') throw wrong(begun, 'text stands behind a closing quote.');
+      } else {
+        const end = endOf(text, at, delimiter);
+        cell = text.slice(at, end);
+        at = end;
+      }
+      cells.push(cell);
+      if (text[at] !== delimiter) break;
+      at += 1;
+    }
+    if (at >= text.length && !whole) return found;
+    at += text.startsWith('\r\n', at) ? 2 : 1;
+    line += 1;
+    if (cells.length > 1 || cells[0] !== '' || wasQuoted) found.push({ cells, line: begun });
+  }
+  return found;
+}
+
+function closing(text: string, from: number): number {
+  let at = text.indexOf('"', from);
+  while (at !== -1 && text[at + 1] === '"') at = text.indexOf('"', at + 2);
+  return at;
+}
+
+function endOf(text: string, from: number, delimiter: string): number {
+  let at = from;
+  while (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n') at += 1;
+  return at;
+}

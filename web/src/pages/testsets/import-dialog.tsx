@@ -1,0 +1,222 @@
+/** A file on its way to a test set: what is in it is seen before anything is sent, and what became of it after. */
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useMemo, useRef, useState, type ReactNode, type DragEvent } from 'react';
+import type { Schemas } from '@/api/client';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, TextField, Labelled } from '@/components/form-fields';
+import { summary } from '@/components/json-view';
+import { Segments } from '@/components/segmented-control';
+import { Problem, Spinner } from '@/components/status';
+import { formatSize, pluralize } from '@/lib/format';
+import { exact, prose } from '@/lib/safe-text';
+import { saidIn } from './cell-messages';
+import { type Types, type Format, type Look, MOST, formatOf, headOf, look, testsetName } from './file-preview';
+import { type Imported, type Into, sendFile, staleTestset } from './queries';
+
+interface Props {
+  file: File;
+  /** The set that it goes into; a new one where there is none. */
+  into?: { id: string; name: string; columns: readonly Schemas['ColumnView'][] };
+  onClose: () => void;
+  onDone: (imported: Imported) => void;
+}
+
+type Mode = 'append' | 'replace' | 'upsert';
+const MODES: Readonly<Record<Mode, string>> = { append: 'Add rows', replace: 'Replace all', upsert: 'Update by key' };
+const TYPES: Readonly<Record<Types, string>> = { auto: 'By their look', text: 'All text' };
+
+export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode {
+  const [types, setTypes] = useState<Types>('auto');
+  const [name, setName] = useState(() => testsetName(file.name));
+  const [mode, setMode] = useState<Mode>('append');
+  const [key, setKey] = useState(into?.columns[0]?.name ?? '');
+  const seen = useLook(file, types);
+  const sending = useSending();
+  const done = (): void => {
+    onClose();
+    if (sending.imported) onDone(sending.imported);
+  };
+  const send = (): void => {
+    const target: Into = into ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) } : { name: name.trim() };
+    if (seen.format) sending.send(file, seen.format, target, types);
+  };
+  return (
+    <Dialog open wide onClose={sending.imported ? done : onClose} title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'} description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}>
+      {sending.imported ? (
+        <Report imported={sending.imported} onDone={done} />
+      ) : (
+        <form className="flex flex-col gap-4 pt-1" onSubmit={(event) => { event.preventDefault(); send(); }}>
+          <div className="flex flex-wrap items-end gap-4">
+            {!into && <div className="grow"><Labelled label="Name"><TextField dir="auto" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} /></Labelled></div>}
+            {into && <div className="flex flex-col gap-1"><span className="font-medium">What happens to its rows</span><Segments label="What happens to its rows" options={MODES} value={mode} onChange={setMode} /></div>}
+            {into && mode === 'upsert' && (
+              <Labelled label="Key column"><Select value={key} onChange={(event) => setKey(event.target.value)}>{into.columns.map((one) => <option key={one.name}>{one.name}</option>)}</Select></Labelled>
+            )}
+            {seen.format === 'csv' && <div className="flex flex-col gap-1"><span className="font-medium">Cells are read</span><Segments label="Cells are read" options={TYPES} value={types} onChange={setTypes} /></div>}
+          </div>
+          <Seen seen={seen} file={file} />
+          {sending.error && <Problem error={sending.error} />}
+          {sending.share !== null && <Progress share={sending.share} />}
+          <div className="flex justify-end gap-2">
+            <Button onClick={sending.share === null ? onClose : sending.stop}>{sending.share === null ? 'Cancel' : 'Stop'}</Button>
+            <Button type="submit" look="main" disabled={!seen.format || sending.share !== null || (!into && !name.trim())}>Import</Button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+// A look before it is sent
+
+interface Seeing {
+  format: Format | null;
+  look: Look | null;
+  error: Error | null;
+  waiting: boolean;
+}
+
+function useLook(file: File, types: Types): Seeing {
+  const { data, error, isLoading } = useQuery({ queryKey: ['file-head', file.name, file.size, file.lastModified], queryFn: () => headOf(file), staleTime: 'static', gcTime: 0, retry: false });
+  return useMemo(() => {
+    if (error || isLoading || data === undefined) return { format: null, look: null, error, waiting: isLoading };
+    const format = formatOf(file.name);
+    try {
+      return { format, look: data && format !== 'parquet' ? look(format, data.text, { types, whole: data.whole }) : null, error: null, waiting: false };
+    } catch (wrong) {
+      // The server says it better, of the whole file; who is sure may send it.
+      return { format, look: null, error: wrong as Error, waiting: false };
+    }
+  }, [file, data, error, isLoading, types]);
+}
+
+function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
+  if (seen.waiting) return <Spinner label="Reading the file" />;
+  if (seen.error) return <Problem error={seen.error} />;
+  if (!seen.look) return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
+  const { columns, rows, isAll } = seen.look;
+  return (
+    <div className="flex flex-col gap-1.5">
+      <p role="status" className="text-muted">
+        {pluralize(columns.length, 'column')}; {isAll ? pluralize(rows.length, 'row') : `the first ${pluralize(rows.length, 'row')}`}:
+      </p>
+      <div className="max-h-80 overflow-auto rounded-lg border">
+        <table className="w-max min-w-full border-collapse text-[13px]">
+          <thead className="sticky top-0 bg-sunken text-left">
+            <tr>{columns.slice(0, 50).map((name) => <th key={name} scope="col" className="max-w-72 truncate px-2.5 py-1.5 font-medium"><bdi>{exact(name)}</bdi></th>)}</tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, MOST).map((row, place) => (
+              // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no other name
+              <tr key={place} className="border-t align-top">
+                {columns.slice(0, 50).map((name) => <td key={name} className="max-w-72 px-2.5 py-1.5"><Meant value={Object.hasOwn(row, name) ? row[name] : undefined} /></td>)}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {columns.length > 50 && <p className="text-xs text-faint">And {pluralize(columns.length - 50, 'more column')}.</p>}
+    </div>
+  );
+}
+
+/** A value, so that a text can be told from a number. */
+function Meant({ value }: { value: unknown }): ReactNode {
+  if (value === undefined) return <span className="text-faint">–</span>;
+  if (typeof value === 'string') return <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">{value === '' ? <span className="text-faint">empty text</span> : prose(value.slice(0, 500))}</span>;
+  const said = saidIn(value);
+  if (said) return <span dir="auto" className="line-clamp-3 wrap-anywhere"><span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>{prose((said.at(-1)?.text ?? '').slice(0, 300))}</span>;
+  return <code className="line-clamp-3 font-mono text-[12px] text-(--code-number) wrap-anywhere">{exact(summary(value, 200))}</code>;
+}
+
+// On its way
+
+interface Sending {
+  /** How much of it is sent, 0 to 1; null when nothing is on its way. */
+  share: number | null;
+  error: Error | null;
+  imported: Imported | null;
+  send: (file: File, format: Format, into: Into, types: Types) => void;
+  stop: () => void;
+}
+
+function useSending(): Sending {
+  const [state, setState] = useState<Pick<Sending, 'share' | 'error' | 'imported'>>({ share: null, error: null, imported: null });
+  const controller = useRef<AbortController | null>(null);
+  useEffect(() => () => controller.current?.abort(), []);
+  const send = (file: File, format: Format, into: Into, types: Types): void => {
+    const ending = new AbortController();
+    controller.current = ending;
+    setState({ share: 0, error: null, imported: null });
+    sendFile(file, format, into, { types, signal: ending.signal, onProgress: (share) => setState((now) => ({ ...now, share })) }).then(
+      (imported) => {
+        void staleTestset(imported.testset.id);
+        setState({ share: null, error: null, imported });
+      },
+      (error: Error) => !(error.name === 'AbortError' && controller.current !== ending) && setState({ share: null, error: error.name === 'AbortError' ? null : error, imported: null }),
+    );
+  };
+  return { ...state, send, stop: () => controller.current?.abort() };
+}
+
+function Progress({ share }: { share: number }): ReactNode {
+  const percent = Math.round(share * 100);
+  return (
+    <div className="flex items-center gap-3">
+      <progress aria-label="Sent" max={100} value={percent} className="h-1.5 grow overflow-hidden rounded-full bg-sunken [&::-moz-progress-bar]:bg-accent [&::-webkit-progress-bar]:bg-sunken [&::-webkit-progress-value]:bg-accent" />
+      <span className="w-28 text-right text-xs text-muted tabular-nums">{percent < 100 ? `${percent} % sent` : 'Being read…'}</span>
+    </div>
+  );
+}
+
+function Report({ imported: { report, revision }, onDone }: { imported: Imported; onDone: () => void }): ReactNode {
+  const counts: [number, string][] = [
+    [report.added, 'added'],
+    [report.changed, 'changed'],
+    [report.unchanged, 'as they were'],
+    [report.removed, 'removed'],
+  ];
+  return (
+    <div className="flex flex-col gap-3 pt-1">
+      <p role="status">
+        {revision.unchanged ? 'Nothing changed: the set has just these rows.' : `Revision ${revision.revision} is made of it.`} {pluralize(report.rows, 'row')} in the file
+        {counts.filter(([number]) => number > 0).map(([number, word]) => `, ${number.toLocaleString('en')} ${word}`)}.
+      </p>
+      {(report.wrapped ?? 0) > 0 && <p className="text-warn">{pluralize(report.wrapped ?? 0, 'value')} of the file {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.</p>}
+      <div className="flex justify-end"><Button look="main" onClick={onDone}>Open the set</Button></div>
+    </div>
+  );
+}
+
+/** A file that is dragged over a view, and dropped there. */
+export const DropMark = (): ReactNode => (
+  <div className="pointer-events-none absolute inset-3 z-30 flex items-center justify-center rounded-2xl border-2 border-dashed border-accent bg-accent-soft/80 text-base font-medium text-accent">
+    Drop the file to look at it
+  </div>
+);
+
+export function useDrop(onFile: (file: File) => void): { over: boolean; on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void> } {
+  const [over, setOver] = useState(false);
+  const hasFile = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files');
+  const enter = (event: DragEvent<HTMLElement>) => {
+    if (!hasFile(event)) return;
+    event.preventDefault();
+    setOver(true);
+  };
+  return {
+    over,
+    on: {
+      onDragEnter: enter,
+      onDragOver: enter,
+      onDragLeave: ({ currentTarget, relatedTarget }) => !currentTarget.contains(relatedTarget as Node | null) && setOver(false),
+      onDrop: (event) => {
+        if (!hasFile(event)) return;
+        event.preventDefault();
+        setOver(false);
+        const [file] = event.dataTransfer.files;
+        if (file) onFile(file);
+      },
+    },
+  };
+}

@@ -1,0 +1,122 @@
+/** What the pages of test sets read and do. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
+import { ApiError, api, type Schemas } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { rooted } from '@/lib/server-path';
+import { MEDIA, type Format } from './file-preview';
+
+export type Row = Schemas['RowView'];
+export type Revision = Schemas['RevisionRow'];
+export type Imported = Schemas['ImportView'];
+export type Difference = Schemas['RowDifference'];
+
+const FIRST = null as string | null;
+const PAGE = 100;
+
+export const testsets = (search: string, archived = false) =>
+  infiniteQueryOptions({
+    queryKey: ['testsets', search, archived],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/testsets', { query: { search, archived, limit: 50, after: pageParam }, signal }),
+    initialPageParam: FIRST,
+    getNextPageParam: (last) => last.next ?? null,
+    placeholderData: keepPreviousData,
+  });
+
+export const testset = (id: string) =>
+  queryOptions({ queryKey: ['testset', id], queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }) });
+
+// A revision never changes: what was read of it is never read again.
+
+export const revision = (id: string, number: number) =>
+  queryOptions({
+    queryKey: ['testset-revision', id, number],
+    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision: String(number) }, signal }),
+    staleTime: 'static',
+  });
+
+export const rowPages = (id: string, number: number, search: string) =>
+  infiniteQueryOptions({
+    queryKey: ['testset-rows', id, number, search],
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/testsets/{testset}/revisions/{revision}/rows', {
+        path: { testset: id, revision: String(number) },
+        query: { search, limit: PAGE, after: pageParam },
+        signal,
+      }),
+    initialPageParam: FIRST,
+    getNextPageParam: (last) => last.next ?? null,
+    staleTime: 'static',
+    gcTime: 60_000,
+    structuralSharing: false,
+    placeholderData: keepPreviousData,
+  });
+
+export const wholeRow = (id: string, number: number, row: string) =>
+  queryOptions({
+    queryKey: ['testset-row', id, number, row],
+    queryFn: ({ signal }) =>
+      api('get', '/api/testsets/{testset}/revisions/{revision}/rows/{row}', { path: { testset: id, revision: String(number), row }, signal }),
+    staleTime: 'static',
+    gcTime: 60_000,
+  });
+
+export const revisions = (id: string) =>
+  infiniteQueryOptions({
+    queryKey: ['testset', id, 'revisions'],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 50, after: pageParam }, signal }),
+    initialPageParam: FIRST,
+    getNextPageParam: (last) => last.next ?? null,
+  });
+
+export const difference = (id: string, from: number, to: number) =>
+  infiniteQueryOptions({
+    queryKey: ['testset-diff', id, from, to],
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/testsets/{testset}/diff', { path: { testset: id }, query: { from: String(from), to: String(to), limit: 50, after: pageParam }, signal }),
+    initialPageParam: FIRST,
+    getNextPageParam: (last) => last.next ?? null,
+    staleTime: 'static',
+    gcTime: 60_000,
+  });
+
+/** After a change of our own: no need to wait for the notice. */
+export const staleTestset = (id: string): Promise<unknown> =>
+  Promise.all([queryClient.invalidateQueries({ queryKey: ['testsets'] }), queryClient.invalidateQueries({ queryKey: ['testset', id] })]);
+
+// Files
+
+export type Into = { name: string } | { testset: string; mode: 'append' | 'replace' | 'upsert'; key?: string };
+
+/** Send a file as it is. A request of the old kind: only that tells how much has been sent. */
+export function sendFile(file: File, format: Format, into: Into, { types, onProgress, signal }: { types: string; onProgress: (share: number) => void; signal: AbortSignal }): Promise<Imported> {
+  const { testset: set, ...query } = 'testset' in into ? into : { testset: null, ...into };
+  const path = set === null ? '/api/testsets/import' : `/api/testsets/${encodeURIComponent(set)}/import`;
+  const request = new XMLHttpRequest();
+  const stop = () => request.abort();
+  signal.addEventListener('abort', stop);
+  return new Promise<Imported>((resolve, reject) => {
+    request.upload.addEventListener('progress', ({ loaded, total }) => onProgress(total ? loaded / total : 0));
+    request.addEventListener('load', () => {
+      const answer = read(request.responseText);
+      if (request.status < 300) return resolve(answer as Imported);
+      const { code = 'unknown', message, path: at } = (answer as { error?: { code?: string; message?: string; path?: string } })?.error ?? {};
+      return reject(new ApiError(request.status, code, message ?? `The server answered ${request.status}.`, at));
+    });
+    request.addEventListener('error', () => reject(new ApiError(0, 'unreachable', 'The server cannot be reached, or it did not take the file.')));
+    request.addEventListener('abort', () => reject(new DOMException('Stopped.', 'AbortError')));
+    request.open('POST', rooted(`${path}?${new URLSearchParams({ ...query, types, message: `Imported ${file.name}`.slice(0, 1000) })}`));
+    request.setRequestHeader('content-type', MEDIA[format]);
+    request.send(file);
+  }).finally(() => signal.removeEventListener('abort', stop));
+}
+
+function read(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}
+
+export const exportPath = (id: string, number: number, format: Format): string =>
+  rooted(`/api/testsets/${encodeURIComponent(id)}/revisions/${number}/export?format=${format}`);

@@ -1,0 +1,191 @@
+/** What the traces that are asked for came to, over time: how many, how long, how many tokens, how dear. */
+import { useQuery } from '@tanstack/react-query';
+import { useMemo, useState, type ReactNode, useRef, type KeyboardEvent, type PointerEvent } from 'react';
+import { Button } from '@/components/button';
+import { classes } from '@/lib/class-names';
+import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
+import { lasted } from './detail/timeline';
+import { traceStatsQuery } from './queries';
+import type { Asked } from './query';
+import { buckets, narrowed, when, type Bucket, type Stat, type Step } from './time-buckets';
+
+/** Counting all of a time costs more than a page of rows: while live it is done so often, in milliseconds. */
+const AGAIN = 10_000;
+
+export function Plots({ asked, live, onChange }: { asked: Asked; live: boolean; onChange: (asked: Asked) => void }): ReactNode {
+  const { data, error, refetch, isFetching } = useQuery({ ...traceStatsQuery(asked), refetchInterval: live ? AGAIN : false, placeholderData: (before) => before });
+  const shown = useMemo(() => (data ? buckets(data.data, data.time, data.by, data.now) : []), [data]);
+  if (error) {
+    return (
+      <p className="flex items-center gap-2 px-4 pb-2 text-xs text-muted">
+        The plots cannot be drawn: {error.message}
+        <Button size="small" look="quiet" onClick={() => void refetch()}>Retry</Button>
+      </p>
+    );
+  }
+  return (
+    <div className={classes('grid min-h-37 grid-cols-2 gap-x-6 gap-y-3 px-4 pb-3 @4xl:min-h-22 @4xl:grid-cols-4', isFetching && !data && 'animate-pulse')}>
+      {data && <Pictures shown={shown} step={data.by} onChoose={(some) => onChange(narrowed(asked, some))} />}
+    </div>
+  );
+}
+
+function Pictures({ shown, step, onChoose }: { shown: readonly Bucket[]; step: Step; onChoose: (some: readonly Bucket[]) => void }): ReactNode {
+  const [at, setAt] = useState<number | null>(null);
+  const of = (pick: (stat: Stat) => number): number[] => shown.map(({ stat }) => (stat ? pick(stat) : 0));
+  const all = (pick: (stat: Stat) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
+  const read = (words: (stat: Stat) => string) => (place: number): string => {
+    const bucket = shown[place];
+    return bucket ? `${when(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
+  };
+  const common = { steps: shown.length, at: at !== null && at < shown.length ? at : null, onAt: setAt, onChoose: (first: number, last: number) => onChoose(shown.slice(first, last + 1)) };
+  const failed = all(({ errors }) => errors);
+  const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
+  return (
+    <>
+      <Plot
+        {...common}
+        title="Traces"
+        total={`${all(({ traces }) => traces).toLocaleString('en')}${errors(failed)}`}
+        read={read((stat) => `${stat.traces.toLocaleString('en')}${errors(stat.errors)}`)}
+        parts={[
+          { values: of((stat) => stat.errors), fill: 'fill-bad' },
+          { values: of((stat) => stat.traces - stat.errors), fill: 'fill-accent' },
+        ]}
+      />
+      <Plot
+        {...common}
+        title="Latency"
+        total={slowest(shown)}
+        read={read((stat) => `p50 ${lasted(stat.p50_ms)}, p95 ${lasted(stat.p95_ms)}`)}
+        parts={[
+          { values: of((stat) => stat.p50_ms), fill: 'fill-accent' },
+          { values: of((stat) => Math.max(0, stat.p95_ms - stat.p50_ms)), fill: 'fill-accent/35' },
+        ]}
+      />
+      <Plot
+        {...common}
+        title="Tokens"
+        total={formatCompactNumber(all((stat) => stat.input_tokens + stat.output_tokens))}
+        read={read((stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`)}
+        parts={[
+          { values: of((stat) => stat.input_tokens), fill: 'fill-accent/35' },
+          { values: of((stat) => stat.output_tokens), fill: 'fill-accent' },
+        ]}
+      />
+      <Plot {...common} title="Cost" total={formatDollars(all(({ cost }) => cost))} read={read(({ cost }) => formatDollars(cost))} parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]} />
+    </>
+  );
+}
+
+/** Percentiles do not add up: the worst step is told. */
+function slowest(shown: readonly Bucket[]): string {
+  const worst = Math.max(-1, ...shown.map(({ stat }) => stat?.p95_ms ?? -1));
+  return worst < 0 ? '–' : `p95 up to ${lasted(worst)}`;
+}
+
+/** One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag chooses some. */
+export interface Part {
+  /** One for each step. */
+  values: readonly number[];
+  /** A class that fills it. */
+  fill: string;
+}
+
+interface Props {
+  title: string;
+  /** What all of it comes to, and what one step does. */
+  total: string;
+  read: (place: number) => string;
+  parts: readonly Part[];
+  steps: number;
+  /** The step that is looked at, in all plots at once. */
+  at: number | null;
+  onAt: (place: number | null) => void;
+  onChoose: (first: number, last: number) => void;
+}
+
+const TALL = 100;
+
+export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: Props): ReactNode {
+  const [from, setFrom] = useState<number | null>(null);
+  const place = useRef<HTMLDivElement>(null);
+  const highest = Math.max(...sums(parts, steps), 0);
+  const stepAt = (event: PointerEvent): number => {
+    const { left, width } = place.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
+    return Math.max(0, Math.min(steps - 1, Math.floor(((event.clientX - left) / width) * steps)));
+  };
+  const choose = (event: PointerEvent) => {
+    if (from === null) return;
+    const to = stepAt(event);
+    setFrom(null);
+    onChoose(Math.min(from, to), Math.max(from, to));
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const here = at ?? steps - 1;
+    const to = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: steps - 1 }[event.key];
+    if (to !== undefined) onAt(Math.max(0, Math.min(steps - 1, to)));
+    else if (event.key === 'Enter' && at !== null) onChoose(at, at);
+    else if (event.key === 'Escape') onAt(null);
+    else return;
+    event.preventDefault();
+  };
+  const chosen = from === null || at === null ? null : { first: Math.min(from, at), last: Math.max(from, at) };
+  return (
+    <figure className="min-w-0">
+      <figcaption className="flex items-baseline justify-between gap-2 text-xs">
+        <span className="shrink-0 text-muted">{title}</span>
+        <span className={classes('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>{at === null ? total : read(at)}</span>
+      </figcaption>
+      <div
+        ref={place}
+        role="slider"
+        tabIndex={0}
+        aria-label={`${title} over time`}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, steps - 1)}
+        aria-valuenow={at ?? steps - 1}
+        aria-valuetext={at === null ? total : read(at)}
+        className="mt-1 h-10 @4xl:h-14 cursor-crosshair touch-pan-y rounded border-b select-none"
+        onKeyDown={onKey}
+        onBlur={() => onAt(null)}
+        onPointerMove={(event) => onAt(stepAt(event))}
+        onPointerLeave={() => onAt(null)}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setFrom(stepAt(event));
+        }}
+        onPointerUp={choose}
+        onPointerCancel={() => setFrom(null)}
+      >
+        <svg aria-hidden viewBox={`0 0 ${Math.max(1, steps)} ${TALL}`} preserveAspectRatio="none" className="block size-full overflow-visible">
+          {chosen && <rect x={chosen.first} y={0} width={chosen.last - chosen.first + 1} height={TALL} className="fill-accent-soft" />}
+          {at !== null && !chosen && <rect x={at} y={0} width={1} height={TALL} className="fill-sunken" />}
+          <Bars parts={parts} steps={steps} highest={highest} />
+        </svg>
+      </div>
+    </figure>
+  );
+}
+
+/** Each part on top of the one before. */
+function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number; highest: number }): ReactNode {
+  if (highest === 0) return null;
+  const gap = steps > 60 ? 0.08 : 0.12;
+  return Array.from({ length: steps }, (_, step) => {
+    let below = 0;
+    return parts.map(({ values, fill }, part) => {
+      const value = values[step] ?? 0;
+      if (value <= 0) return null;
+      // What is there is seen, be it ever so little.
+      const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * TALL);
+      below += tall;
+      // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
+      return <rect key={`${step} ${part}`} x={step + gap} y={TALL - below} width={1 - 2 * gap} height={tall} className={fill} />;
+    });
+  });
+}
+
+function sums(parts: readonly Part[], steps: number): number[] {
+  return Array.from({ length: steps }, (_, step) => parts.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
+}

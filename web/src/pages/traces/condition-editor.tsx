@@ -1,0 +1,196 @@
+/** A condition, made or changed in a small form: of what, how, and with which value. */
+import { X } from 'lucide-react';
+import { Popover } from 'radix-ui';
+import { useId, useState, type FormEvent, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { Select, TextField } from '@/components/form-fields';
+import { Segments } from '@/components/segmented-control';
+import { exact, prose } from '@/lib/safe-text';
+import { FIELDS, fieldOf, opsOf, takesList, takesValue, wordOf, type Field, type Op, fromField, toField, wordsOf } from './conditions';
+import { number, type Condition, type Asked } from './query';
+
+interface ConditionEditorProps {
+  trigger: ReactNode;
+  condition?: Condition;
+  /** Values that were seen, by field. */
+  seen: Readonly<Record<string, readonly string[]>>;
+  onDone: (condition: Condition) => void;
+}
+
+const FIRST: Condition = { of: 'field', name: 'status', op: 'eq', value: 'error' };
+/** The value of the option that means an attribute: no field is called so. */
+const ATTRIBUTE = '@';
+
+export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: ConditionEditorProps): ReactNode {
+  const [open, setOpen] = useState(false);
+  return (
+    <Popover.Root open={open} onOpenChange={setOpen}>
+      <Popover.Trigger asChild>{trigger}</Popover.Trigger>
+      <Popover.Portal>
+        <Popover.Content aria-label="Filter" align="start" sideOffset={6} collisionPadding={8} className="z-50 w-72 rounded-xl border bg-raised p-3 shadow-float">
+          <Form
+            first={condition}
+            seen={seen}
+            onDone={(done) => {
+              setOpen(false);
+              onDone(done);
+            }}
+          />
+        </Popover.Content>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function Form({ first, seen, onDone }: { first: Condition; seen: ConditionEditorProps['seen']; onDone: ConditionEditorProps['onDone'] }): ReactNode {
+  const [{ of, name, op, value }, setCondition] = useState(first);
+  const field = of === 'field' ? fieldOf(name) : undefined;
+  const change = (some: Partial<Condition>) => setCondition((before) => ({ ...before, ...some }));
+  const choose = (chosen: string) => {
+    if (chosen === ATTRIBUTE) return change({ of: 'attribute', name: '', op: 'eq', value: '' });
+    const next = fieldOf(chosen);
+    const [usual = 'eq'] = opsOf(next);
+    return change({ of: 'field', name: chosen, op: usual, value: next?.choices?.[0] ?? '' });
+  };
+  const wrong = name.trim() === '' || (takesValue(op) && value.trim() === '') || (field?.type === 'number' && takesValue(op) && number(value) === undefined);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!wrong) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
+  };
+  return (
+    <form onSubmit={submit} className="flex flex-col gap-2">
+      <Select aria-label="Field" value={of === 'attribute' ? ATTRIBUTE : name} onChange={(event) => choose(event.target.value)}>
+        {FIELDS.map((one) => (
+          <option key={one.name} value={one.name}>
+            {one.label}
+          </option>
+        ))}
+        {of === 'field' && !field && <option value={name}>{name}</option>}
+        <option value={ATTRIBUTE}>Attribute…</option>
+      </Select>
+      {of === 'attribute' && (
+        <TextField aria-label="Attribute" placeholder="http.route" maxLength={512} className="font-mono text-[13px]" value={name} onChange={(event) => change({ name: event.target.value })} />
+      )}
+      <Select aria-label="Comparison" value={op} onChange={(event) => change({ op: event.target.value as Op })}>
+        {opsOf(field).map((one) => (
+          <option key={one} value={one}>
+            {wordOf(one, field?.type)}
+          </option>
+        ))}
+      </Select>
+      {takesValue(op) && <Value field={field} op={op} value={value} seen={seen[of === 'field' ? name : ''] ?? []} onChange={(next) => change({ value: next })} />}
+      <Button type="submit" look="main" size="small" disabled={wrong}>
+        Apply
+      </Button>
+    </form>
+  );
+}
+
+interface ValueProps {
+  field: Field | undefined;
+  op: Op;
+  value: string;
+  seen: readonly string[];
+  onChange: (value: string) => void;
+}
+
+function Value({ field, op, value, seen, onChange }: ValueProps): ReactNode {
+  const known = useId();
+  if (field?.choices && !takesList(op)) {
+    return (
+      <Select aria-label="Value" value={value} onChange={(event) => onChange(event.target.value)}>
+        {(field.choices.includes(value) ? field.choices : [value, ...field.choices]).map((choice) => (
+          <option key={choice}>{choice}</option>
+        ))}
+      </Select>
+    );
+  }
+  if (field?.type === 'time') {
+    return <TextField aria-label="Value" type="datetime-local" value={toField(value)} onChange={(event) => onChange(fromField(event.target.value) ?? '')} />;
+  }
+  const options = field?.choices ?? seen;
+  return (
+    <>
+      <TextField
+        aria-label="Value"
+        dir="auto"
+        list={known}
+        maxLength={2000}
+        autoComplete="off"
+        {...(field?.type === 'number' ? { inputMode: 'decimal' as const } : {})}
+        placeholder={takesList(op) ? 'one, another' : (field?.unit ?? 'Value')}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      <datalist id={known}>
+        {options.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </datalist>
+    </>
+  );
+}
+
+interface ConditionChipsProps {
+  asked: Asked;
+  seen: Readonly<Record<string, readonly string[]>>;
+  onChange: (asked: Asked) => void;
+}
+
+const JOINED = { all: 'All of', any: 'Any of' };
+
+/** The conditions that hold, one chip each: a click changes it, the cross takes it away. */
+export function Chips({ asked, seen, onChange }: ConditionChipsProps): ReactNode {
+  const { conditions, any } = asked;
+  if (conditions.length === 0) return null;
+  const become = (next: readonly Condition[]) => onChange({ ...asked, conditions: next });
+  return (
+    <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-1.5 px-4 pb-2.5">
+      {conditions.length > 1 && <Segments label="Match" options={JOINED} value={any ? 'any' : 'all'} onChange={(value) => onChange({ ...asked, any: value === 'any' })} />}
+      {conditions.map((condition, place) => (
+        <Chip
+          // oxlint-disable-next-line react/no-array-index-key -- the same condition may be there twice
+          key={`${place} ${condition.of} ${condition.name}`}
+          condition={condition}
+          seen={seen}
+          onChange={(next) => become(conditions.with(place, next))}
+          onRemove={() => become(conditions.toSpliced(place, 1))}
+        />
+      ))}
+      <Button size="small" look="quiet" onClick={() => become([])}>
+        Clear
+      </Button>
+    </div>
+  );
+}
+
+interface ChipProps {
+  condition: Condition;
+  seen: ConditionChipsProps['seen'];
+  onChange: (condition: Condition) => void;
+  onRemove: () => void;
+}
+
+function Chip({ condition, seen, onChange, onRemove }: ChipProps): ReactNode {
+  const { subject, verb, value } = wordsOf(condition);
+  const whole = [subject, verb, value].filter(Boolean).join(' ');
+  return (
+    <span className="inline-flex h-7 max-w-full min-w-0 items-center rounded-lg bg-accent-soft text-[13px]">
+      <ConditionEditor
+        condition={condition}
+        seen={seen}
+        onDone={onChange}
+        trigger={
+          <button type="button" title={exact(whole)} className="flex h-full min-w-0 items-center gap-1 rounded-l-lg pl-2.5 hover:text-accent">
+            <span className="max-w-40 truncate text-muted" dir="auto">{prose(subject)}</span>
+            <span className="shrink-0 text-muted">{verb}</span>
+            {value && <span className="max-w-60 truncate font-medium" dir="auto">{prose(value)}</span>}
+          </button>
+        }
+      />
+      <button type="button" aria-label={`Remove the filter ${prose(whole)}`} onClick={onRemove} className="flex h-full shrink-0 items-center rounded-r-lg px-1.5 text-faint hover:text-ink">
+        <X className="size-3.5" />
+      </button>
+    </span>
+  );
+}

@@ -1,0 +1,97 @@
+/** All of a trace at a glance, however long: a line per span. Drawing a range over it looks at that alone. */
+import { useEffect, useRef, useState, type PointerEvent, type ReactNode } from 'react';
+import type { Forest } from './span-tree';
+import { colourOf } from '@/pages/traces/span-kind';
+import { isAll, within, type Range } from './timeline';
+
+const HEIGHT = 44;
+
+interface Props {
+  forest: Forest;
+  range: Range;
+  onRange: (range: Range) => void;
+}
+
+export function Overview({ forest, range, onRange }: Props): ReactNode {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [drawn, setDrawn] = useState<Range | null>(null);
+  const { lasts } = forest;
+  useEffect(() => {
+    const element = canvas.current;
+    if (!element) return undefined;
+    const again = () => paint(element, forest);
+    const resized = new ResizeObserver(again);
+    const themed = new MutationObserver(again);
+    resized.observe(element);
+    themed.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    return () => {
+      resized.disconnect();
+      themed.disconnect();
+    };
+  }, [forest]);
+
+  const timeAt = (event: PointerEvent<HTMLElement>): number => {
+    const box = event.currentTarget.getBoundingClientRect();
+    return ((event.clientX - box.left) / (box.width || 1)) * lasts;
+  };
+  const begin = (event: PointerEvent<HTMLElement>) => {
+    event.currentTarget.setPointerCapture(event.pointerId);
+    const at = timeAt(event);
+    setDrawn({ from: at, to: at });
+  };
+  const end = () => {
+    // A click is no range.
+    if (drawn && Math.abs(drawn.to - drawn.from) > lasts / 200) onRange(within(drawn, lasts));
+    setDrawn(null);
+  };
+  const shown = drawn ? within(drawn, lasts) : isAll(range, lasts) ? null : range;
+  return (
+    // A pointer draws on it; the buttons beside it do the same for keys.
+    <div
+      role="img"
+      aria-label="All spans over time"
+      className="relative min-w-0 grow touch-pan-y cursor-crosshair select-none"
+      style={{ height: HEIGHT }}
+      onPointerDown={begin}
+      onPointerMove={(event) => drawn && setDrawn({ ...drawn, to: timeAt(event) })}
+      onPointerUp={end}
+      onPointerCancel={() => setDrawn(null)}
+      onDoubleClick={() => onRange({ from: 0, to: lasts })}
+    >
+      <canvas ref={canvas} className="absolute inset-0 size-full" />
+      {shown && lasts > 0 && (
+        <>
+          <span className="absolute inset-y-0 left-0 bg-canvas/75" style={{ width: `${(shown.from / lasts) * 100}%` }} />
+          <span className="absolute inset-y-0 right-0 bg-canvas/75" style={{ width: `${(1 - shown.to / lasts) * 100}%` }} />
+          <span className="absolute inset-y-0 border-x border-accent" style={{ left: `${(shown.from / lasts) * 100}%`, width: `${((shown.to - shown.from) / lasts) * 100}%` }} />
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Spans from the first at the top to the last; what failed is drawn over the others. */
+function paint(canvas: HTMLCanvasElement, { order, lasts }: Forest): void {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * scale));
+  canvas.height = Math.max(1, Math.round(height * scale));
+  const brush = canvas.getContext('2d');
+  if (!brush || !order.length) return;
+  brush.scale(scale, scale);
+  const style = getComputedStyle(document.documentElement);
+  let last = '';
+  const line = Math.max(1, Math.min(6, (height - 4) / order.length - 0.5));
+  const draw = (bad: boolean) => {
+    for (const [place, { at, took, kind, status }] of order.entries()) {
+      if ((status === 'error') !== bad) continue;
+      const name = colourOf(kind, status);
+      if (name !== last) brush.fillStyle = style.getPropertyValue(name);
+      last = name;
+      const y = 2 + (place * (height - 4 - line)) / Math.max(1, order.length - 1);
+      brush.fillRect((at / (lasts || 1)) * (width - 2), y, Math.max(1.5, (took / (lasts || 1)) * width), line);
+    }
+  };
+  draw(false);
+  draw(true);
+}

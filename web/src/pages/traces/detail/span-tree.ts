@@ -1,0 +1,252 @@
+/**
+ * The spans of a trace as trees, made of its skeleton. Strangers say which span is whose parent: one whose parent is not
+ * there stands at the top, and so does the first of those that are each other's parents. Every span is there exactly once.
+ */
+import type { Schemas } from '@/api/client';
+import { moment } from './timeline';
+
+export type Bone = Schemas['BoneRow'];
+
+export interface Twig {
+  id: string;
+  name: string;
+  kind: string;
+  status: string;
+  /** Milliseconds after the trace's beginning, and how many it took. */
+  at: number;
+  took: number;
+  tokens: number | null;
+  parent: Twig | null;
+  /** Why it stands at the top although it names a parent. */
+  note: 'orphan' | 'cycle' | null;
+  children: Twig[];
+  /** How many hang below it, and how many of those failed. */
+  below: number;
+  bad: number;
+}
+
+export interface Forest {
+  spans: ReadonlyMap<string, Twig>;
+  top: readonly Twig[];
+  /** All of them, in the order of their start. */
+  order: readonly Twig[];
+  /** Milliseconds from the first start to the last end. */
+  lasts: number;
+}
+
+/** `whole`: are these all? As long as they are not, a parent may still come. */
+export function forestOf(bones: Iterable<Bone>, whole: boolean): Forest {
+  const spans = new Map<string, Twig>();
+  const named = new Map<Twig, string>();
+  let began = Number.POSITIVE_INFINITY;
+  for (const bone of bones) {
+    if (spans.has(bone.span_id)) continue;
+    const twig = twigOf(bone);
+    began = Math.min(began, twig.at);
+    spans.set(twig.id, twig);
+    if (bone.parent_id !== null) named.set(twig, bone.parent_id);
+  }
+  const order = [...spans.values()];
+  const top: Twig[] = [];
+  let lasts = 0;
+  for (const twig of order) {
+    twig.at -= began;
+    lasts = Math.max(lasts, twig.at + twig.took);
+    const name = named.get(twig);
+    const parent = name === undefined || name === twig.id ? undefined : spans.get(name);
+    if (parent) hang(twig, parent);
+    else {
+      top.push(twig);
+      if (whole && name !== undefined) twig.note = name === twig.id ? 'cycle' : 'orphan';
+    }
+  }
+  count(openCircles(order, top));
+  return { spans, top, order, lasts };
+}
+
+function twigOf({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: Bone): Twig {
+  return { id, name, kind, status, at: moment(start), took, tokens, parent: null, note: null, children: [], below: 0, bad: 0 };
+}
+
+function hang(twig: Twig, parent: Twig): void {
+  twig.parent = parent;
+  parent.children.push(twig);
+}
+
+/** All of them, each after its parent. What no top leads to goes round: each circle is opened at its first span. */
+function openCircles(order: readonly Twig[], top: Twig[]): Twig[] {
+  const reached = reach(top);
+  if (reached.length === order.length) return reached;
+  const seen = new Set(reached);
+  const place = new Map(order.map((twig, index) => [twig, index]));
+  for (const start of order) {
+    if (seen.has(start)) continue;
+    const first = circleOf(start).reduce((one, other) => ((place.get(other) ?? 0) < (place.get(one) ?? 0) ? other : one));
+    if (first.parent) first.parent.children = first.parent.children.filter((child) => child !== first);
+    first.parent = null;
+    first.note = 'cycle';
+    top.push(first);
+    for (const twig of reach([first])) {
+      seen.add(twig);
+      reached.push(twig);
+    }
+  }
+  return reached;
+}
+
+function circleOf(start: Twig): Twig[] {
+  const way = new Set<Twig>();
+  let here = start;
+  while (!way.has(here) && here.parent) {
+    way.add(here);
+    here = here.parent;
+  }
+  const passed = [...way];
+  return passed.slice(passed.indexOf(here));
+}
+
+function reach(from: readonly Twig[]): Twig[] {
+  const found = [...from];
+  for (const twig of found) for (const child of twig.children) found.push(child); // It grows as it is gone through.
+  return found;
+}
+
+/** Those that come last hand their counts up first. */
+function count(reached: readonly Twig[]): void {
+  for (let place = reached.length - 1; place >= 0; place--) {
+    const twig = reached[place];
+    if (!twig?.parent) continue;
+    twig.parent.below += 1 + twig.below;
+    twig.parent.bad += (twig.status === 'error' ? 1 : 0) + twig.bad;
+  }
+}
+
+// What is shown of it
+
+export interface Row {
+  twig: Twig;
+  depth: number;
+  /** Null: nothing hangs below it. */
+  open: boolean | null;
+  /** Its place among its siblings, from 1, and how many these are. */
+  place: number;
+  of: number;
+}
+
+/** The rows of a tree in which these are open, from top to bottom. */
+export function rowsOf({ top }: Pick<Forest, 'top'>, isOpen: (twig: Twig) => boolean): Row[] {
+  const rows: Row[] = [];
+  const left: Row[] = [];
+  const put = (twigs: readonly Twig[], depth: number) => {
+    for (let place = twigs.length - 1; place >= 0; place--) {
+      const twig = twigs[place];
+      if (twig) left.push({ twig, depth, open: twig.children.length ? isOpen(twig) : null, place: place + 1, of: twigs.length });
+    }
+  };
+  put(top, 0);
+  for (let row = left.pop(); row; row = left.pop()) {
+    rows.push(row);
+    if (row.open) put(row.twig.children, row.depth + 1);
+  }
+  return rows;
+}
+
+/** What is open when one comes: the tops, and what is nearest to them, as long as it makes no more than so many rows. */
+export function openAtFirst({ top }: Pick<Forest, 'top'>, most = 300): Set<string> {
+  const open = new Set<string>();
+  const left = [...top];
+  const tops = new Set(top);
+  let rows = top.length;
+  for (const twig of left) {
+    if (!twig.children.length || (!tops.has(twig) && rows + twig.children.length > most)) continue;
+    open.add(twig.id);
+    rows += twig.children.length;
+    for (const child of twig.children) left.push(child);
+  }
+  return open;
+}
+
+/** All that it hangs below, the nearest first. */
+export function above(twig: Twig): Twig[] {
+  const found: Twig[] = [];
+  for (let here = twig.parent; here; here = here.parent) found.push(here);
+  return found;
+}
+
+/** What a key does in a tree: the usual ones of trees everywhere. */
+export type Move = { to: string } | { open: string } | { close: string } | null;
+
+/** `page`: how many rows one sees at once. */
+export function moveBy(key: string, rows: readonly Row[], here: string | null, page: number): Move {
+  const place = rows.findIndex(({ twig }) => twig.id === here);
+  const row = rows[place];
+  const at = (index: number): Move => to(rows[Math.min(Math.max(0, index), rows.length - 1)]);
+  switch (key) {
+    case 'ArrowDown':
+      return at(place + 1);
+    case 'ArrowUp':
+      return at(place - 1);
+    case 'PageDown':
+      return at(place + page);
+    case 'PageUp':
+      return at(place - page);
+    case 'Home':
+      return at(0);
+    case 'End':
+      return at(rows.length - 1);
+    case 'ArrowRight':
+      if (row?.open === false) return { open: row.twig.id };
+      return row?.open ? at(place + 1) : null;
+    case 'ArrowLeft':
+      if (row?.open) return { close: row.twig.id };
+      return row?.twig.parent ? { to: row.twig.parent.id } : null;
+    case 'Enter':
+    case ' ':
+      return row?.open === null || !row ? null : row.open ? { close: row.twig.id } : { open: row.twig.id };
+    default:
+      return null;
+  }
+}
+
+const to = (row: Row | undefined): Move => (row ? { to: row.twig.id } : null);
+
+/** The next row, after this one and round, whose name begins so: one finds by typing. */
+export function typed(letters: string, rows: readonly Row[], here: string | null): string | null {
+  const wanted = letters.toLowerCase();
+  const place = rows.findIndex(({ twig }) => twig.id === here);
+  const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still fit where one is.
+  for (let step = 0; step < rows.length; step++) {
+    const row = rows[(first + step) % rows.length];
+    if (row?.twig.name.toLowerCase().startsWith(wanted)) return row.twig.id;
+  }
+  return null;
+}
+
+/** Those whose name has these letters, or whose id is this. */
+export function spansMatching({ order }: Pick<Forest, 'order'>, words: string): Set<string> {
+  const wanted = words.trim().toLowerCase();
+  if (!wanted) return new Set();
+  return new Set(order.flatMap(({ id, name }) => (id === wanted || name.toLowerCase().includes(wanted) ? [id] : [])));
+}
+
+/** All spans as the whole tree has them, from top to bottom. */
+export function inTree({ top }: Pick<Forest, 'top'>): Twig[] {
+  const found: Twig[] = [];
+  const left = top.toReversed();
+  for (let twig = left.pop(); twig; twig = left.pop()) {
+    found.push(twig);
+    for (let place = twig.children.length - 1; place >= 0; place--) {
+      const child = twig.children[place];
+      if (child) left.push(child);
+    }
+  }
+  return found;
+}
+
+/** The next of those that are wanted, after this one and round; or the one before it. */
+export function next(all: readonly Twig[], isWanted: (twig: Twig) => boolean, here: string | null, back = false): string | null {
+  const wanted = all.flatMap((twig, place) => (isWanted(twig) ? [place] : []));
+  const at = all.findIndex(({ id }) => id === here);
+  const place = back ? (wanted.findLast((one) => one < at) ?? wanted.at(-1)) : (wanted.find((one) => one > at) ?? wanted[0]);
+  return place === undefined ? null : (all[place]?.id ?? null);
+}

@@ -1,0 +1,245 @@
+/** The spans of a trace: a tree and a timeline that share their rows. Only the rows that one sees are there. */
+import { useQuery } from '@tanstack/react-query';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { ChevronDown, ChevronsDownUp, ChevronsUpDown, ChevronUp, CircleAlert, Maximize2, ZoomIn, ZoomOut } from 'lucide-react';
+import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'react';
+import { IconButton } from '@/components/button';
+import { TextField } from '@/components/form-fields';
+import { classes } from '@/lib/class-names';
+import { useDelayed } from '@/lib/hooks';
+import { spansContainingQuery } from '@/pages/traces/queries';
+import { Overview } from './overview';
+import { ROW, SpanRow, type Columns } from './span-row';
+import { inTree, spansMatching, next, above, openAtFirst, rowsOf, type Forest, type Row, type Twig, moveBy, typed } from './span-tree';
+import { isAll, moved, ticks, within, zoomed, type Range } from './timeline';
+
+interface SpansPaneProps {
+  trace: string;
+  forest: Forest;
+  columns: Columns;
+  selected: string | null;
+  onSelect: (id: string) => void;
+}
+
+export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansPaneProps): ReactNode {
+  const box = useRef<HTMLDivElement>(null);
+  const { rows, toggle, openAll, closeAll } = useRows(forest, selected);
+  const { range, setRange } = useRange(forest.lasts);
+  const [words, setWords] = useState('');
+  const found = useFound(trace, forest, words);
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 10 });
+
+  const place = useMemo(() => rows.findIndex(({ twig }) => twig.id === selected), [rows, selected]);
+  useEffect(() => {
+    if (place >= 0) virtual.scrollToIndex(place, { align: 'auto' });
+    // oxlint-disable-next-line react/exhaustive-deps -- only another selection moves what one sees
+  }, [selected, place < 0]);
+
+  const goTo = (isWanted: (twig: Twig) => boolean, back = false) => {
+    const id = next(inTree(forest), isWanted, selected, back);
+    if (id) onSelect(id);
+  };
+  const letters = useLetters();
+  const pressed = (event: KeyboardEvent<HTMLDivElement>) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / ROW) - 1);
+    const move = moveBy(event.key, rows, selected, page);
+    if (move) {
+      if ('to' in move) onSelect(move.to);
+      else toggle('open' in move ? move.open : move.close, 'open' in move);
+    } else if (/^[+-]$/.test(event.key) && columns !== 'tree') setRange(zoomed(range, forest.lasts, event.key === '+' ? 0.5 : 2));
+    else if (/^[\p{L}\p{N}]$/u.test(event.key)) {
+      const id = typed(letters(event.key), rows, selected);
+      if (id) onSelect(id);
+    } else return;
+    event.preventDefault();
+  };
+  const onToggle = useCallback((row: Row) => toggle(row.twig.id, !row.open), [toggle]);
+  const onFocus = useCallback(({ at, took }: Twig) => setRange(within({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)), [setRange, forest.lasts]);
+  const errors = useMemo(() => forest.order.filter(({ status }) => status === 'error').length, [forest]);
+  const zoom = { by: (factor: number) => setRange(zoomed(range, forest.lasts, factor)), all: () => setRange({ from: 0, to: forest.lasts }), isAll: isAll(range, forest.lasts) };
+  return (
+    <section aria-label="Spans" className="flex min-h-0 min-w-0 grow flex-col bg-surface">
+      <SpansBar
+        words={words}
+        onWords={setWords}
+        found={found?.size ?? null}
+        onNext={(back) => goTo(({ id }) => found?.has(id) ?? false, back)}
+        errors={errors}
+        onNextError={() => goTo(({ status }) => status === 'error')}
+        onOpenAll={openAll}
+        onCloseAll={closeAll}
+        zoom={columns === 'tree' ? null : zoom}
+      />
+      {columns !== 'tree' && <TimeHead forest={forest} columns={columns} range={range} onRange={setRange} />}
+      <div
+        ref={box}
+        role="tree"
+        aria-label="Spans of the trace"
+        tabIndex={0}
+        onKeyDown={pressed}
+        {...(place >= 0 && selected ? { 'aria-activedescendant': rowId(selected) } : {})}
+        className={classes('group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2', place >= 0 && 'outline-none')}
+      >
+        <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
+          {virtual.getVirtualItems().map(({ index, start }) => {
+            const row = rows[index];
+            return (
+              row && (
+                <SpanRow
+                  key={row.twig.id}
+                  id={rowId(row.twig.id)}
+                  row={row}
+                  top={start}
+                  selected={row.twig.id === selected}
+                  found={found?.has(row.twig.id) ?? false}
+                  columns={columns}
+                  range={range}
+                  onSelect={onSelect}
+                  onToggle={onToggle}
+                  onFocus={onFocus}
+                />
+              )
+            );
+          })}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+const rowId = (span: string): string => `span-${span}`;
+
+/** The rows of what is open: what was at first, and what somebody opened or closed since. A selected span is always in sight. */
+function useRows(forest: Forest, selected: string | null) {
+  const first = useMemo(() => openAtFirst(forest), [forest]);
+  const [all, setAll] = useState<boolean | null>(null);
+  const [changed, setChanged] = useState<ReadonlyMap<string, boolean>>(() => new Map());
+  const rows = useMemo(
+    () => rowsOf(forest, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
+    [forest, first, all, changed],
+  );
+  const twig = selected === null ? undefined : forest.spans.get(selected);
+  useEffect(() => {
+    if (!twig) return;
+    setChanged((now) => {
+      const hidden = above(twig).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
+      return hidden.length ? new Map([...now, ...hidden.map(({ id }) => [id, true] as const)]) : now;
+    });
+    // oxlint-disable-next-line react/exhaustive-deps -- who closes what is selected means it
+  }, [twig]);
+  const toggle = useCallback((id: string, open: boolean) => setChanged((now) => new Map([...now, [id, open]])), []);
+  const set = (open: boolean) => () => {
+    setAll(open);
+    setChanged(new Map());
+  };
+  return { rows, toggle, openAll: set(true), closeAll: set(false) };
+}
+
+/** What is looked at: the whole, also while it grows, until somebody chooses. */
+function useRange(lasts: number) {
+  const [chosen, setChosen] = useState<Range | null>(null);
+  const range = useMemo(() => chosen ?? { from: 0, to: lasts }, [chosen, lasts]);
+  const setRange = useCallback((to: Range) => setChosen(isAll(to, lasts) ? null : to), [lasts]);
+  return { range, setRange };
+}
+
+function useFound(trace: string, forest: Forest, words: string): ReadonlySet<string> | null {
+  const wanted = useDelayed(words.trim(), 250);
+  const { data } = useQuery(spansContainingQuery(trace, wanted));
+  return useMemo(() => {
+    if (!wanted) return null;
+    const ids = spansMatching(forest, wanted);
+    for (const id of data ?? []) if (forest.spans.has(id)) ids.add(id);
+    return ids;
+  }, [forest, wanted, data]);
+}
+
+/** Letters that are typed one after the other are one word. */
+function useLetters(): (letter: string) => string {
+  const held = useRef({ text: '', at: 0 });
+  return (letter) => {
+    const now = performance.now();
+    held.current = { text: now - held.current.at < 700 ? held.current.text + letter : letter, at: now };
+    return held.current.text;
+  };
+}
+
+function TimeHead({ forest, columns, range, onRange }: { forest: Forest; columns: Columns; range: Range; onRange: (range: Range) => void }): ReactNode {
+  const width = range.to - range.from || 1;
+  return (
+    <div className="flex shrink-0 border-b bg-canvas" aria-label="Timeline" role="group">
+      <div className={classes('shrink-0 border-r', columns === 'both' ? 'w-[54%]' : 'w-[38%]')} />
+      <div className="min-w-0 grow px-1.5" onWheel={(event) => event.shiftKey && onRange(moved(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))}>
+        <Overview forest={forest} range={range} onRange={onRange} />
+        <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
+          {ticks(range, 4).map(({ at, label }) => {
+            const share = ((at - range.from) / width) * 100;
+            const late = share > 85; // Near the end there is no room after it.
+            return (
+              <span key={at} className={classes('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')} style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}>{label}</span>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface SpansBarProps {
+  words: string;
+  onWords: (words: string) => void;
+  /** How many are found; null: nothing is looked for. */
+  found: number | null;
+  onNext: (back: boolean) => void;
+  errors: number;
+  onNextError: () => void;
+  onOpenAll: () => void;
+  onCloseAll: () => void;
+  /** Null where no time is shown. */
+  zoom: { by: (factor: number) => void; all: () => void; isAll: boolean } | null;
+}
+
+/** Above the spans: to find some, to open and close, and to look closer. */
+export function SpansBar({ words, onWords, found, onNext, errors, onNextError, onOpenAll, onCloseAll, zoom }: SpansBarProps): ReactNode {
+  const pressed = (event: KeyboardEvent) => {
+    if (event.key === 'Enter') onNext(event.shiftKey);
+    else if (event.key === 'Escape' && words) onWords('');
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div className="flex h-10 shrink-0 items-center gap-0.5 border-b px-2">
+      <div className="relative mr-1 min-w-0 max-w-64 grow">
+        <TextField
+          type="search"
+          aria-label="Find spans"
+          placeholder="Find spans"
+          dir="auto"
+          value={words}
+          onChange={(event) => onWords(event.target.value)}
+          onKeyDown={pressed}
+          className="!h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
+        />
+        {found !== null && <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">{found ? `${found} found` : 'None'}</span>}
+      </div>
+      {found ? (
+        <>
+          <IconButton size="small" label="Previous found" onClick={() => onNext(true)}><ChevronUp /></IconButton>
+          <IconButton size="small" label="Next found" onClick={() => onNext(false)}><ChevronDown /></IconButton>
+        </>
+      ) : null}
+      {errors > 0 && <IconButton size="small" label="Next error" onClick={onNextError} className="!text-bad"><CircleAlert /></IconButton>}
+      <IconButton size="small" label="Open all" onClick={onOpenAll}><ChevronsUpDown /></IconButton>
+      <IconButton size="small" label="Close all" onClick={onCloseAll}><ChevronsDownUp /></IconButton>
+      <span className="grow" />
+      {zoom && (
+        <>
+          <IconButton size="small" label="Zoom out" disabled={zoom.isAll} onClick={() => zoom.by(2)}><ZoomOut /></IconButton>
+          <IconButton size="small" label="Zoom in" onClick={() => zoom.by(0.5)}><ZoomIn /></IconButton>
+          <IconButton size="small" label="Whole trace" disabled={zoom.isAll} onClick={zoom.all}><Maximize2 /></IconButton>
+        </>
+      )}
+    </div>
+  );
+}

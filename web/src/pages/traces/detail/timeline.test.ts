@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import { isAll, lasted, moment, moved, placed, ticks, within, zoomed } from './timeline';
+
+describe('a moment', () => {
+  test('keeps its microseconds', () => {
+    expect(moment('2026-11-15T07:20:00.123456Z') - moment('2026-11-15T07:20:00Z')).toBeCloseTo(123.456, 3);
+  });
+
+  test('that is none is the beginning of all', () => {
+    expect([moment(''), moment('yesterday')]).toEqual([0, 0]);
+  });
+});
+
+test('a duration is told as shortly as it can be', () => {
+  const given = [0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000];
+  expect(given.map(lasted)).toEqual([
+    '0 ms', '0.025 ms', '0.41 ms', '1.3 ms', '12 ms', '999 ms', '1.24 s', '12.3 s', '1 min', '2 min 5 s', '1 h', '3 h 20 min', '2 d 8 h',
+  ]);
+});
+
+describe('what is looked at', () => {
+  test('is never more than the whole, nor nothing, however it was drawn', () => {
+    expect(within({ from: 80, to: 20 }, 100)).toEqual({ from: 20, to: 80 });
+    expect(within({ from: -50, to: 500 }, 100)).toEqual({ from: 0, to: 100 });
+    expect(within({ from: 100, to: 100 }, 100)).toEqual({ from: 99.999, to: 100 });
+    expect(within({ from: 0, to: 0 }, 0)).toEqual({ from: 0, to: 0 });
+  });
+
+  test('gets less about its middle, and more up to the whole', () => {
+    const less = zoomed({ from: 0, to: 100 }, 100, 0.5);
+    expect(less).toEqual({ from: 25, to: 75 });
+    expect(isAll(zoomed(less, 100, 2), 100)).toBe(true);
+    expect(isAll(less, 100)).toBe(false);
+  });
+
+  test('moves as far as the whole goes', () => {
+    expect(moved({ from: 20, to: 40 }, 100, 0.5)).toEqual({ from: 30, to: 50 });
+    expect(moved({ from: 20, to: 40 }, 100, -9)).toEqual({ from: 0, to: 20 });
+    expect(moved({ from: 20, to: 40 }, 100, 9)).toEqual({ from: 80, to: 100 });
+  });
+});
+
+test('a span lies somewhere in what is looked at, or beside it', () => {
+  const range = { from: 100, to: 200 };
+  expect(placed(125, 50, range)).toEqual({ left: 25, width: 50 });
+  expect(placed(0, 1000, range)).toEqual({ left: 0, width: 100 });
+  expect(placed(150, 0, range)).toEqual({ left: 50, width: 0 });
+  expect([placed(0, 50, range), placed(201, 5, range)]).toEqual(['before', 'after']);
+  expect(placed(0, 0, { from: 0, to: 0 })).toEqual({ left: 0, width: 0 });
+});
+
+test('an axis has a few round moments', () => {
+  expect(ticks({ from: 0, to: 2400 }, 4).map(({ label }) => label)).toEqual(['0', '1 s', '2 s']);
+  expect(ticks({ from: 130, to: 170 }, 4).map(({ label }) => label)).toEqual(['130 ms', '140 ms', '150 ms', '160 ms', '170 ms']);
+  expect(ticks({ from: 0, to: 0 }, 4)).toEqual([]);
+});

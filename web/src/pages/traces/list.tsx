@@ -1,0 +1,218 @@
+/** /traces: what ran, in a table; what is asked of it stands in the address. */
+import { useQuery } from '@tanstack/react-query';
+import { ChartColumn, ChevronUp, Filter, RefreshCw, ListTree, SearchX } from 'lucide-react';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
+import { Link } from 'wouter';
+import { ApiError } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { session } from '@/app/auth';
+import { useCommand } from '@/app/commands';
+import { Button, IconButton, CopyButton } from '@/components/button';
+import { SearchBox } from '@/components/search-box';
+import { Segments } from '@/components/segmented-control';
+import { Problem, Spinner, Empty } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { useTitle } from '@/lib/hooks';
+import { ROOT } from '@/lib/server-path';
+import { kept, useKept } from '@/lib/stored-choice';
+import { Plots } from './charts';
+import { Chips, ConditionEditor } from './condition-editor';
+import { traceStatsQuery, anyTraceQuery } from './queries';
+import { type Asked, useAsked, NOTHING, RANGES } from './query';
+import { type Row, useRows } from './rows';
+import { Table } from './table';
+import { TimeMenu } from './time-menu';
+import { ViewsMenu } from './views-menu';
+
+const plots = kept('palaver.traces.plots', ['open', 'folded']);
+const following = kept('palaver.traces.live', ['off', 'on']);
+const ROWS = { traces: 'Traces', spans: 'Spans' } as const;
+/** How far down one was, by what was asked: who comes back from a trace goes on there. */
+const places = new Map<string, number>();
+/** Less is still at the top, in pixels. */
+const TOP = 8;
+
+export default function TracesPage(): ReactNode {
+  useTitle('Traces');
+  const asking = useAsked();
+  const { asked, ask } = asking;
+  const live = useKept(following) === 'on';
+  const drawn = useKept(plots) === 'open' && asked.rows === 'traces';
+  // As a state, not a ref: what is in the box is drawn, at times, before the box is known.
+  const [box, setBox] = useState<HTMLDivElement | null>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const atTop = useAtTop(box);
+  const found = useRows(asked, live, atTop);
+  const seen = useSeen(found.rows);
+  const change = (next: Asked) => ask(next);
+  const look = () => Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
+  const goLive = () => following.set(live ? 'off' : 'on');
+  useCommand({ id: 'traces-search', title: 'Search the traces', group: 'Traces', keys: '/', run: () => field.current?.focus() });
+  useCommand({ id: 'traces-live', title: live ? 'Stop following new traces' : 'Follow new traces live', group: 'Traces', run: goLive });
+  return (
+    <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
+      <header data-above className="flex items-center gap-1 px-4 pt-3">
+        <h1 className="grow text-xl font-semibold">Traces</h1>
+        <ViewsMenu asking={asking} />
+        {asked.rows === 'traces' && (
+          <IconButton label={drawn ? 'Hide the plots' : 'Show the plots'} aria-pressed={drawn} onClick={() => plots.set(drawn ? 'folded' : 'open')}>
+            <ChartColumn />
+          </IconButton>
+        )}
+        <IconButton label="Look for new ones" onClick={() => void look().catch(tellError)}>
+          <RefreshCw />
+        </IconButton>
+        <LiveButton live={live} onClick={goLive} />
+      </header>
+      <Bar asked={asked} ask={ask} seen={seen} field={field} />
+      <div data-above>
+        <Chips asked={asked} seen={seen} onChange={change} />
+        {drawn && !found.error && (found.waiting || found.rows.length > 0) && <Plots asked={asked} live={live} onChange={change} />}
+        {found.error && (
+          <div className="px-4 pb-3">
+            <Problem error={found.error}>
+              {isOurs(found.error) ? (
+                <Button size="small" onClick={() => change({ ...asked, search: '', any: false, conditions: [] })}>Clear the filters</Button>
+              ) : (
+                <Button size="small" onClick={found.retry}>Retry</Button>
+              )}
+            </Problem>
+          </div>
+        )}
+      </div>
+      {!atTop && found.fresh.count > 0 && <Pill fresh={found.fresh} onClick={() => { found.take(); box?.scrollTo({ top: 0 }); }} />}
+      {found.waiting && <div className="flex justify-center py-16"><Spinner /></div>}
+      {!found.waiting && !found.error && !found.old && found.rows.length === 0 && <Nothing asked={asked} onChange={change} />}
+      {found.rows.length > 0 && (
+        <>
+          <Table key={asked.rows} rows={found.rows} kind={asked.rows} box={box} old={found.old} more={found.more} fetching={found.fetching} onMore={found.fetchMore} failed={found.error !== null && found.cut} />
+          <Restore name={window.location.search} box={box} />
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Is it what was asked that is wrong? Then the same again helps nobody. */
+const isOurs = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
+
+interface BarProps {
+  asked: Asked;
+  ask: ReturnType<typeof useAsked>['ask'];
+  seen: Readonly<Record<string, readonly string[]>>;
+  field: RefObject<HTMLInputElement | null>;
+}
+
+function Bar({ asked, ask, seen, field }: BarProps): ReactNode {
+  return (
+    <div data-above className="z-20 flex flex-wrap items-center gap-2 bg-canvas px-4 py-2.5 @3xl:sticky @3xl:top-0 @3xl:flex-nowrap">
+      <SearchBox value={asked.search} onChange={(search) => ask({ ...asked, search }, { replace: true })} field={field} />
+      <Segments label="Rows" options={ROWS} value={asked.rows} onChange={(rows) => ask({ ...asked, rows })} />
+      <TimeMenu key={`${asked.from} ${asked.to}`} asked={asked} onChange={(next) => ask(next)} />
+      <ConditionEditor
+        seen={seen}
+        onDone={(condition) => ask({ ...asked, conditions: [...asked.conditions, condition] })}
+        trigger={<Button><Filter aria-hidden className="size-4 text-faint" /><span className="max-sm:sr-only">Filter</span></Button>}
+      />
+    </div>
+  );
+}
+
+function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): ReactNode {
+  return (
+    <Button look="quiet" aria-pressed={live} onClick={onClick} className={classes(live && '!text-good')}>
+      <span aria-hidden className={classes('size-2 rounded-full', live ? 'animate-pulse bg-good' : 'bg-strong-line')} />
+      Live
+    </Button>
+  );
+}
+
+/** It takes no room: nothing moves when it comes. */
+function Pill({ fresh, onClick }: { fresh: { count: number; many: boolean }; onClick: () => void }): ReactNode {
+  return (
+    <div className="sticky top-3 z-20 flex h-0 justify-center @3xl:top-24">
+      <button type="button" onClick={onClick} className="flex h-7 items-center gap-1.5 rounded-full bg-accent px-3 text-[13px] font-medium text-accent-ink shadow-float">
+        <ChevronUp aria-hidden className="size-3.5" />
+        {fresh.count}{fresh.many && '+'} new
+      </button>
+    </div>
+  );
+}
+
+function useAtTop(box: HTMLDivElement | null): boolean {
+  const [atTop, setAtTop] = useState(() => (places.get(window.location.search) ?? 0) < TOP);
+  useEffect(() => {
+    const look = () => box && setAtTop(box.scrollTop < TOP);
+    box?.addEventListener('scroll', look, { passive: true });
+    return () => box?.removeEventListener('scroll', look);
+  }, [box]);
+  return atTop;
+}
+
+/** Goes to where one was, once there are rows; and remembers. It stands behind the table, which begins at its top. */
+function Restore({ name, box }: { name: string; box: HTMLDivElement | null }): ReactNode {
+  useLayoutEffect(() => {
+    if (!box) return undefined;
+    const before = places.get(name);
+    if (before !== undefined) box.scrollTo({ top: before });
+    const keep = () => places.set(name, box.scrollTop);
+    box.addEventListener('scroll', keep, { passive: true });
+    return () => box.removeEventListener('scroll', keep);
+  }, [name, box]);
+  return null;
+}
+
+/** Values that the rows have, to choose from. */
+function useSeen(rows: readonly Row[]): Readonly<Record<string, readonly string[]>> {
+  return useMemo(() => {
+    const of = (pick: (row: Row) => string | null): string[] => [...new Set(rows.slice(0, 500).map(pick).filter((value) => value !== null))].slice(0, 50);
+    return { workflow: of((row) => row.workflow), name: of((row) => row.name), model: of((row) => row.model), provider: of((row) => row.provider), session: of((row) => row.session), user: of((row) => row.user), service: of((row) => row.service) };
+  }, [rows]);
+}
+
+/** What stands where no row is: how to get some, or how to ask for less. */
+export function Nothing({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+  const { data: any, error } = useQuery(anyTraceQuery());
+  if (any === undefined && !error) return <div className="flex justify-center py-16"><Spinner /></div>;
+  return any === false ? <NoTraces /> : <NothingMatches asked={asked} onChange={onChange} />;
+}
+
+function NothingMatches({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+  const filtered = asked.conditions.length > 0 || asked.search.trim() !== '';
+  const earlier = asked.range !== 'all';
+  return (
+    <Empty icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
+      <p>
+        No {asked.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
+        {earlier && asked.range !== 'custom' && filtered ? ` (${RANGES[asked.range].toLowerCase()})` : ''}.
+      </p>
+      <div className="flex flex-wrap justify-center gap-2 pt-3">
+        {filtered && <Button onClick={() => onChange({ ...asked, search: '', any: false, conditions: [] })}>Clear the filters</Button>}
+        {earlier && <Button onClick={() => onChange({ ...asked, range: 'all', from: null, to: null })}>Look at all time</Button>}
+        {!filtered && !earlier && <Button onClick={() => onChange(NOTHING)}>Begin anew</Button>}
+      </div>
+    </Empty>
+  );
+}
+
+function NoTraces(): ReactNode {
+  const { data } = useQuery(session());
+  const lines = [
+    `export OTEL_EXPORTER_OTLP_ENDPOINT=${window.location.origin}${ROOT}`,
+    'export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf',
+    ...(data?.key ? ["export OTEL_EXPORTER_OTLP_HEADERS='Authorization=Bearer YOUR_KEY'"] : []),
+  ];
+  return (
+    <Empty icon={<ListTree aria-hidden />} title="No traces yet">
+      <p>
+        Every run leaves one: <Link href="/play" className="text-accent underline underline-offset-2">talk to a workflow in the playground</Link>, and it is here.
+      </p>
+      <p className="pt-4">Or send those of any program that is instrumented with OpenTelemetry:</p>
+      <div className="relative my-3 rounded-xl border bg-surface text-left">
+        <pre className="overflow-x-auto px-4 py-3 pr-10 font-mono text-[13px] text-ink">{lines.join('\n')}</pre>
+        <CopyButton text={lines.join('\n')} className="absolute top-1.5 right-1.5" />
+      </div>
+    </Empty>
+  );
+}

@@ -1,0 +1,165 @@
+/** What the traces page asks the server. Keys that begin with `spans` are stale when spans were written (api/queries.ts). */
+import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
+import { ApiError, api, type Schemas } from '@/api/client';
+import { queryClient } from '@/api/queries';
+import { address, between, filterOf, type Asked, type Between } from './query';
+import type { RowPage } from './rows';
+import { stepOf } from './time-buckets';
+
+const PAGE_SIZE = 50;
+const NEWEST_ROWS = 100;
+
+interface PageCursor {
+  /** Null before the first page, whose time counts for all that follow. */
+  time: Between | null;
+  after: string | null;
+}
+const FIRST_PAGE: PageCursor = { time: null, after: null };
+
+/** What takes too long takes too long again: only who was not heard asks once more. */
+const retry = (times: number, error: Error): boolean => times < 2 && error instanceof ApiError && error.status === 0;
+
+const queryKeyOf = (asked: Asked): string => String(address(asked));
+
+async function fetchRows(asked: Asked, { time, after }: PageCursor, limit: number, signal: AbortSignal): Promise<RowPage> {
+  const meant = time ?? between(asked, Date.now());
+  const body = { filter: filterOf(asked), search: asked.search.trim() || null, ...meant, limit, after };
+  const page =
+    asked.rows === 'traces' ? await api('post', '/api/traces/query', { body, signal }) : await api('post', '/api/spans/query', { body, signal });
+  return { data: page.data, next: page.next ?? null, time: meant };
+}
+
+/** The rows, page by page. Never asked again by themselves: `head` says what is new. */
+export const rowPagesQuery = (asked: Asked) =>
+  infiniteQueryOptions({
+    queryKey: ['traces', 'rows', queryKeyOf(asked)],
+    queryFn: ({ pageParam, signal }) => fetchRows(asked, pageParam, PAGE_SIZE, signal),
+    initialPageParam: FIRST_PAGE,
+    getNextPageParam: ({ next, time }: RowPage): PageCursor | null => (next === null ? null : { time, after: next }),
+    staleTime: 'static',
+    retry,
+    placeholderData: keepPreviousData,
+  });
+
+/** The newest rows, as they are now. */
+export const newestRowsQuery = (asked: Asked) =>
+  queryOptions({
+    queryKey: ['spans', 'head', queryKeyOf(asked)],
+    queryFn: ({ signal }) => fetchRows(asked, FIRST_PAGE, NEWEST_ROWS, signal),
+    staleTime: 0,
+    gcTime: 0,
+    retry,
+  });
+
+/** Put pages in the place of those that are known. */
+export function setRowPages(asked: Asked, pages: readonly RowPage[]): void {
+  queryClient.setQueryData(rowPagesQuery(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
+    pages: [...pages],
+    pageParams: known?.pageParams.slice(0, pages.length) ?? [FIRST_PAGE],
+  }));
+}
+
+/** Is there any trace at all? */
+export const anyTraceQuery = () =>
+  queryOptions({
+    queryKey: ['spans', 'any'],
+    queryFn: async ({ signal }) => (await api('get', '/api/traces', { query: { limit: 1 }, signal })).data.length > 0,
+  });
+
+export const traceStatsQuery = (asked: Asked) =>
+  queryOptions({
+    queryKey: ['traces', 'stats', queryKeyOf({ ...asked, rows: 'traces' })],
+    queryFn: async ({ signal }) => {
+      const now = Date.now();
+      const time = between(asked, now);
+      const by = stepOf(time, now);
+      const filter = filterOf(asked);
+      const { data } = await api('get', '/api/traces/stats', {
+        query: { by, ...time, search: asked.search.trim(), ...(filter === null ? {} : { filter: JSON.stringify(filter) }) },
+        signal,
+      });
+      return { data, time, by, now };
+    },
+    staleTime: 'static',
+    gcTime: 0,
+    retry,
+  });
+
+/** The whole conversation of a trace, or of one of its spans. */
+export const traceThreadQuery = (trace: string, span: string | null) =>
+  queryOptions({
+    queryKey: ['traces', 'conversation', trace, span],
+    queryFn: ({ signal }) => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: span === null ? {} : { span_id: span }, signal }),
+    gcTime: 60_000,
+  });
+
+/** All of a span: what went in and came out, when that is no conversation. */
+export const spanRecordQuery = (trace: string, span: string) =>
+  queryOptions({
+    queryKey: ['traces', 'record', trace, span],
+    queryFn: ({ signal }) => api('get', '/api/spans/{trace}/{span}', { path: { trace, span }, signal }),
+    gcTime: 60_000,
+  });
+
+export const savedViewsQuery = () =>
+  queryOptions({ queryKey: ['views', 'traces'], queryFn: ({ signal }) => api('get', '/api/views', { query: { page: 'traces' }, signal }) });
+
+/** What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never merged. */
+export type Summary = Schemas['TraceView'];
+export type Span = Schemas['Record'];
+export type Part = Schemas['Piece']['part'];
+
+/** How often a trace that is not whole yet is looked at again, in milliseconds; and for how long. */
+const REFRESH_INTERVAL_MS = 3000;
+const MAX_RUN_TIME_MS = 10 * 60_000;
+
+/** Has its root not ended yet? Spans are stored when they end, those inside first: the one that stands for it names a parent. */
+export const isRunning = ({ root }: Pick<Summary, 'root'>, now = Date.now()): boolean => root.parent_id !== null && now - Date.parse(root.start) < MAX_RUN_TIME_MS;
+
+export const traceQuery = (trace: string) =>
+  queryOptions({
+    queryKey: ['trace', trace, 'summary'],
+    queryFn: ({ signal }) => api('get', '/api/traces/{trace}', { path: { trace }, signal }),
+    refetchInterval: ({ state: { data, error } }) =>
+      (data && isRunning(data)) || (error instanceof ApiError && error.status === 404) ? REFRESH_INTERVAL_MS : false,
+  });
+
+/** Spans that are drawn at most. */
+export const MAX_SPANS = 100_000;
+
+export const traceSkeletonQuery = (trace: string) =>
+  infiniteQueryOptions({
+    queryKey: ['trace', trace, 'skeleton'],
+    queryFn: ({ pageParam, signal }) => api('get', '/api/traces/{trace}/skeleton', { path: { trace }, query: { limit: 5000, after: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last, pages) => (pages.length * 5000 >= MAX_SPANS ? null : (last.next ?? null)),
+    structuralSharing: false,
+  });
+
+export const traceConversationQuery = (trace: string, whole: boolean) =>
+  queryOptions({
+    queryKey: ['trace', trace, 'conversation', whole],
+    queryFn: ({ signal }) => api('get', '/api/traces/{trace}/conversation', { path: { trace }, query: { whole }, signal }),
+    structuralSharing: false,
+  });
+
+export const spanQuery = (trace: string, id: string) =>
+  queryOptions({
+    queryKey: ['trace', trace, 'span', id],
+    // With no part asked for, the answer is the record.
+    queryFn: async ({ signal }) => (await api('get', '/api/spans/{trace}/{span}', { path: { trace, span: id }, signal })) as Span,
+    structuralSharing: false,
+  });
+
+/** The spans of a trace in whose texts these words are. */
+export const spansContainingQuery = (trace: string, words: string) =>
+  queryOptions({
+    queryKey: ['trace', trace, 'holding', words],
+    queryFn: async ({ signal }) => {
+      const filter = { field: 'trace_id', op: 'eq', value: trace };
+      const found = await api('post', '/api/spans/query', { body: { filter, search: words, limit: 200 } as never, signal });
+      return found.data.map(({ span_id: id }) => id);
+    },
+    enabled: words !== '',
+    retry: false,
+  });

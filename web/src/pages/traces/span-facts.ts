@@ -1,0 +1,64 @@
+/** What a record says of a span besides its content, in the order in which one asks for it. */
+import { formatDollars } from '@/lib/format';
+import type { Span } from './queries';
+import { lasted } from './detail/timeline';
+
+export interface Fact {
+  label: string;
+  text: string;
+  /** Names of others, to be shown exactly. */
+  code?: boolean;
+  /** Where it leads within this page. */
+  href?: string;
+}
+
+export function factsOf(span: Span): Fact[] {
+  const found: Fact[] = [];
+  const add = (label: string, text: string | null | undefined, more: Partial<Fact> = {}) => {
+    if (text) found.push({ label, text, ...more });
+  };
+  const { usage } = span;
+  add('Kind', span.kind);
+  add('Model', span.model, { code: true });
+  add('Provider', span.provider, { code: true });
+  add('Tool', span.tool?.name, { code: true });
+  add('Call', span.tool?.call_id, { code: true });
+  add('Started', span.start);
+  add('Took', lasted(span.duration_ms ?? 0));
+  add('Finish', span.finish);
+  add('Tokens', usage && tokens(usage));
+  add('Cost', typeof span.cost === 'number' ? `${formatDollars(span.cost)}${span.cost_source ? `, ${span.cost_source}` : ''}` : null);
+  add('Workflow', span.workflow, { code: true });
+  add('Session', span.session, span.session ? { code: true, href: sessionPath(span.session) } : {});
+  add('User', span.user, { code: true });
+  add('Run', span.run_id, { code: true });
+  add('Service', span.service, { code: true });
+  add('Scope', span.scope, { code: true });
+  add('Read as', span.conventions?.join(', '));
+  return found;
+}
+
+function tokens(usage: NonNullable<Span['usage']>): string {
+  const counted: [number | null | undefined, string][] = [
+    [usage.input_tokens, 'in'],
+    [usage.cached_input_tokens, 'cached'],
+    [usage.cache_creation_input_tokens, 'put into the cache'],
+    [usage.output_tokens, 'out'],
+    [usage.reasoning_tokens, 'reasoning'],
+  ];
+  return counted.flatMap(([number, word]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${word}`] : [])).join(', ');
+}
+
+/** The page of a session. Its name may hold anything, and paths are taken in their plain form only: what is odd stands beside it. */
+export const sessionPath = (session: string): string =>
+  /^[A-Za-z0-9][\w.~-]*$/.test(session) ? `/sessions/${session}` : `/sessions/_?session=${encodeURIComponent(session)}`;
+
+/** A flat map's names with their values, in order of the names. Only what is its own: `__proto__` is a name like any other. */
+export const listed = (map: object): [string, unknown][] =>
+  Object.entries(map).toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+
+/** A value of an attribute on one line. */
+export function shortly(value: unknown, length = 300): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+  return text.length > length ? `${text.slice(0, length)}…` : text;
+}

@@ -1,0 +1,275 @@
+/** One row of the table: a line of columns, or a card where there is little room. */
+import { useQuery } from '@tanstack/react-query';
+import { memo, type KeyboardEvent, type MouseEvent, type ReactNode, useMemo } from 'react';
+import { Link } from 'wouter';
+import type { Preview } from '@/api/types';
+import { JsonView } from '@/components/json-view';
+import { MessageView } from '@/components/messages/message-view';
+import { messagesOf } from '@/components/messages/nodes';
+import { asNodes, type Said } from '@/components/messages/run-output';
+import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
+import { Problem, Spinner } from '@/components/status';
+import { LongText } from '@/components/text';
+import { classes } from '@/lib/class-names';
+import { formatAge, formatDateTime, formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
+import { exact, prose } from '@/lib/safe-text';
+import { lasted } from './detail/timeline';
+import { traceThreadQuery, spanRecordQuery } from './queries';
+import { hrefOf, idOf, type Row } from './rows';
+import { sessionPath } from './span-facts';
+import { KindIcon } from './span-kind';
+
+/** Heights in pixels: all rows are equal, so that thousands need not be measured. */
+export const LINE = 56;
+export const CARD = 116;
+
+/** Columns of a line; how many spans there are is told of traces only. */
+export const COLUMNS = {
+  traces: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem_3.5rem]',
+  spans: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem]',
+};
+
+interface TableRowProps {
+  row: Row;
+  place: number;
+  now: number;
+  /** Is it the row that the keyboard is at? */
+  active: boolean;
+  card: boolean;
+  open: (row: Row, event: MouseEvent | KeyboardEvent) => void;
+  enter: (id: string) => void;
+}
+
+export const RowView = memo(function RowView({ row, place, now, active, card, open, enter }: TableRowProps): ReactNode {
+  const on = {
+    // What is shown over the page is not in the row, though its events come by here.
+    onClick: (event: MouseEvent<HTMLElement>) => {
+      if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a')) open(row, event);
+    },
+    onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
+      if (event.key === 'Enter' && event.target === event.currentTarget) open(row, event);
+    },
+    onFocus: () => enter(idOf(row)),
+  };
+  return (
+    <div
+      role="row"
+      aria-rowindex={place + 2}
+      tabIndex={active ? 0 : -1}
+      data-place={place}
+      {...on}
+      className={classes(
+        'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
+        card ? 'flex flex-col justify-center gap-0.5 py-2' : classes('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
+        active && 'focus-within:bg-sunken/60',
+      )}
+    >
+      {card ? <Card row={row} now={now} /> : <Line row={row} now={now} active={active} place={place} />}
+    </div>
+  );
+});
+
+function Line({ row, now, active, place }: { row: Row; now: number; active: boolean; place: number }): ReactNode {
+  const tokens = tokensOf(row);
+  return (
+    <>
+      <div role="gridcell" className="min-w-0">
+        <time dateTime={row.start} title={formatDateTime(row.start)} className="block truncate tabular-nums">
+          {formatAge(row.start, now)}
+        </time>
+        <StatusWord status={row.status} />
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <NameLink row={row} />
+        <KindAndModel row={row} />
+      </div>
+      <div role="gridcell" className="grid min-w-0 grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
+        <Cell row={row} side="in" active={active} place={place} />
+        <Cell row={row} side="out" active={active} place={place} />
+      </div>
+      <div role="gridcell" className="min-w-0 text-xs">
+        <SessionLink row={row} active={active} />
+        {row.user && <span className="block truncate text-faint" dir="auto" title={exact(row.user)}>{prose(row.user)}</span>}
+      </div>
+      <div role="gridcell" className="truncate text-right tabular-nums">{lasted(row.duration_ms)}</div>
+      <div role="gridcell" className="min-w-0 text-right tabular-nums">
+        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>{tokens === null ? <None /> : formatCompactNumber(tokens)}</span>
+        {row.cost !== null && <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>{formatDollars(row.cost)}</span>}
+      </div>
+      {row.spans !== undefined && (
+        <div role="gridcell" className="min-w-0 text-right tabular-nums">
+          <span className="block truncate">{formatCompactNumber(row.spans)}</span>
+          {row.errors ? <span className="block truncate text-xs text-bad">{pluralize(row.errors, 'error')}</span> : null}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Card({ row, now }: { row: Row; now: number }): ReactNode {
+  const tokens = tokensOf(row);
+  const facts = [row.model && prose(row.model), lasted(row.duration_ms), tokens !== null && `${formatCompactNumber(tokens)} tokens`, row.cost !== null && formatDollars(row.cost), row.spans !== undefined && pluralize(row.spans, 'span')];
+  return (
+    <>
+      <div role="gridcell" className="flex min-w-0 items-center gap-2">
+        <NameLink row={row} />
+        <span className="grow" />
+        {row.status !== 'ok' && <StatusWord status={row.status} />}
+        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">{formatAge(row.start, now)}</time>
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <Text row={row} side="in" />
+        <Text row={row} side="out" />
+      </div>
+      <div role="gridcell" className="flex min-w-0 items-center gap-1.5 text-xs text-faint">
+        <KindIcon kind={row.kind} />
+        <span className="truncate">{facts.filter(Boolean).join(' · ')}</span>
+        {row.errors ? <span className="shrink-0 text-bad">{pluralize(row.errors, 'error')}</span> : null}
+      </div>
+    </>
+  );
+}
+
+/** Also a real link: it can be opened in another tab, and copied. */
+const NameLink = ({ row }: { row: Row }): ReactNode => {
+  const name = row.workflow ?? row.name;
+  return (
+    <Link href={hrefOf(row)} tabIndex={-1} dir="auto" title={exact(name === row.name ? name : `${name} (${row.name})`)} className="block truncate font-medium">
+      {prose(name)}
+    </Link>
+  );
+};
+
+function SessionLink({ row, active }: { row: Row; active: boolean }): ReactNode {
+  if (!row.session) return <None />;
+  return (
+    <Link
+      href={sessionPath(row.session)}
+      tabIndex={active ? 0 : -1}
+      dir="auto"
+      title={exact(row.session)}
+      className="block truncate text-muted underline-offset-2 hover:text-accent hover:underline"
+    >
+      {prose(row.session)}
+    </Link>
+  );
+}
+
+const KindAndModel = ({ row }: { row: Row }): ReactNode => (
+  <span className="flex min-w-0 items-center gap-1.5 text-xs text-muted">
+    <KindIcon kind={row.kind} />
+    <span className="shrink-0">{row.kind}</span>
+    {row.model && <span className="truncate text-faint" title={exact(row.model)} dir="auto">{prose(row.model)}</span>}
+  </span>
+);
+
+const TONES: Record<string, string> = { ok: 'text-faint', error: 'text-bad', cancelled: 'text-warn', incomplete: 'text-warn' };
+const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
+
+const StatusWord = ({ status }: { status: string }): ReactNode => (
+  <span className={classes('flex shrink-0 items-center gap-1.5 text-xs', TONES[status])}>
+    <span aria-hidden className={classes('size-1.5 shrink-0 rounded-full', DOTS[status])} />
+    {status}
+  </span>
+);
+
+const SIDES = { in: 'Input', out: 'Output' };
+
+function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; active: boolean; place: number }): ReactNode {
+  const preview = previewIn(row[side]);
+  return (
+    <div className={classes('flex min-w-0 items-baseline gap-2', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}>
+      <span aria-hidden className="w-5 shrink-0 text-[11px] text-faint select-none @7xl:hidden">{side}</span>
+      <div className="min-w-0 grow">
+        <PreviewCell
+          size="line"
+          preview={preview}
+          tabIndex={active ? 0 : -1}
+          label={`${SIDES[side]} of row ${place + 1}`}
+          // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
+          full={() => <Whole row={row} side={side} preview={preview} />}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Text({ row, side }: { row: Row; side: 'in' | 'out' }): ReactNode {
+  const preview = previewIn(row[side]);
+  return (
+    <span className={classes('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')} dir="auto">
+      <span className="sr-only">{SIDES[side]}: </span>
+      {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : prose(preview.text)}
+    </span>
+  );
+}
+
+const None = (): ReactNode => <span aria-hidden className="text-faint">–</span>;
+
+const tokensOf = ({ input_tokens: given, output_tokens: made }: Row): number | null => (given === null && made === null ? null : (given ?? 0) + (made ?? 0));
+const tokensInFull = ({ input_tokens: given, output_tokens: made }: Row): string => `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
+
+/** Of a longer conversation the end is shown: its own page has it all. */
+const MOST = 200;
+const NO_ACTS = {};
+
+interface FullValueProps {
+  row: Row;
+  side: 'in' | 'out';
+  preview: Preview;
+}
+
+/** Everything behind a cell: the whole conversation, or the value that went in or came out. Asked for when it is shown. */
+export function Whole({ row, side, preview }: FullValueProps): ReactNode {
+  const { data, error } = useQuery(traceThreadQuery(row.trace_id, row.spans === undefined ? row.span_id : null));
+  if (error) return <Problem error={error} />;
+  if (!data) return <Waiting preview={preview} />;
+  return data.messages.length > 0 ? <Talk row={row} messages={data.messages} /> : <Value row={row} side={side} preview={preview} />;
+}
+
+/** What the list knows already, until there is more. */
+const Waiting = ({ preview }: { preview: Preview }): ReactNode => (
+  <div className="flex w-144 max-w-full flex-col gap-2">
+    <PreviewView preview={preview} roomy />
+    <Spinner />
+  </div>
+);
+
+function Talk({ row, messages }: { row: Row; messages: readonly Said[] }): ReactNode {
+  const left = Math.max(0, messages.length - MOST);
+  const shown = useMemo(() => {
+    // Their own ids may be anything, and the same twice.
+    // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
+    const said = messages.slice(left).map((message) => ({ ...message, id: null }));
+    return messagesOf(asNodes(said, { id: row.span_id, status: 'finished', created_at: row.start }));
+  }, [messages, left, row.span_id, row.start]);
+  return (
+    <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
+      {left > 0 && <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>}
+      {shown.map((message) => (
+        <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
+      ))}
+      {row.status === 'error' && (
+        <p dir="auto" className="rounded-lg bg-bad-soft px-3 py-2 wrap-anywhere text-bad">
+          {prose(previewIn(row.out).text ?? '') || 'It failed.'}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Value({ row, side, preview }: FullValueProps): ReactNode {
+  const { data, error } = useQuery(spanRecordQuery(row.trace_id, row.span_id));
+  if (error) return <Problem error={error} />;
+  if (!data) return <Waiting preview={preview} />;
+  const value = 'inputs' in data ? (side === 'in' ? data.inputs : data.outputs) : undefined;
+  if (value === null || value === undefined) return <PreviewView preview={preview} roomy />;
+  if (typeof value === 'string') {
+    return (
+      <p dir="auto" className="max-w-144 wrap-anywhere whitespace-pre-wrap">
+        <LongText text={value} />
+      </p>
+    );
+  }
+  return <JsonView value={value} open={2} />;
+}

@@ -1,0 +1,111 @@
+/** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
+import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { classes } from '@/lib/class-names';
+import { rooted } from '@/lib/server-path';
+import { Spinner } from '@/components/status';
+import { Button } from '@/components/button';
+import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
+import { CARD, COLUMNS, LINE, RowView } from './table-row';
+import { hrefOf, idOf, type Row } from './rows';
+import { useNow } from '@/lib/hooks';
+
+/** So many rows before the end more are asked for. */
+const NEAR = 30;
+
+interface Props {
+  rows: readonly Row[];
+  kind: 'traces' | 'spans';
+  /** What scrolls. */
+  box: HTMLDivElement | null;
+  /** Are these rows of an older question? */
+  old: boolean;
+  more: boolean;
+  fetching: boolean;
+  onMore: () => void;
+  /** More could not be read. */
+  failed: boolean;
+}
+
+export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
+  const list = useRef<HTMLDivElement>(null);
+  // By its name: while new rows come, its place changes.
+  const [activeId, setActiveId] = useState<string | null>(null);
+  const active = useMemo(() => Math.max(0, rows.findIndex((row) => idOf(row) === activeId)), [rows, activeId]);
+  const now = useNow();
+  const open = useOpen();
+  const keyOf = (place: number) => { const row = rows[place]; return row ? idOf(row) : place; };
+  const { virtual, margin, card } = useLongRows({ list, box, count: rows.length, active, heights: { line: LINE, card: CARD }, keyOf });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  const reach = useEffectEvent(onMore);
+  useEffect(() => {
+    if (more && !fetching && last >= rows.length - NEAR) reach();
+  }, [more, fetching, last, rows.length]);
+  const move = (to: number) => {
+    const place = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[place];
+    if (row) setActiveId(idOf(row));
+    virtual.scrollToIndex(place);
+    focusRow(list.current, place);
+  };
+  return (
+    <div
+      role="grid"
+      tabIndex={-1}
+      aria-label={kind === 'traces' ? 'Traces' : 'Spans'}
+      aria-rowcount={more ? -1 : rows.length + 1}
+      aria-busy={old}
+      onKeyDown={(event) => onArrows(event, active, move)}
+    >
+      {!card && <Head kind={kind} />}
+      <div ref={list} role="rowgroup" className={classes('relative transition-opacity', old && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          return (
+            row && (
+              <div key={item.key} role="presentation" className="absolute inset-x-0 top-0" style={{ height: item.size, transform: `translateY(${item.start - margin}px)` }}>
+                <RowView row={row} place={item.index} now={now} active={item.index === active} card={card} open={open} enter={setActiveId} />
+              </div>
+            )
+          );
+        })}
+      </div>
+      <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
+        {more && <Spinner label="Loading more" />}
+        {!more && !failed && !old && rows.length > 20 && 'That is all.'}
+        {failed && <>More could not be read.<Button size="small" onClick={onMore}>Retry</Button></>}
+      </div>
+    </div>
+  );
+}
+
+function Head({ kind }: { kind: Props['kind'] }): ReactNode {
+  const right = 'truncate text-right';
+  return (
+    <div role="row" className={classes('sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint', COLUMNS[kind])}>
+      <span role="columnheader">Start</span>
+      <span role="columnheader">Name</span>
+      <span role="columnheader" className="grid grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
+        <span className="truncate">In<span className="@7xl:hidden"> and out</span></span>
+        <span aria-hidden className="hidden @7xl:block">Out</span>
+      </span>
+      <span role="columnheader">Session</span>
+      <span role="columnheader" className={right}>Duration</span>
+      <span role="columnheader" className={right}>Tokens</span>
+      {kind === 'traces' && <span role="columnheader" className={right}>Spans</span>}
+    </div>
+  );
+}
+
+/** A click or Enter opens; with Control or Command in another tab, as links do. */
+function useOpen(): (row: Row, event: MouseEvent | KeyboardEvent) => void {
+  const [, navigate] = useLocation();
+  return useCallback(
+    (row, event) => {
+      if (event.metaKey || event.ctrlKey) window.open(rooted(hrefOf(row)), '_blank', 'noopener');
+      else navigate(hrefOf(row));
+    },
+    [navigate],
+  );
+}

@@ -1,0 +1,83 @@
+/** Which time: one of the usual, or from when to when. */
+import { Check, ChevronDown, Clock } from 'lucide-react';
+import { Popover } from 'radix-ui';
+import { useState, type FormEvent, type ReactNode } from 'react';
+import { Button } from '@/components/button';
+import { TextField, Labelled } from '@/components/form-fields';
+import { classes } from '@/lib/class-names';
+import { RANGES, type Asked, type Range } from './query';
+import { brief, fromField, toField } from './conditions';
+
+const USUAL = (Object.keys(RANGES) as Range[]).filter((range) => range !== 'custom');
+
+export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+  const [open, setOpen] = useState(false);
+  const choose = (range: Range) => {
+    setOpen(false);
+    onChange({ ...asked, range, from: null, to: null });
+  };
+  return (
+    <Popover.Root open={open} onOpenChange={setOpen}>
+      <Popover.Trigger asChild>
+        <Button aria-label={`Time: ${label(asked)}`}>
+          <Clock aria-hidden className="size-4 text-faint" />
+          <span className="max-w-64 truncate">{label(asked)}</span>
+          <ChevronDown aria-hidden className="size-3.5 text-faint" />
+        </Button>
+      </Popover.Trigger>
+      <Popover.Portal>
+        <Popover.Content aria-label="Time" align="start" sideOffset={4} collisionPadding={8} className="z-50 w-64 rounded-xl border bg-raised p-1 shadow-float">
+          {USUAL.map((range) => (
+            <button
+              key={range}
+              type="button"
+              aria-pressed={asked.range === range}
+              onClick={() => choose(range)}
+              className={classes('flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken', asked.range === range && 'font-medium')}
+            >
+              {RANGES[range]}
+              {asked.range === range && <Check aria-hidden className="size-4 text-accent" />}
+            </button>
+          ))}
+          <Custom
+            asked={asked}
+            onChange={(next) => {
+              setOpen(false);
+              onChange(next);
+            }}
+          />
+        </Popover.Content>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function Custom({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+  const [from, setFrom] = useState(toField(asked.from));
+  const [to, setTo] = useState(toField(asked.to));
+  const wrong = from !== '' && to !== '' && from >= to;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    onChange({ ...asked, range: 'custom', from: fromField(from), to: fromField(to) });
+  };
+  return (
+    <form onSubmit={submit} className="mt-1 flex flex-col gap-2 border-t p-2 text-[13px]">
+      <Labelled label="From">
+        <TextField type="datetime-local" value={from} onChange={(event) => setFrom(event.target.value)} />
+      </Labelled>
+      <Labelled label="To">
+        <TextField type="datetime-local" value={to} aria-invalid={wrong} onChange={(event) => setTo(event.target.value)} />
+      </Labelled>
+      {wrong && <p className="text-xs text-bad">It ends before it begins.</p>}
+      <Button type="submit" size="small" look="main" disabled={wrong || (from === '' && to === '')}>
+        Apply
+      </Button>
+    </form>
+  );
+}
+
+function label({ range, from, to }: Asked): string {
+  if (range !== 'custom') return RANGES[range];
+  if (from && to) return `${brief(from)} – ${brief(to)}`;
+  return from ? `Since ${brief(from)}` : `Until ${brief(to ?? '')}`;
+}

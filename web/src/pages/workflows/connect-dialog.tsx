@@ -1,0 +1,164 @@
+/** Connecting a service that runs elsewhere: its URL, a test that shows what was found there, and then the real thing. */
+import { useMutation } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { useLocation } from 'wouter';
+import { ApiError } from '@/api/client';
+import type { Workflow } from '@/api/types';
+import { Button } from '@/components/button';
+import { Dialog } from '@/components/dialog';
+import { Select, TextField, Labelled } from '@/components/form-fields';
+import { isObject } from '@/components/forms/json-schema';
+import { CodeBlock } from '@/components/markdown/code-block';
+import { Problem, Spinner } from '@/components/status';
+import { tell } from '@/components/toast';
+import { focused } from '@/lib/dom';
+import { connect, type Dialect, type Wanted } from './connections';
+import { dialectInWords, readEvidence, readTried, EvidenceView, TriedTable } from './evidence';
+
+const KINDS = { ask: null, chat: true, other: false } as const;
+type KindName = keyof typeof KINDS;
+const DIALECTS: readonly Dialect[] = ['invoke', 'run', 'responses', 'chat-completions'];
+
+export default function ConnectDialog({ onClose }: { onClose: () => void }): ReactNode {
+  const [, navigate] = useLocation();
+  const [url, setUrl] = useState('');
+  const [name, setName] = useState('');
+  const [kind, setKind] = useState<KindName>('ask');
+  const [dialect, setDialect] = useState<Dialect | ''>('');
+  const [model, setModel] = useState('');
+  const wanted: Wanted = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
+  const test = useMutation({ mutationFn: (what: Wanted) => connect(what, true) });
+  const make = useMutation({
+    mutationFn: (what: Wanted) => connect(what, false),
+    onSuccess: (workflow) => {
+      onClose();
+      tell(`Connected ${workflow.name}.`);
+      navigate(`/workflows/${encodeURIComponent(workflow.name)}`);
+    },
+  });
+  const busy = test.isPending || make.isPending;
+  const error = make.error ?? test.error;
+  const forget = () => {
+    test.reset();
+    make.reset();
+  };
+  return (
+    <Dialog
+      open
+      wide
+      onClose={onClose}
+      title="Connect a service"
+      description="Anything that speaks the invoke envelope, OpenAI Responses or Chat Completions, or describes itself by OpenAPI."
+    >
+      <form
+        className="flex flex-col gap-4 pt-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          make.mutate(wanted);
+        }}
+      >
+        <Labelled label="URL">
+          <TextField
+            ref={focused}
+            type="url"
+            required
+            maxLength={2000}
+            placeholder="https://host/app"
+            value={url}
+            onChange={(event) => {
+              setUrl(event.target.value);
+              forget();
+            }}
+          />
+        </Labelled>
+        <div className="grid gap-4 sm:grid-cols-2">
+          <Labelled label="Name" hint="optional">
+            <TextField maxLength={64} placeholder="As the service says" value={name} onChange={(event) => setName(event.target.value)} />
+          </Labelled>
+          <Labelled label="Is it a chat?">
+            <Select
+              value={kind}
+              onChange={(event) => {
+                setKind(event.target.value as KindName);
+                forget();
+              }}
+            >
+              <option value="ask">Ask the service</option>
+              <option value="chat">Yes, a chat</option>
+              <option value="other">No</option>
+            </Select>
+          </Labelled>
+          <Labelled label="What does it speak?">
+            <Select
+              value={dialect}
+              onChange={(event) => {
+                setDialect(event.target.value as Dialect | '');
+                forget();
+              }}
+            >
+              <option value="">Ask the service</option>
+              {DIALECTS.map((one) => (
+                <option key={one} value={one}>
+                  {dialectInWords(one)}
+                </option>
+              ))}
+            </Select>
+          </Labelled>
+          <Labelled label="Model" hint="where the service has several">
+            <TextField maxLength={200} value={model} onChange={(event) => setModel(event.target.value)} />
+          </Labelled>
+        </div>
+        <div aria-live="polite" className="flex flex-col gap-3">
+          {busy && (
+            <p className="flex items-center gap-2 text-muted">
+              <Spinner label="Asking" /> Asking the service what it is…
+            </p>
+          )}
+          {!busy && error && <Refused error={error} />}
+          {!busy && !error && test.data && <Result workflow={test.data} />}
+        </div>
+        <div className="flex justify-end gap-2">
+          <Button disabled={busy || !url.trim()} onClick={() => test.mutate(wanted)}>
+            Test
+          </Button>
+          <Button type="submit" look="main" disabled={busy || !url.trim()}>
+            Connect
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Result({ workflow }: { workflow: Workflow }): ReactNode {
+  const evidence = readEvidence(workflow.evidence);
+  return (
+    <section className="flex flex-col gap-2 rounded-xl border p-4">
+      <h3 className="font-medium wrap-anywhere">
+        <span className="text-good">Found:</span> {workflow.name}
+      </h3>
+      {workflow.description && (
+        <p className="text-muted wrap-anywhere" dir="auto">
+          {workflow.description}
+        </p>
+      )}
+      {evidence && <EvidenceView evidence={evidence} />}
+    </section>
+  );
+}
+
+/** The error, what was tried, and the lines that the operator needs where a service wants credentials. */
+function Refused({ error }: { error: Error }): ReactNode {
+  const details = error instanceof ApiError && isObject(error.details) ? error.details : {};
+  const tried = readTried(details.tried);
+  // The table says it better than the rest of the line, which is meant for terminals.
+  const [what = error.message] = tried.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
+  return (
+    <>
+      <Problem error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what} />
+      <TriedTable tried={tried} />
+      {Array.isArray(details.models) && <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>}
+      {typeof details.settings === 'string' && <CodeBlock text={details.settings.trimEnd()} language="toml" />}
+    </>
+  );
+}

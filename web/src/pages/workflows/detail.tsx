@@ -1,0 +1,242 @@
+/** All of one workflow: what it is and how that is known, what it takes and gives, how programs call it. */
+import { useQuery } from '@tanstack/react-query';
+import { ArrowLeft, MessageSquareText, Play, RefreshCw } from 'lucide-react';
+import { Tabs } from 'radix-ui';
+import { useEffect, useState, type ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { workflowQuery } from '@/api/queries';
+import type { Workflow, WorkflowRow } from '@/api/types';
+import { done } from '@/app/tour/progress';
+import { Button, CopyButton } from '@/components/button';
+import { CodeBlock } from '@/components/markdown/code-block';
+import { Badge, Problem, Spinner } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { formatDateTime, formatTimeAgo } from '@/lib/format';
+import { refresh } from './connections';
+import { readEvidence, servedVerdict, EvidenceView } from './evidence';
+import { SchemaView } from './schema-view';
+
+export function WorkflowDetail({ name }: { name: string }): ReactNode {
+  const { data, error, refetch } = useQuery(workflowQuery(name));
+  return (
+    <div className="mx-auto max-w-4xl px-4 py-6 sm:px-8">
+      <Link href="/workflows" className="inline-flex items-center gap-1 rounded text-[13px] text-muted hover:text-ink">
+        <ArrowLeft aria-hidden className="size-3.5" /> Workflows
+      </Link>
+      <div className="pt-3">
+        {data ? (
+          <Whole workflow={data} />
+        ) : error ? (
+          <Problem error={error}>
+            <Button size="small" onClick={() => void refetch()}>
+              Retry
+            </Button>
+          </Problem>
+        ) : (
+          <Spinner />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Whole({ workflow }: { workflow: Workflow }): ReactNode {
+  const evidence = readEvidence(workflow.evidence);
+  useEffect(() => {
+    // An address may name a part; it was not there yet when the browser looked.
+    document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
+  }, []);
+  return (
+    <div className="flex flex-col gap-8">
+      <Head workflow={workflow} />
+      <Part title="What it is">
+        {evidence ? <EvidenceView evidence={evidence} /> : <p>{servedVerdict(workflow.is_chat, workflow.is_chat_source)}</p>}
+        <Facts workflow={workflow} />
+      </Part>
+      <Part title="What it takes and gives">
+        <SchemaView title="Inputs" schema={workflow.schemas.inputs} none="No inputs are described." />
+        <SchemaView title="Parameters" schema={workflow.schemas.parameters} none="No parameters." />
+        <SchemaView title="Outputs" schema={workflow.schemas.outputs} none="Nothing is said about its outputs." />
+      </Part>
+      <Part title="Variants">
+        <ul className="flex flex-wrap gap-2">
+          {workflow.variants.map(({ id, name, head }) => (
+            <li key={id} className="flex max-w-full items-center gap-2 rounded-lg border bg-surface px-2.5 py-1">
+              <span className="truncate" title={name}>
+                {name}
+              </span>
+              <Badge title="The newest version">v{head}</Badge>
+            </li>
+          ))}
+        </ul>
+      </Part>
+      <Part title="Call it from a program" id="call">
+        <Snippets snippets={workflow.snippets} />
+      </Part>
+      <Part title="Routes">
+        <Routes routes={workflow.routes} />
+      </Part>
+    </div>
+  );
+}
+
+function Head({ workflow }: { workflow: Workflow }): ReactNode {
+  const [, navigate] = useLocation();
+  const [asking, setAsking] = useState(false);
+  const ask = () => {
+    setAsking(true);
+    refresh(workflow.name).catch(tellError).finally(() => setAsking(false));
+  };
+  return (
+    <header className="flex flex-wrap items-start gap-x-6 gap-y-4">
+      <div className="min-w-0 grow basis-80">
+        <div className="flex flex-wrap items-center gap-2">
+          <h1 className="min-w-0 text-xl font-semibold wrap-anywhere">{workflow.name}</h1>
+          <ChatBadge workflow={workflow} />
+          <StateBadges workflow={workflow} />
+        </div>
+        <p className="pt-1 whitespace-pre-line text-muted wrap-anywhere" dir="auto">
+          {workflow.description || 'No description.'}
+        </p>
+        {workflow.origin === 'connected' && (
+          <p className={classes('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
+            <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
+              {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
+              {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
+            </span>
+            <Button size="small" disabled={asking} onClick={ask}>
+              <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
+            </Button>
+          </p>
+        )}
+      </div>
+      <Button look="main" className="h-10 px-5" onClick={() => navigate(`/play?workflow=${encodeURIComponent(workflow.name)}`)}>
+        {workflow.is_chat ? <MessageSquareText aria-hidden className="size-4.5" /> : <Play aria-hidden className="size-4.5" />}
+        {workflow.is_chat ? 'Talk to it' : 'Run it'}
+      </Button>
+    </header>
+  );
+}
+
+const TURNS = { reject: 'refused while one is answered', queue: 'wait for their turn', interrupt: 'interrupt the answer before' };
+const LEAVING = { cancel: 'the run is cancelled', finish: 'the run goes on to its end' };
+
+function Facts({ workflow }: { workflow: Workflow }): ReactNode {
+  const facts: [string, ReactNode][] = [
+    ['Answers', workflow.streams ? 'streamed as they are made' : 'given whole, at the end'],
+    ['Further turns of a thread', TURNS[workflow.turns]],
+    ['When nobody reads on', workflow.on_disconnect ? LEAVING[workflow.on_disconnect] : 'as the protocol has it'],
+    [
+      'Flags',
+      <code key="flags" className="font-mono text-[13px]">
+        {Object.entries(workflow.flags).map(([name, value]) => `${name}: ${value}`).join(', ') || 'none'}
+      </code>,
+    ],
+  ];
+  return (
+    <dl className="grid gap-x-4 gap-y-1 sm:grid-cols-[12rem_1fr]">
+      {facts.map(([name, value]) => (
+        <div key={name} className="contents">
+          <dt className="text-muted">{name}</dt>
+          <dd className="min-w-0 pb-1 wrap-anywhere sm:pb-0">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const PROTOCOLS: Record<string, string> = {
+  invoke: 'Invoke',
+  responses: 'OpenAI Responses',
+  invocations: 'MLflow invocations',
+  chat_completions: 'OpenAI Chat Completions',
+  ui_stream: 'AI SDK useChat',
+  services: 'OpenFn services',
+};
+
+const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
+  <ul className="divide-y divide-line rounded-lg border bg-surface">
+    {Object.entries(routes).map(([name, url]) => (
+      <li key={name} className="flex items-center gap-3 py-1 pr-1.5 pl-3">
+        <div className="grid min-w-0 grow gap-x-4 sm:grid-cols-[12rem_1fr]">
+          <span>{PROTOCOLS[name] ?? name}</span>
+          <code className="truncate font-mono text-[13px] text-muted" title={url}>
+            {url}
+          </code>
+        </div>
+        <CopyButton text={url} label={`Copy the address for ${PROTOCOLS[name] ?? name}`} />
+      </li>
+    ))}
+  </ul>
+);
+
+const Part = ({ title, id, children }: { title: string; id?: string; children: ReactNode }): ReactNode => (
+  <section id={id} className="flex scroll-mt-6 flex-col gap-3">
+    <h2 className="border-b pb-1 text-base font-semibold">{title}</h2>
+    {children}
+  </section>
+);
+
+/** What a workflow is, at a glance. */
+export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' | 'is_chat_source'> }): ReactNode {
+  const { is_chat: isChat, is_chat_source: source } = workflow;
+  const title = source === 'declared' ? 'As it declares itself' : 'Found out from what it says of itself';
+  return (
+    <Badge tone={isChat ? 'accent' : 'plain'} title={title}>
+      {isChat ? 'Chat' : 'Not a chat'}
+      {source === 'derived' && <span className="pl-1 font-normal opacity-75">derived</span>}
+    </Badge>
+  );
+}
+
+export function StateBadges({ workflow }: { workflow: Pick<WorkflowRow, 'origin' | 'state' | 'default'> }): ReactNode {
+  return (
+    <>
+      {workflow.default && <Badge title="Asked where no workflow is named">Default</Badge>}
+      {workflow.origin === 'connected' && <Badge title="Runs elsewhere and is reached by its URL">Connected</Badge>}
+      {workflow.state === 'unreachable' && <Badge tone="bad">Unreachable</Badge>}
+    </>
+  );
+}
+
+type Snippet = Workflow['snippets'][number];
+
+const NAMES: Record<Snippet['client'], string> = {
+  curl: 'curl',
+  'openai-python': 'OpenAI Python',
+  'openai-node': 'OpenAI Node',
+  'ai-sdk': 'AI SDK',
+  langchain: 'LangChain',
+};
+
+/** Whole programs that call a workflow, ready to copy. */
+export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactNode {
+  const [shown, setShown] = useState<string>(snippets[0]?.client ?? '');
+  const keyed = snippets.some(({ code }) => code.includes('PALAVER_KEY'));
+  return (
+    <Tabs.Root value={shown} onValueChange={setShown} className="flex flex-col gap-2">
+      <Tabs.List aria-label="Client" className="flex gap-1 overflow-x-auto pb-0.5">
+        {snippets.map(({ client }) => (
+          <Tabs.Trigger
+            key={client}
+            value={client}
+            className="h-7 shrink-0 rounded-lg px-2.5 text-[13px] whitespace-nowrap text-muted -outline-offset-2 hover:text-ink data-[state=active]:bg-accent-soft data-[state=active]:font-medium data-[state=active]:text-accent"
+          >
+            {NAMES[client] ?? client}
+          </Tabs.Trigger>
+        ))}
+      </Tabs.List>
+      {snippets.map(({ client, language, code }) => (
+        <Tabs.Content key={client} value={client} className="min-w-0" tabIndex={-1}>
+          <CodeBlock text={code.trimEnd()} language={language} onCopied={() => done('call')} />
+        </Tabs.Content>
+      ))}
+      {keyed && (
+        <p className="text-xs text-muted">
+          The key is read from the variable <code className="font-mono">PALAVER_KEY</code>; set it before you run this.
+        </p>
+      )}
+    </Tabs.Root>
+  );
+}

@@ -1,0 +1,150 @@
+/** What was asked of a service, what it answered, and what follows from it. */
+import { Check, TriangleAlert } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { isObject } from '@/components/forms/json-schema';
+import { classes } from '@/lib/class-names';
+
+export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
+  return (
+    <div className="flex flex-col gap-3">
+      <p>
+        {verdict(evidence)}
+        {evidence.dialect && <span className="text-muted"> It speaks: {dialectInWords(evidence.dialect)}.</span>}
+        {evidence.streams === true && <span className="text-muted"> It streams.</span>}
+      </p>
+      {evidence.warnings.map((warning) => (
+        <p key={warning} className="flex items-start gap-2 rounded-lg bg-warn-soft px-3 py-2 text-warn">
+          <TriangleAlert aria-hidden className="mt-0.5 size-4 shrink-0" />
+          <span className="min-w-0 wrap-anywhere" dir="auto">
+            {warning}
+          </span>
+        </p>
+      ))}
+      <TriedTable tried={evidence.tried} decided={evidence.evidence} />
+    </div>
+  );
+}
+
+export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decided?: string }): ReactNode {
+  if (tried.length === 0) return null;
+  return (
+    <div className="overflow-x-auto rounded-lg border bg-surface">
+      <table className="w-full text-left text-[13px]">
+        <thead className="bg-sunken text-xs text-muted">
+          <tr>
+            <th className="px-3 py-1.5 font-medium">Looked at</th>
+            <th className="px-3 py-1.5 font-medium">Asked</th>
+            <th className="px-3 py-1.5 font-medium">Found</th>
+          </tr>
+        </thead>
+        <tbody className="divide-y divide-line">
+          {tried.map(({ step, request, status, found }) => (
+            <tr key={`${step} ${request}`} className={classes('align-top', step === decided ? '' : 'text-muted')}>
+              <td className="px-3 py-1.5">
+                <span className="flex items-start gap-1.5">
+                  {step === decided && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
+                  {stepInWords(step)}
+                </span>
+              </td>
+              <td className="px-3 py-1.5 font-mono text-xs leading-5 whitespace-nowrap">
+                {request ?? 'nothing'}
+                {request && <span className="text-faint"> → {status ?? 'no answer'}</span>}
+              </td>
+              <td className="min-w-40 px-3 py-1.5 wrap-anywhere" dir="auto">
+                {found}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** How it was found out what a service is: the result document of discovery, read and told in words. Knows no React. */
+export interface Tried {
+  step: string;
+  request: string | null;
+  status: number | null;
+  found: string;
+}
+
+export interface Evidence {
+  url: string;
+  isChat: boolean | null;
+  evidence: string;
+  confidence: string | null;
+  dialect: string | null;
+  call: string | null;
+  streams: boolean | null;
+  warnings: string[];
+  tried: Tried[];
+}
+
+/** The document, if it is one. */
+export function readEvidence(value: unknown): Evidence | null {
+  if (!isObject(value) || typeof value.evidence !== 'string') return null;
+  return {
+    url: text(value.url) ?? '',
+    isChat: flag(value.is_chat),
+    evidence: value.evidence,
+    confidence: text(value.confidence),
+    dialect: text(value.dialect),
+    call: text(value.call),
+    streams: flag(value.streams),
+    warnings: Array.isArray(value.warnings) ? value.warnings.map(String) : [],
+    tried: readTried(value.tried),
+  };
+}
+
+export function readTried(value: unknown): Tried[] {
+  return (Array.isArray(value) ? value : []).filter(isObject).map((tried) => ({
+    step: text(tried.step) ?? '',
+    request: text(tried.request),
+    status: typeof tried.status === 'number' ? tried.status : null,
+    found: text(tried.found) ?? '',
+  }));
+}
+
+const STEPS: Record<string, string> = {
+  'inspect.flags': 'Its own description, /inspect',
+  'openapi.flags': 'A flag in its OpenAPI document',
+  'schema.marker': 'A mark in its input schema',
+  'schema.messages': 'The names in its input schema',
+  'mlflow.info': 'An MLflow agent’s card',
+  'openai.models': 'A list of OpenAI models',
+  none: 'Nothing',
+};
+
+const CONFIDENCES: Record<string, string> = {
+  declared: 'it says so itself',
+  marked: 'its schema marks the messages',
+  guessed: 'guessed from the names in its schema',
+  assumed: 'assumed, as such servers usually are',
+};
+
+const DIALECTS: Record<string, string> = {
+  invoke: 'The invoke envelope',
+  run: 'Plain /run calls',
+  responses: 'OpenAI Responses',
+  'chat-completions': 'OpenAI Chat Completions',
+};
+
+export const stepInWords = (step: string): string => STEPS[step] ?? step;
+export const dialectInWords = (dialect: string): string => DIALECTS[dialect] ?? dialect;
+
+/** One sentence: what it is, and how sure that is. */
+export function verdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
+  if (isChat === null) return 'Nothing there says whether it is a chat.';
+  const sure = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
+  return `${isChat ? 'A chat' : 'Not a chat'}: ${sure}.`;
+}
+
+/** The same for what is served from here, where no search was needed. */
+export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
+  const what = isChat ? 'A chat' : 'Not a chat';
+  return source === 'declared' ? `${what}: declared in code.` : `${what}: derived from what it takes.`;
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const flag = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);

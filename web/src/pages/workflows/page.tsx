@@ -1,0 +1,176 @@
+/** /workflows: all of them, or one. */
+import { useQuery } from '@tanstack/react-query';
+import { ChevronRight, Plug, RefreshCw, Search, Trash2 } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import { Link } from 'wouter';
+import type { Schemas } from '@/api/client';
+import { workflowsQuery } from '@/api/queries';
+import type { WorkflowRow } from '@/api/types';
+import { useIsAdmin } from '@/app/auth';
+import { Button, IconButton } from '@/components/button';
+import { TextField } from '@/components/form-fields';
+import { Segments } from '@/components/segmented-control';
+import { Problem, Spinner, Badge } from '@/components/status';
+import { tellError } from '@/components/toast';
+import { classes } from '@/lib/class-names';
+import { formatDateTime, formatTimeAgo } from '@/lib/format';
+import { found } from '@/lib/fuzzy-search';
+import { useTitle } from '@/lib/hooks';
+import ConnectDialog from './connect-dialog';
+import { refresh, connections, disconnect } from './connections';
+import { WorkflowDetail, ChatBadge, StateBadges } from './detail';
+import { NoWorkflows } from './no-workflows';
+
+export default function WorkflowsPage({ name }: { name?: string | undefined }): ReactNode {
+  useTitle(name ?? 'Workflows');
+  return name ? <WorkflowDetail key={name} name={name} /> : <WorkflowList />;
+}
+
+const KINDS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
+type Kind = keyof typeof KINDS;
+
+/** Everything that can be talked to or run from here. */
+export function WorkflowList(): ReactNode {
+  const { data, error, refetch } = useQuery(workflowsQuery());
+  const isAdmin = useIsAdmin();
+  const [text, setText] = useState('');
+  const [kind, setKind] = useState<Kind>('all');
+  const [connecting, setConnecting] = useState(false);
+  const all = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
+  const rows = found(text, all.map((row) => ({ title: row.name, more: row.description, row })), 500).map(({ row }) => row);
+  return (
+    <div className="mx-auto max-w-4xl px-4 py-6 sm:px-8">
+      <header className="flex items-center justify-between gap-4 pb-4">
+        <h1 className="text-xl font-semibold">Workflows</h1>
+        {isAdmin && (
+          <Button onClick={() => setConnecting(true)}>
+            <Plug aria-hidden className="size-4" /> Connect a service
+          </Button>
+        )}
+      </header>
+      {error && (
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Retry
+          </Button>
+        </Problem>
+      )}
+      {!data && !error && <Spinner />}
+      {data?.data.length === 0 && <NoWorkflows />}
+      {data && data.data.length > 0 && (
+        <>
+          <div className="flex flex-wrap items-center gap-2 pb-3">
+            <div className="relative min-w-48 grow">
+              <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
+              <TextField type="search" aria-label="Search workflows" placeholder="Search" className="pl-8.5" value={text} onChange={(event) => setText(event.target.value)} />
+            </div>
+            <Segments label="Which" options={KINDS} value={kind} onChange={setKind} />
+          </div>
+          {rows.length === 0 ? (
+            <p className="py-8 text-center text-muted">No workflow is like that.</p>
+          ) : (
+            <ul className="divide-y divide-line rounded-xl border bg-surface">
+              {rows.map((row) => (
+                <WorkflowListRow key={row.name} workflow={row} />
+              ))}
+            </ul>
+          )}
+        </>
+      )}
+      <ConnectionList />
+      {connecting && <ConnectDialog onClose={() => setConnecting(false)} />}
+    </div>
+  );
+}
+
+function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
+  const [asking, setAsking] = useState(false);
+  const ask = () => {
+    setAsking(true);
+    refresh(workflow.name).catch(tellError).finally(() => setAsking(false));
+  };
+  return (
+    <li className="group relative flex items-center gap-3 px-4 py-3 first:rounded-t-xl last:rounded-b-xl hover:bg-sunken/60">
+      <div className="min-w-0 grow">
+        <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <Link
+            href={`/workflows/${encodeURIComponent(workflow.name)}`}
+            className="max-w-full truncate rounded font-medium after:absolute after:inset-0"
+            title={workflow.name}
+          >
+            {workflow.name}
+          </Link>
+          <ChatBadge workflow={workflow} />
+          <StateBadges workflow={workflow} />
+        </div>
+        <p className={classes('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
+          {workflow.description || 'No description.'}
+        </p>
+        {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>}
+      </div>
+      {workflow.state === 'unreachable' && (
+        <Button size="small" className="relative" disabled={asking} onClick={ask}>
+          <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
+        </Button>
+      )}
+      <ChevronRight aria-hidden className="size-4 shrink-0 text-faint" />
+    </li>
+  );
+}
+
+type ConnectionRow = Schemas['ConnectionRow'];
+const TONES = { ready: 'good', unreachable: 'bad', failed: 'bad' } as const;
+const STATES = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served' };
+
+/** The services that are connected, where they are, and how to let one go. */
+export function ConnectionList(): ReactNode {
+  const { data } = useQuery(connections());
+  const isAdmin = useIsAdmin();
+  if (!data?.data.length) return null;
+  return (
+    <section className="pt-8">
+      <h2 className="pb-2 font-semibold">Connections</h2>
+      <ul className="divide-y divide-line rounded-xl border bg-surface">
+        {data.data.map((row) => (
+          <ConnectionRow key={`${row.name} ${row.state}`} row={row} removable={isAdmin && !row.fixed} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: boolean }): ReactNode => (
+  <li className="flex min-h-12 items-center gap-3 px-4 py-2">
+    <div className="min-w-0 grow">
+      <div className="flex min-w-0 items-center gap-2">
+        {row.state === 'failed' ? (
+          <span className="truncate font-medium">{row.name}</span>
+        ) : (
+          <Link href={`/workflows/${encodeURIComponent(row.name)}`} className="truncate rounded font-medium hover:underline">
+            {row.name}
+          </Link>
+        )}
+        <Badge tone={TONES[row.state]}>{STATES[row.state]}</Badge>
+        {row.fixed && <Badge title="It is changed where it is declared">{row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}</Badge>}
+      </div>
+      <div className="truncate font-mono text-xs leading-5 text-muted" title={row.url}>
+        {row.url}
+      </div>
+      {row.message && (
+        <div className="text-bad wrap-anywhere" dir="auto">
+          {row.message}
+        </div>
+      )}
+    </div>
+    {row.checked_at && (
+      <span className="hidden shrink-0 text-xs text-faint sm:inline" title={formatDateTime(row.checked_at)}>
+        asked {formatTimeAgo(row.checked_at)}
+      </span>
+    )}
+    {removable && (
+      <IconButton label={`Disconnect ${row.name}`} onClick={() => void disconnect(row.name).catch(tellError)}>
+        <Trash2 />
+      </IconButton>
+    )}
+  </li>
+);

@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { propertiesOf, typeOf } from './schema-view';
+
+describe('properties', () => {
+  test('each property is told with its type, whether it is needed, its default and what it is for', () => {
+    const schema = {
+      type: 'object',
+      properties: {
+        text: { type: 'string', description: 'what the headline is for' },
+        words: { type: 'integer', minimum: 1, default: 8 },
+      },
+      required: ['text'],
+    };
+
+    expect(propertiesOf(schema)).toEqual([
+      { name: 'text', type: 'text', required: true, fallback: null, description: 'what the headline is for' },
+      { name: 'words', type: 'whole number, at least 1', required: false, fallback: '8', description: '' },
+    ]);
+  });
+
+  test('what is no object has no properties', () => {
+    expect(propertiesOf({ type: 'string' })).toEqual([]);
+    expect(propertiesOf({})).toEqual([]);
+  });
+
+  test('references inside the schema are followed, also in a circle', () => {
+    const schema = {
+      $defs: { style: { enum: ['short', 'long'] }, loop: { $ref: '#/$defs/loop' }, tree: { type: 'array', items: { $ref: '#/$defs/tree' } } },
+      properties: { style: { $ref: '#/$defs/style', default: 'short' }, loop: { $ref: '#/$defs/loop' }, tree: { $ref: '#/$defs/tree' } },
+    };
+
+    expect(propertiesOf(schema).map(({ type, fallback }) => [type, fallback])).toEqual([
+      ['"short" or "long"', '"short"'],
+      ['anything', null],
+      ['list of list of list of list of anything', null],
+    ]);
+  });
+});
+
+describe('types in words', () => {
+  test.each([
+    [{ type: 'array', items: { type: 'object' }, 'x-ag-type-ref': 'messages' }, 'messages'],
+    [{ type: 'array', items: { type: 'string' } }, 'list of text'],
+    [{ anyOf: [{ type: 'number', minimum: 0, maximum: 2 }, { type: 'null' }] }, 'number, 0 to 2 or null'],
+    [{ type: ['string', 'null'] }, 'text or null'],
+    [{ type: 'boolean' }, 'true or false'],
+    [{ const: 3 }, '3'],
+    [{ type: 'string', format: 'date' }, 'text (date)'],
+    ['not a schema', 'anything'],
+  ])('%j', (schema, words) => {
+    expect(typeOf(schema, {})).toBe(words);
+  });
+});

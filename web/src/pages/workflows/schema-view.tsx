@@ -1,0 +1,165 @@
+/** What a workflow takes or gives, as a table of properties; the schema itself one click away. */
+import { Braces } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { IconButton } from '@/components/button';
+import { type JsonSchema, isObject } from '@/components/forms/json-schema';
+import { CodeBlock } from '@/components/markdown/code-block';
+
+export function SchemaView({ title, schema, none }: { title: string; schema: JsonSchema | undefined; none: string }): ReactNode {
+  const [raw, setRaw] = useState(false);
+  const properties = propertiesOf(schema ?? {});
+  return (
+    <section>
+      <header className="flex h-8 items-center justify-between">
+        <h3 className="font-medium">{title}</h3>
+        {schema && (
+          <IconButton label={raw ? 'Show as a table' : 'Show the JSON Schema'} size="small" aria-pressed={raw} onClick={() => setRaw(!raw)}>
+            <Braces className={raw ? 'text-accent' : ''} />
+          </IconButton>
+        )}
+      </header>
+      {raw && schema ? (
+        <CodeBlock text={JSON.stringify(schema, null, 2)} language="json" />
+      ) : properties.length > 0 ? (
+        <Properties properties={properties} />
+      ) : (
+        <p className="text-muted">{schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeOf(schema, schema) : none}</p>
+      )}
+    </section>
+  );
+}
+
+const Properties = ({ properties }: { properties: readonly Property[] }): ReactNode => (
+  <dl className="divide-y divide-line rounded-lg border bg-surface">
+    {properties.map(({ name, type, required, fallback, description }) => (
+      <div key={name} className="grid gap-x-4 gap-y-0.5 px-3 py-2 sm:grid-cols-[minmax(7rem,1fr)_3fr]">
+        <dt className="min-w-0 font-mono text-[13px] wrap-anywhere">
+          {name}
+          {required && (
+            <span className="pl-1 text-bad" title="Required">
+              *<span className="sr-only"> required</span>
+            </span>
+          )}
+        </dt>
+        <dd className="min-w-0">
+          <span className="text-[13px] text-muted wrap-anywhere">
+            {type}
+            {fallback !== null && (
+              <>
+                {' · default '}
+                <code className="rounded bg-sunken px-1 font-mono text-xs text-ink">{fallback}</code>
+              </>
+            )}
+          </span>
+          {description && (
+            <p className="wrap-anywhere" dir="auto">
+              {description}
+            </p>
+          )}
+        </dd>
+      </div>
+    ))}
+  </dl>
+);
+
+/** What a JSON Schema says of each property, in words for a table. Knows no React. */
+export interface Property {
+  name: string;
+  type: string;
+  required: boolean;
+  /** As JSON; null where none is told. */
+  fallback: string | null;
+  description: string;
+}
+
+const LONGEST = 120;
+
+/** The properties of an object's schema, in its order; none for anything else. */
+export function propertiesOf(schema: JsonSchema): Property[] {
+  const { properties, required } = followed(schema, schema);
+  const needed = new Set(Array.isArray(required) ? required : []);
+  return Object.entries(isObject(properties) ? properties : {}).map(([name, given]) => {
+    const property = followed(given, schema);
+    return {
+      name,
+      type: typeOf(given, schema),
+      required: needed.has(name),
+      fallback: property.default === undefined ? null : JSON.stringify(property.default),
+      description: typeof property.description === 'string' ? property.description : '',
+    };
+  });
+}
+
+/** One type in words: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
+export function typeOf(given: unknown, root: JsonSchema, depth = 0): string {
+  const schema = followed(given, root);
+  const told = depth > 3 ? 'anything' : (marked(schema) ?? chosen(schema) ?? joined(schema, root, depth) ?? plain(schema, root, depth));
+  return told.length > LONGEST ? `${told.slice(0, LONGEST - 1)}…` : told;
+}
+
+function marked(schema: JsonSchema): string | null {
+  const mark = schema['x-ag-type-ref'];
+  return typeof mark === 'string' ? mark : null;
+}
+
+function chosen(schema: JsonSchema): string | null {
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  return Array.isArray(schema.enum) ? either(schema.enum.map((value) => JSON.stringify(value))) : null;
+}
+
+function joined(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
+  const faces = [schema.anyOf, schema.oneOf].find(Array.isArray);
+  return faces ? either(faces.map((face) => typeOf(face, root, depth + 1))) : null;
+}
+
+function plain(schema: JsonSchema, root: JsonSchema, depth: number): string {
+  const { type, format } = schema;
+  if (Array.isArray(type)) return either(type.map((one) => plain({ ...schema, type: one }, root, depth)));
+  switch (type) {
+    case 'string':
+      return typeof format === 'string' ? `text (${format})` : 'text';
+    case 'integer':
+      return `whole number${range(schema)}`;
+    case 'number':
+      return `number${range(schema)}`;
+    case 'boolean':
+      return 'true or false';
+    case 'null':
+      return 'null';
+    case 'array':
+      return isObject(schema.items) && Object.keys(schema.items).length > 0 ? `list of ${typeOf(schema.items, root, depth + 1)}` : 'list';
+    case 'object':
+      return 'object';
+    default:
+      return 'anything';
+  }
+}
+
+function range({ minimum: least, maximum: most }: JsonSchema): string {
+  if (typeof least === 'number' && typeof most === 'number') return `, ${least} to ${most}`;
+  if (typeof least === 'number') return `, at least ${least}`;
+  return typeof most === 'number' ? `, at most ${most}` : '';
+}
+
+function either(words: readonly string[]): string {
+  const each = [...new Set(words)];
+  return each.length < 2 ? (each[0] ?? 'anything') : `${each.slice(0, -1).join(', ')} or ${each.at(-1)}`;
+}
+
+/** With its local reference looked up; what stands beside it lies over it. A reference that leads in a circle ends. */
+function followed(given: unknown, root: JsonSchema): JsonSchema {
+  let schema: JsonSchema = isObject(given) ? given : {};
+  for (let steps = 0; typeof schema.$ref === 'string' && steps < 8; steps++) {
+    const { $ref, ...beside } = schema;
+    schema = { ...pointed(root, String($ref)), ...beside };
+  }
+  return schema;
+}
+
+function pointed(root: JsonSchema, reference: string): JsonSchema {
+  let place: unknown = root;
+  for (const step of reference.replace(/^#\/?/, '').split('/').filter(Boolean)) {
+    place = isObject(place) ? place[step.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined;
+  }
+  return reference.startsWith('#') && isObject(place) ? place : {};
+}
