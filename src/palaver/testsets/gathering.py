@@ -5,7 +5,7 @@ So a revision of a million rows is made without holding them: a piece is 32 byte
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ from palaver.testsets.limits import LIMITS, Limits
 from palaver.testsets.rows import new_packed_id
 
 _decode = msgspec.json.Decoder().decode
+NewId = Callable[[], bytes]
+"""Returns the packed id of a new row."""
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):

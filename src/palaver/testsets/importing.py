@@ -19,8 +19,8 @@ from palaver.storage.testsets.keeping import TestSet
 from palaver.storage.testsets.pieces import Place
 from palaver.testsets import reading
 from palaver.testsets.files.values import Reader
-from palaver.testsets.gathering import cut_anew, entries_of, joined, last_piece, new_id
-from palaver.testsets.keeping import NewId, Prepared
+from palaver.testsets.gathering import NewId, cut_anew, entries_of, joined, last_piece, new_id
+from palaver.testsets.keeping import Prepared
 from palaver.testsets.limits import LIMITS, Limits
 from palaver.testsets.rows import row_id
 from palaver.testsets.staging import BATCH, Staging

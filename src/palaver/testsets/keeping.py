@@ -4,7 +4,7 @@ What a commit needs is read and computed first, beside others who write; the tra
 nobody was quicker, and adds what is new. Nothing that is there is ever changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from palaver.storage.testsets.pieces import Place
 from palaver.storage.testsets.revisions import Revision
 from palaver.testsets import delta as deltas
 from palaver.testsets.delta import Delta
-from palaver.testsets.gathering import Gathered, Gathering, cut_anew, entries_of, joined, new_id
+from palaver.testsets.gathering import Gathered, Gathering, NewId, cut_anew, entries_of, joined, new_id
 from palaver.testsets.identity import Identities
 from palaver.testsets.limits import LIMITS, Limits
 from palaver.testsets.recolumning import Rehashed, changed
@@ -32,7 +32,6 @@ from palaver.testsets.rows import Data, packed_id, row_hash
 from palaver.testsets.scripts import check_scripts
 
 _decode = msgspec.json.Decoder().decode
-NewId = Callable[[], bytes]
 
 
 class Given(NamedTuple):

@@ -18,7 +18,6 @@ from palaver.testsets.rows import row_hash
 from palaver.testsets.scripts import check_scripts
 from palaver.testsets.staging import BATCH, Staging
 
-_decode = msgspec.json.Decoder().decode
 _POINTER = "/delta/columns"
 Rehashed = Mapping[bytes, bytes]
 """By the hash that a content had, the one that it has with changed columns."""
@@ -52,7 +51,7 @@ def changed(
     rehashed: dict[bytes, bytes] = {}
     new: dict[bytes, bytes] = {}
     for old, raw in kept:
-        data = recolumned(_decode(raw), changes)
+        data = recolumned(msgspec.json.decode(raw), changes)
         written = jsons.encode(data)
         limits.check_row(len(written), _POINTER)
         if changes.fill:

@@ -4,7 +4,7 @@ A sync machine: bytes in, batches of contents out, and at the end the revision. 
 the set that rows go into, it is given.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -13,12 +13,11 @@ from palaver.core import jsons
 from palaver.errors import InvalidValue
 from palaver.storage.testsets.pieces import ENTRY, ID, Piece, split
 from palaver.testsets.files.values import Read, Reader, wrong
-from palaver.testsets.gathering import Gathering
+from palaver.testsets.gathering import Gathering, NewId
 from palaver.testsets.limits import Limits
 from palaver.testsets.rows import packed_id, row_hash
 from palaver.testsets.scripts import check_scripts
 
-NewId = Callable[[], bytes]
 BY_ID = "__id__"
 """As the key of an upsert: rows are known by their ids, which an export can write beside them."""
 
