@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from palaver.errors import TooLarge
-from palaver.testsets.columns import Column, Columns, columns_of, kind_of
-from tests.testsets.values import ROWS
+from palaver.testsets.columns import Column, ColumnCounter, count_columns, value_kind
+from tests.testsets.strategies import ROWS
 
 CHAT = [{"role": "user", "content": "hi"}]
 MESSAGE = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
@@ -17,7 +17,7 @@ SCRIPT = {"turns": [{"user": "hi"}]}
 def test_columns_come_in_the_order_of_their_first_row() -> None:
     rows: list[dict[str, Any]] = [{"b": 1}, {"a.b": "x", "b": None}, {"": True}]
 
-    assert columns_of(rows) == [
+    assert count_columns(rows) == [
         Column("b", "number", present=1, missing=1, nulls=1),
         Column("a.b", "text", present=1, missing=2, nulls=0),
         Column("", "boolean", present=1, missing=2, nulls=0),
@@ -45,22 +45,22 @@ def test_columns_come_in_the_order_of_their_first_row() -> None:
     ],
 )
 def test_a_column_is_of_the_kind_that_all_its_values_have(values: list[Any], kind: str) -> None:
-    assert [column.kind for column in columns_of([{"x": value} for value in values])] == [kind]
+    assert [column.kind for column in count_columns([{"x": value} for value in values])] == [kind]
 
 
 def test_a_conversation_kept_as_text_is_offered_for_conversion() -> None:
     text = ' [{"role": "user", "content": "hi"}]'
 
-    [column] = columns_of([{"x": text}, {"x": text}, {}, {"x": None}])
+    [column] = count_columns([{"x": text}, {"x": text}, {}, {"x": None}])
     assert column == Column("x", "text", present=2, missing=1, nulls=1, looks_like="chat")
-    [column] = columns_of([{"x": text}, {"x": "plain"}])
+    [column] = count_columns([{"x": text}, {"x": "plain"}])
     assert column.looks_like is None
-    [column] = columns_of([{"x": text}, {"x": CHAT}])
+    [column] = count_columns([{"x": text}, {"x": CHAT}])
     assert (column.kind, column.looks_like) == ("mixed", None)
 
 
 def test_too_many_columns_are_refused() -> None:
-    columns = Columns(most=2)
+    columns = ColumnCounter(most=2)
     columns.add({"a": 1, "b": 2})
 
     with pytest.raises(TooLarge, match="more than 2 columns; 'c' is one too many"):
@@ -70,7 +70,7 @@ def test_too_many_columns_are_refused() -> None:
 @settings(max_examples=40)
 @given(ROWS, ROWS)
 def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[Any], second: list[Any]) -> None:
-    columns, other = Columns(), Columns()
+    columns, other = ColumnCounter(), ColumnCounter()
     for data in first:
         columns.add(data)
     before = columns.done()
@@ -79,16 +79,16 @@ def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[An
         other.add(data)
     whole = columns.done()
 
-    again = Columns(columns.counted())
+    again = ColumnCounter(columns.counted())
     for data in second:
         again.remove(data)
     assert again.done() == before
     again.merge(other)
-    assert again.done() == whole == columns_of([*first, *second])
+    assert again.done() == whole == count_columns([*first, *second])
 
 
 def test_null_is_no_kind() -> None:
-    assert [kind_of(value) for value in (None, True, 0, "", [], {})] == [
+    assert [value_kind(value) for value in (None, True, 0, "", [], {})] == [
         "null",
         "boolean",
         "number",

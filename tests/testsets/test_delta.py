@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from palaver.errors import InvalidValue
-from palaver.testsets.delta import Delta, Pair, apply, check, recolumned, touched
-from palaver.testsets.identity import Identities
-from palaver.testsets.rows import new_row_id, packed_id, row_hash, row_id
+from palaver.testsets.delta import Delta, RowEntry, apply_delta, change_columns, touched_hashes, validate_delta
+from palaver.testsets.revision_builder import RowIdMatcher
+from palaver.testsets.rows import format_row_id, new_row_id, pack_row_id, row_hash
 
 
 def _id(number: int) -> str:
@@ -25,25 +25,25 @@ BASE: dict[str, dict[str, Any]] = {
 
 def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> list[tuple[str, dict[str, Any]]]:
     """What a store does with a delta: the new rows, in order."""
-    pairs: list[Pair] = [(packed_id(row), row_hash(data)) for row, data in base.items()]
+    pairs: list[RowEntry] = [(pack_row_id(row), row_hash(data)) for row, data in base.items()]
     contents = {row_hash(data): data for data in base.values()}
     changes = msgspec.convert(delta, Delta)
-    check(pairs, changes, list(dict.fromkeys(name for data in base.values() for name in data)))
+    validate_delta(pairs, changes, list(dict.fromkeys(name for data in base.values() for name in data)))
     numbers = count(100)
     rehashed, kept = None, contents
     if changes.changes_columns:
-        new = {old: recolumned(data, changes.columns) for old, data in contents.items()}
+        new = {old: change_columns(data, changes.columns) for old, data in contents.items()}
         rehashed = {old: row_hash(data) for old, data in new.items()}
         kept = {row_hash(data): data for data in new.values()}
-    result = apply(
+    result = apply_delta(
         pairs,
         changes,
-        contents={content: contents[content] for content in touched(pairs, changes)},
-        new_id=lambda: packed_id(_id(next(numbers))),
+        contents={content: contents[content] for content in touched_hashes(pairs, changes)},
+        new_id=lambda: pack_row_id(_id(next(numbers))),
         rehashed=rehashed,
     )
     known = kept | result.contents
-    return [(row_id(row), known[content]) for row, content in result.rows]
+    return [(format_row_id(row), known[content]) for row, content in result.rows]
 
 
 def test_nothing_changes_nothing() -> None:
@@ -102,14 +102,14 @@ def test_a_cell_that_is_unset_is_absent_and_null_is_a_value() -> None:
 
 
 def test_only_what_is_touched_is_loaded() -> None:
-    pairs: list[Pair] = [(packed_id(_id(n)), row_hash({"n": n % 10})) for n in range(100)]
+    pairs: list[RowEntry] = [(pack_row_id(_id(n)), row_hash({"n": n % 10})) for n in range(100)]
     delta = msgspec.convert({"remove": [_id(1), _id(11)], "patch": [{"id": _id(5)}], "add": [{"data": {}}]}, Delta)
 
-    assert touched(pairs, delta) == [row_hash({"n": 1}), row_hash({"n": 5})]
+    assert touched_hashes(pairs, delta) == [row_hash({"n": 1}), row_hash({"n": 5})]
 
 
 def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
-    pairs: list[Pair] = [(packed_id(_id(n)), row_hash({"n": 0})) for n in range(4)]
+    pairs: list[RowEntry] = [(pack_row_id(_id(n)), row_hash({"n": 0})) for n in range(4)]
     delta = msgspec.convert(
         {
             "remove": [_id(0)],
@@ -120,12 +120,12 @@ def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
         Delta,
     )
 
-    result = apply(pairs, delta, contents={row_hash({"n": 0}): {"n": 0}}, new_id=lambda: packed_id(_id(9)))
+    result = apply_delta(pairs, delta, contents={row_hash({"n": 0}): {"n": 0}}, new_id=lambda: pack_row_id(_id(9)))
 
     assert result.gone == [row_hash({"n": 0})] * 3
     assert result.come == [row_hash({"n": 1}), row_hash({"n": 0, "m": 2}), row_hash({"n": 1})]
     assert result.contents == {row_hash({"n": 1}): {"n": 1}, row_hash({"n": 0, "m": 2}): {"n": 0, "m": 2}}
-    assert result.added == [packed_id(_id(9))]
+    assert result.added == [pack_row_id(_id(9))]
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_what_cannot_be_applied_is_named(delta: dict[str, Any], pointer: str, na
 
 
 def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:
-    pairs: list[Pair] = [(packed_id(_id(n)), n.to_bytes(16)) for n in range(100_000)]
+    pairs: list[RowEntry] = [(pack_row_id(_id(n)), n.to_bytes(16)) for n in range(100_000)]
     changed = range(0, 100_000, 100)
     delta = Delta(remove=[_id(n) for n in changed])
-    check(pairs, delta, ())
+    validate_delta(pairs, delta, ())
 
-    result = apply(pairs, delta, contents={}, new_id=lambda: b"")
+    result = apply_delta(pairs, delta, contents={}, new_id=lambda: b"")
 
     assert len(result.rows) == 99_000
     assert len(result.gone) == 1_000
@@ -170,8 +170,8 @@ def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:
 
 def test_rows_that_come_again_keep_their_ids_in_order() -> None:
     same, other = row_hash({"q": 1}), row_hash({"q": 2})
-    one, two, three = (packed_id(_id(n)) for n in (1, 2, 3))
-    new = packed_id(_id(100))
-    identities = Identities([(one, same), (two, other), (three, same)], new_id=lambda: new, claimed={two})
+    one, two, three = (pack_row_id(_id(n)) for n in (1, 2, 3))
+    new = pack_row_id(_id(100))
+    identities = RowIdMatcher([(one, same), (two, other), (three, same)], new_id=lambda: new, claimed={two})
 
     assert [identities.of(content) for content in (same, same, same, other)] == [one, three, new, new]

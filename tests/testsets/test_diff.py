@@ -6,19 +6,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.testsets.delta import Pair
-from palaver.testsets.diff import ColumnNames, Counts, RowChange, cells, changes, columns, messages
+from palaver.testsets.delta import RowEntry
+from palaver.testsets.diff import ColumnNames, Counts, RowChange, diff_cells, diff_columns, diff_messages, diff_rows
 
 HI, HELLO, BYE = ({"role": "user", "content": text} for text in ("hi", "hello", "bye"))
 
 
-def _pairs(rows: str) -> list[Pair]:
+def _pairs(rows: str) -> list[RowEntry]:
     """`a1 b2`: the row a with content 1, and b with 2."""
     return [(row[0].encode(), row[1:].encode()) for row in rows.split()]
 
 
 def test_rows_are_paired_by_id() -> None:
-    found = changes(_pairs("a1 b1 c1 d1 e1"), _pairs("a1 x1 c2 e1 d1"))
+    found = diff_rows(_pairs("a1 b1 c1 d1 e1"), _pairs("a1 x1 c2 e1 d1"))
 
     assert found.counts == Counts(added=1, removed=1, changed=1, moved=1)
     assert found.rows == [
@@ -30,22 +30,22 @@ def test_rows_are_paired_by_id() -> None:
 
 
 def test_one_row_that_goes_to_the_top_is_all_that_moved() -> None:
-    found = changes(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
+    found = diff_rows(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
 
     assert found.counts == Counts(changed=1, moved=1)
     assert found.rows == [RowChange(b"d", "changed", b"1", b"2", moved=True)]
 
 
 def test_equal_revisions_do_not_differ() -> None:
-    assert changes(_pairs("a1 b1"), _pairs("a1 b1")).rows == []
-    assert changes([], []).counts == Counts()
+    assert diff_rows(_pairs("a1 b1"), _pairs("a1 b1")).rows == []
+    assert diff_rows([], []).counts == Counts()
 
 
 @given(st.permutations(range(7)))
 def test_as_few_rows_as_possible_are_moved(order: list[int]) -> None:
     before = [(bytes([row]), b"") for row in range(7)]
 
-    found = changes(before, [before[row] for row in order])
+    found = diff_rows(before, [before[row] for row in order])
 
     longest = max(
         sum(1 for bit in range(7) if subset >> bit & 1)
@@ -60,7 +60,7 @@ def test_every_row_that_differs_is_told_once(before: list[int], after: list[int]
     old = [(bytes([row]), b"old") for row in before]
     new = [(bytes([row]), b"new" if row in edited else b"old") for row in after]
 
-    found = changes(old, new)
+    found = diff_rows(old, new)
 
     told = [row.id for row in found.rows]
     assert len(told) == len({*told})
@@ -76,11 +76,11 @@ def test_every_row_that_differs_is_told_once(before: list[int], after: list[int]
 
 
 def test_columns_come_and_go() -> None:
-    assert columns(["a", "b"], ["c", "b", "d"]) == ColumnNames(added=["c", "d"], removed=["a"])
+    assert diff_columns(["a", "b"], ["c", "b", "d"]) == ColumnNames(added=["c", "d"], removed=["a"])
 
 
 def _cells(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Any:
-    return msgspec.to_builtins(cells(before, after))
+    return msgspec.to_builtins(diff_cells(before, after))
 
 
 def test_an_absent_side_has_no_key_and_null_is_a_value() -> None:
@@ -110,7 +110,7 @@ def test_conversations_tell_which_messages_differ() -> None:
 
 
 def _ops(before: list[Any], after: list[Any]) -> list[tuple[int, str]]:
-    return [(change.index, change.op) for change in messages(before, after)]
+    return [(change.index, change.op) for change in diff_messages(before, after)]
 
 
 def test_messages_are_changed_in_place_removed_from_the_old_list_and_added_to_the_new() -> None:
@@ -124,5 +124,5 @@ def test_very_long_conversations_are_compared_in_no_time() -> None:
     old = [{"role": "user", "content": str(number)} for number in range(1_000)]
     new = [{"role": "user", "content": str(number)} for number in range(1, 1_002)]
 
-    assert len(messages(old, new)) == 1_001
+    assert len(diff_messages(old, new)) == 1_001
     assert _ops(old, old[:500] + old[501:]) == [(500, "removed")]

@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from palaver.errors import TooLarge
-from palaver.testsets.limits import Limits
+from palaver.testsets.limits import TestsetLimits
 
-LIMITS = Limits(rows=3, columns=2, row=10, file=100)
+LIMITS = TestsetLimits(rows=3, columns=2, row=10, file=100)
 
 
 def test_what_is_as_large_as_allowed_passes() -> None:

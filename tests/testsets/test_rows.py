@@ -6,38 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.testsets.rows import canonical, new_packed_id, new_row_id, packed_id, row_hash, row_id
-from tests.testsets.values import JSON
+from palaver.testsets.rows import canonical_json, format_row_id, new_packed_id, new_row_id, pack_row_id, row_hash
+from tests.testsets.strategies import JSON
 
 
 @given(st.binary(min_size=16, max_size=16))
 def test_an_id_packs_and_unpacks(packed: bytes) -> None:
-    assert packed_id(row_id(packed)) == packed
+    assert pack_row_id(format_row_id(packed)) == packed
 
 
 @given(st.integers(0, 2**48 - 1), st.integers(0, 2**80 - 1))
 def test_a_new_id_is_the_same_packed_or_not(milliseconds: int, randomness: int) -> None:
-    assert packed_id(new_row_id(milliseconds, randomness)) == new_packed_id(milliseconds, randomness)
+    assert pack_row_id(new_row_id(milliseconds, randomness)) == new_packed_id(milliseconds, randomness)
 
 
 def test_an_id_is_told_from_what_is_none() -> None:
     good = "row_00000000050000000000000007"
-    assert row_id(packed_id(good)) == good
+    assert format_row_id(pack_row_id(good)) == good
 
     for bad in ("", "row_", good[:-1], good + "0", good + "\n", "ROW_" + good[4:], good[:-1] + "u", "row_8" + good[5:]):
         with pytest.raises(ValueError, match="is no id of a row"):
-            packed_id(bad)
+            pack_row_id(bad)
     with pytest.raises(ValueError, match="has 16 bytes"):
-        row_id(b"short")
+        format_row_id(b"short")
 
 
 def test_canonical_text_has_sorted_keys_and_no_spaces() -> None:
     data = {"b": {"z": [1, 1.0, -0.0, 1e22], "a": "é\n"}, "": None, "a": 10**30}
 
-    assert canonical(data).decode() == (
+    assert canonical_json(data).decode() == (
         '{"":null,"a":1000000000000000000000000000000,"b":{"a":"é\\n","z":[1,1.0,-0.0,1e22]}}'
     )
-    assert row_hash(data) == hashlib.blake2b(canonical(data), digest_size=16).digest()
+    assert row_hash(data) == hashlib.blake2b(canonical_json(data), digest_size=16).digest()
 
 
 def test_equal_content_has_one_hash_and_other_content_another() -> None:
@@ -49,7 +49,7 @@ def test_equal_content_has_one_hash_and_other_content_another() -> None:
 def test_a_lone_surrogate_has_a_hash_of_its_own() -> None:
     data = {"z": ["x\ud800\n", 1], "\udfff": "\ud801"}
 
-    assert canonical(data) == b'{"\\udfff":"\\ud801","z":["x\\ud800\\n",1]}'
+    assert canonical_json(data) == b'{"\\udfff":"\\ud801","z":["x\\ud800\\n",1]}'
     assert row_hash({"a": "\ud800"}) != row_hash({"a": "\ud801"})
 
 
@@ -57,4 +57,4 @@ def test_a_lone_surrogate_has_a_hash_of_its_own() -> None:
 def test_any_json_value_has_a_canonical_text(value: object) -> None:
     import msgspec
 
-    assert canonical(msgspec.json.decode(canonical(value))) == canonical(value)
+    assert canonical_json(msgspec.json.decode(canonical_json(value))) == canonical_json(value)

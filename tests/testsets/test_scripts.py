@@ -9,13 +9,13 @@ from palaver.core.messages import Message
 from palaver.core.parts import File, Text, ToolCall
 from palaver.errors import InvalidValue
 from palaver.testsets.scripts import (
-    Canned,
+    CannedResult,
     Script,
     ScriptTurn,
     Simulate,
-    canned,
     check_script,
     check_scripts,
+    find_canned_result,
     is_script,
     read_script,
 )
@@ -54,7 +54,7 @@ def test_the_example_of_the_contract_is_a_script() -> None:
             ScriptTurn(user=Message.user("Fetch patients from the API"), expect=turns[0]["expect"]),
             ScriptTurn(
                 user=Message.user("Which adaptor docs say so?"),
-                tool_results={"search_docs": (Canned({"hits": [{"id": "http", "title": "http adaptor"}]}),)},
+                tool_results={"search_docs": (CannedResult({"hits": [{"id": "http", "title": "http adaptor"}]}),)},
                 expect=turns[1]["expect"],
             ),
             ScriptTurn(assistant=Message.assistant("A fixed answer, put into the history as it is.")),
@@ -205,8 +205,8 @@ def test_a_canned_result_is_found_by_name_and_arguments_first_in_the_turn_then_i
     )
     [turn] = script.turns
 
-    assert canned(script, turn, "search", {"q": "http", "in": {"page": 1.0, "size": 5}}) == "narrow"
-    assert canned(script, turn, "search", '{"q": "http", "in": {"page": true}}') is None
-    assert canned(script, turn, "search", "not JSON") == "any"
-    assert canned(script, None, "search", {}) == "any"
-    assert canned(script, turn, "other", {}) is msgspec.UNSET
+    assert find_canned_result(script, turn, "search", {"q": "http", "in": {"page": 1.0, "size": 5}}) == "narrow"
+    assert find_canned_result(script, turn, "search", '{"q": "http", "in": {"page": true}}') is None
+    assert find_canned_result(script, turn, "search", "not JSON") == "any"
+    assert find_canned_result(script, None, "search", {}) == "any"
+    assert find_canned_result(script, turn, "other", {}) is msgspec.UNSET

@@ -17,7 +17,7 @@ from palaver.engine.bounds import Bounds
 from palaver.errors import SettingsError
 from palaver.evaluation.outside.providers import declared as providing
 from palaver.evaluation.outside.providers.declared import Provider
-from palaver.testsets.limits import LIMITS, Limits
+from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.traces.prices import Price
 
 Source = Literal["flag", "env", "file", "default"]
@@ -100,13 +100,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with them, a secret: `name=value,other=value`, percent-encoded."""
     otlp_protocol: Literal["http/protobuf", "http/json"] = "http/protobuf"
     """The form in which they are sent."""
-    testset_max_rows: int = LIMITS.rows
+    testset_max_rows: int = DEFAULT_LIMITS.rows
     """Rows of a test set; beyond: 413."""
-    testset_max_columns: int = LIMITS.columns
+    testset_max_columns: int = DEFAULT_LIMITS.columns
     """Columns of a test set; beyond: 413."""
-    testset_max_row: int = LIMITS.row
+    testset_max_row: int = DEFAULT_LIMITS.row
     """Bytes of one row of a test set, as JSON; beyond: 413."""
-    testset_max_file: int = LIMITS.file
+    testset_max_file: int = DEFAULT_LIMITS.file
     """Bytes of a file that is imported into a test set; beyond: 413."""
     query_seconds: float = 10
     """How long a question to the traces may take; beyond: 503."""
@@ -186,9 +186,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Keep(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
 
     @property
-    def testset_limits(self) -> Limits:
+    def testset_limits(self) -> TestsetLimits:
         """How large a test set may be."""
-        return Limits(
+        return TestsetLimits(
             rows=self.testset_max_rows,
             columns=self.testset_max_columns,
             row=self.testset_max_row,

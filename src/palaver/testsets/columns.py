@@ -14,20 +14,20 @@ from palaver.core.recognition import dialect_of
 from palaver.errors import TooLarge
 from palaver.testsets.scripts import is_script
 
-Kind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
+ColumnKind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
 Tally = dict[str, int]
 """How many values of each kind a column has; `null`, and `looks_like_chat` among its texts, are counted beside."""
 
-MOST_COLUMNS = 1_000
+MAX_COLUMNS = 1_000
 _CONTAINERS = frozenset(("chat", "message", "script", "json"))
-_BESIDE = frozenset(("null", "looks_like_chat"))
+_EXTRA_COUNTS = frozenset(("null", "looks_like_chat"))
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """One column, over all rows: present + missing + nulls is how many there are."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     present: int
     missing: int
     nulls: int
@@ -35,17 +35,17 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """A list of messages that is kept as text: offered for conversion, never converted silently."""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class ColumnCounts(msgspec.Struct, frozen=True):
     """What `Columns` knows, as a value that can be stored and gone on from."""
 
     rows: int
     tallies: dict[str, Tally]
 
 
-class Columns:
+class ColumnCounter:
     """The columns of rows that go by, in the order in which they were first seen."""
 
-    def __init__(self, counted: Counted | None = None, *, most: int = MOST_COLUMNS) -> None:
+    def __init__(self, counted: ColumnCounts | None = None, *, most: int = MAX_COLUMNS) -> None:
         self.rows = counted.rows if counted else 0
         self._tallies: dict[str, Tally] = {
             name: {**tally} for name, tally in (counted.tallies if counted else {}).items()
@@ -59,7 +59,7 @@ class Columns:
             tally = self._tallies.get(name)
             if tally is None:
                 tally = self._begun(name)
-            kind = kind_of(value)
+            kind = value_kind(value)
             tally[kind] = tally.get(kind, 0) + 1
             if kind == "text" and _looks_like_chat(value):
                 tally["looks_like_chat"] = tally.get("looks_like_chat", 0) + 1
@@ -69,10 +69,10 @@ class Columns:
         self.rows -= 1
         for name, value in data.items():
             tally = self._tallies[name]
-            kind = kind_of(value)
-            _take_one(tally, kind)
+            kind = value_kind(value)
+            _decrement(tally, kind)
             if kind == "text" and _looks_like_chat(value):
-                _take_one(tally, "looks_like_chat")
+                _decrement(tally, "looks_like_chat")
             if not tally:
                 del self._tallies[name]
 
@@ -86,13 +86,13 @@ class Columns:
             for kind, count in tally.items():
                 mine[kind] = mine.get(kind, 0) + count
 
-    def counted(self) -> Counted:
+    def counted(self) -> ColumnCounts:
         """To go on from another time."""
-        return Counted(self.rows, {name: {**tally} for name, tally in self._tallies.items()})
+        return ColumnCounts(self.rows, {name: {**tally} for name, tally in self._tallies.items()})
 
     def done(self) -> list[Column]:
         """What they are."""
-        return [_column(name, tally, self.rows) for name, tally in self._tallies.items()]
+        return [_make_column(name, tally, self.rows) for name, tally in self._tallies.items()]
 
     def _begun(self, name: str) -> Tally:
         if len(self._tallies) >= self._most:
@@ -100,15 +100,15 @@ class Columns:
         return self._tallies.setdefault(name, {})
 
 
-def columns_of(rows: Iterable[Mapping[str, Any]]) -> list[Column]:
+def count_columns(rows: Iterable[Mapping[str, Any]]) -> list[Column]:
     """The columns of these rows."""
-    columns = Columns()
+    columns = ColumnCounter()
     for data in rows:
         columns.add(data)
     return columns.done()
 
 
-def kind_of(value: object) -> str:
+def value_kind(value: object) -> str:
     """What one value is; `null` is none of the kinds that a column can have."""
     if value is None:
         return "null"
@@ -125,17 +125,17 @@ def kind_of(value: object) -> str:
     return "script" if is_script(value) else "json"
 
 
-def _column(name: str, tally: Tally, rows: int) -> Column:
-    kinds = tally.keys() - _BESIDE
+def _make_column(name: str, tally: Tally, rows: int) -> Column:
+    kinds = tally.keys() - _EXTRA_COUNTS
     nulls = tally.get("null", 0)
     present = sum(tally[kind] for kind in kinds)
     looks_like = "chat" if kinds == {"text"} and tally.get("looks_like_chat") == present else None
-    return Column(name, _kind(tuple(kinds)), present, rows - present - nulls, nulls, looks_like)
+    return Column(name, _column_kind(tuple(kinds)), present, rows - present - nulls, nulls, looks_like)
 
 
-def _kind(kinds: Sequence[str]) -> Kind:
+def _column_kind(kinds: Sequence[str]) -> ColumnKind:
     if len(kinds) == 1:
-        return cast("Kind", kinds[0])
+        return cast("ColumnKind", kinds[0])
     return "json" if kinds and _CONTAINERS.issuperset(kinds) else "mixed"
 
 
@@ -147,7 +147,7 @@ def _looks_like_chat(text: str) -> bool:
     return isinstance(value, list) and dialect_of(cast("object", value)) is not None
 
 
-def _take_one(tally: Tally, kind: str) -> None:
+def _decrement(tally: Tally, kind: str) -> None:
     tally[kind] -= 1
     if not tally[kind]:
         del tally[kind]

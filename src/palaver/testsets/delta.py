@@ -18,9 +18,9 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue
-from palaver.testsets.rows import Data, packed_id, row_hash
+from palaver.testsets.rows import RowData, pack_row_id, row_hash
 
-Pair = tuple[bytes, bytes]
+RowEntry = tuple[bytes, bytes]
 """A row of a revision: its id and its hash."""
 
 
@@ -69,11 +69,11 @@ class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.columns != ColumnChanges()
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedDelta(msgspec.Struct, frozen=True):
     """The next revision. With changed columns, every other content is new as well: see `recolumned`."""
 
-    rows: list[Pair]
-    contents: dict[bytes, Data]
+    rows: list[RowEntry]
+    contents: dict[bytes, RowData]
     """By hash, what was replaced, patched or added."""
     gone: list[bytes]
     """The old hash of each row that was removed, replaced or patched, once a row."""
@@ -83,24 +83,26 @@ class Applied(msgspec.Struct, frozen=True):
     """The ids of the new rows, in the order of the delta."""
 
 
-def check(base: Sequence[Pair], delta: Delta, columns: Collection[str], *, pointer: str = "/delta") -> None:
+def validate_delta(
+    base: Sequence[RowEntry], delta: Delta, columns: Collection[str], *, pointer: str = "/delta"
+) -> None:
     """Raise InvalidValue, naming the id or the column, for what cannot be applied."""
     _check_columns(delta.columns, columns, f"{pointer}/columns")
     known = {row for row, _ in base}
     named: dict[bytes, str] = {}
-    for where, text in _named(delta):
-        packed = _known(text, known, f"{pointer}/{where}")
+    for where, text in _changed_rows(delta):
+        packed = _require_row(text, known, f"{pointer}/{where}")
         if packed in named:
             raise InvalidValue(
                 f"The row {text} is in /{named[packed]} and in /{where}: one change a row.",
                 pointer=f"{pointer}/{where}",
             )
         named[packed] = where
-    removed = {packed_id(text) for text in delta.remove}
+    removed = {pack_row_id(text) for text in delta.remove}
     for index, added in enumerate(delta.add):
         if isinstance(added.after, str):
             place = f"{pointer}/add/{index}/after"
-            if _known(added.after, known, place) in removed:
+            if _require_row(added.after, known, place) in removed:
                 raise InvalidValue(f"The row {added.after} is removed: nothing can be put after it.", pointer=place)
     for index, patched in enumerate(delta.patch):
         if both := patched.set.keys() & {*patched.unset}:
@@ -109,13 +111,13 @@ def check(base: Sequence[Pair], delta: Delta, columns: Collection[str], *, point
             )
 
 
-def touched(base: Sequence[Pair], delta: Delta) -> list[bytes]:
+def touched_hashes(base: Sequence[RowEntry], delta: Delta) -> list[bytes]:
     """The hashes of the contents that a checked delta removes, replaces or patches, each once."""
-    named = {packed_id(text) for _, text in _named(delta)}
+    named = {pack_row_id(text) for _, text in _changed_rows(delta)}
     return list(dict.fromkeys(content for row, content in base if row in named))
 
 
-def recolumned(data: Mapping[str, Any], columns: ColumnChanges) -> Data:
+def change_columns(data: Mapping[str, Any], columns: ColumnChanges) -> RowData:
     """One content, after its columns changed. All new names are given at once; a cell keeps its place."""
     changed = {columns.rename.get(name, name): value for name, value in data.items()} if columns.rename else {**data}
     for name in columns.remove:
@@ -125,24 +127,24 @@ def recolumned(data: Mapping[str, Any], columns: ColumnChanges) -> Data:
     return changed
 
 
-def apply(
-    base: Sequence[Pair],
+def apply_delta(
+    base: Sequence[RowEntry],
     delta: Delta,
     *,
     contents: Mapping[bytes, Mapping[str, Any]],
     new_id: Callable[[], bytes],
     rehashed: Mapping[bytes, bytes] | None = None,
-) -> Applied:
+) -> AppliedDelta:
     """The next revision, by a delta that was checked.
 
     `contents` has, by the base's hashes, what `touched` named. `rehashed` tells of every hash of the base which one its
     content has after its columns changed; None where they did not.
     """
-    removed = {packed_id(text) for text in delta.remove}
-    replaced = {packed_id(each.id): each.data for each in delta.replace}
-    patched = {packed_id(each.id): each for each in delta.patch}
-    rows: list[Pair] = []
-    made: dict[bytes, Data] = {}
+    removed = {pack_row_id(text) for text in delta.remove}
+    replaced = {pack_row_id(each.id): each.data for each in delta.replace}
+    patched = {pack_row_id(each.id): each for each in delta.patch}
+    rows: list[RowEntry] = []
+    made: dict[bytes, RowData] = {}
     gone: list[bytes] = []
     come: list[bytes] = []
     for row, content in base:
@@ -151,7 +153,7 @@ def apply(
             continue
         new = replaced.get(row)
         if new is None and row in patched:
-            new = _patched(recolumned(contents[content], delta.columns), patched[row])
+            new = _patch(change_columns(contents[content], delta.columns), patched[row])
         if new is None:
             rows.append((row, content if rehashed is None else rehashed[content]))
             continue
@@ -163,19 +165,19 @@ def apply(
     fresh = [(new_id(), row_hash(each.data)) for each in delta.add]
     made |= {hashed: each.data for (_, hashed), each in zip(fresh, delta.add, strict=True)}
     come += [hashed for _, hashed in fresh]
-    return Applied(_inserted(rows, delta.add, fresh), made, gone, come, [row for row, _ in fresh])
+    return AppliedDelta(_insert_rows(rows, delta.add, fresh), made, gone, come, [row for row, _ in fresh])
 
 
-def _named(delta: Delta) -> Iterator[tuple[str, str]]:
+def _changed_rows(delta: Delta) -> Iterator[tuple[str, str]]:
     """Every row that the delta changes, and where it says so."""
     yield from ((f"remove/{index}", text) for index, text in enumerate(delta.remove))
     yield from ((f"replace/{index}/id", each.id) for index, each in enumerate(delta.replace))
     yield from ((f"patch/{index}/id", each.id) for index, each in enumerate(delta.patch))
 
 
-def _known(text: str, known: Collection[bytes], pointer: str) -> bytes:
+def _require_row(text: str, known: Collection[bytes], pointer: str) -> bytes:
     try:
-        packed = packed_id(text)
+        packed = pack_row_id(text)
     except ValueError:
         packed = b""
     if packed not in known:
@@ -199,22 +201,22 @@ def _check_columns(changes: ColumnChanges, columns: Collection[str], pointer: st
         left.remove(name)
 
 
-def _patched(data: Data, patch: Patched) -> Data:
+def _patch(data: RowData, patch: Patched) -> RowData:
     data.update(patch.set)
     for name in patch.unset:
         data.pop(name, None)
     return data
 
 
-def _inserted(rows: list[Pair], added: Sequence[Added], fresh: Sequence[Pair]) -> list[Pair]:
+def _insert_rows(rows: list[RowEntry], added: Sequence[Added], fresh: Sequence[RowEntry]) -> list[RowEntry]:
     """The rows with the new ones in their places; those after the same row keep the order of the delta."""
-    after: dict[bytes | None, list[Pair]] = {}
-    last: list[Pair] = []
+    after: dict[bytes | None, list[RowEntry]] = {}
+    last: list[RowEntry] = []
     for each, pair in zip(added, fresh, strict=True):
         if each.after is msgspec.UNSET:
             last.append(pair)
         else:
-            after.setdefault(packed_id(each.after) if isinstance(each.after, str) else None, []).append(pair)
+            after.setdefault(pack_row_id(each.after) if isinstance(each.after, str) else None, []).append(pair)
     if not after:
         return rows + last
     found = after.get(None, [])

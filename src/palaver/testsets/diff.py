@@ -1,8 +1,4 @@
-"""What changed between two revisions: rows that came, went, changed or moved, and cells (contract: test sets, A2).
-
-Rows are paired by id. Those in both that keep their order are the longest that do, so that as few as possible count as
-moved: a row put in the middle moves nobody.
-"""
+"""Compare two revisions of a test set: added, removed, changed and moved rows, and their cells."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,15 +6,22 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, cast
 
 import msgspec
+from sqlalchemy import Connection, Integer, column
 
 from palaver.core.recognition import dialect_of
-from palaver.testsets.delta import Pair
-from palaver.testsets.rows import canonical
+from palaver.storage import pages
+from palaver.storage.pages import START, Page, Window
+from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets.revisions import Revision
+from palaver.testsets.delta import RowEntry
+from palaver.testsets.revision_builder import read_entries
+from palaver.testsets.rows import canonical_json, format_row_id
 
 Change = Literal["added", "removed", "changed", "moved"]
-Op = Literal["added", "removed", "changed"]
+MessageOp = Literal["added", "removed", "changed"]
 
-_MOST_MATCHED = 400
+_MAX_MATCHED_MESSAGES = 400
 """Messages, between what two conversations begin and end with alike, that are matched; more are paired by place."""
 
 
@@ -43,7 +46,7 @@ class Counts(msgspec.Struct, frozen=True):
     moved: int = 0
 
 
-class Changes(msgspec.Struct, frozen=True):
+class RowChanges(msgspec.Struct, frozen=True):
     """All rows that differ, in the order of the new revision; a removed one stands where it stood in the old."""
 
     counts: Counts
@@ -61,7 +64,7 @@ class MessageChange(msgspec.Struct, frozen=True):
     """A message of a conversation that differs: `index` is in the new list, or in the old for a removed one."""
 
     index: int
-    op: Op
+    op: MessageOp
 
 
 class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old": "from", "new": "to"}):
@@ -74,11 +77,11 @@ class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old":
     """Where what there is on either side is a conversation."""
 
 
-def changes(before: Sequence[Pair], after: Sequence[Pair]) -> Changes:
+def diff_rows(before: Sequence[RowEntry], after: Sequence[RowEntry]) -> RowChanges:
     """The rows that differ."""
     old, new = dict(before), dict(after)
-    moved = _moved([row for row, _ in before if row in new], [row for row, _ in after if row in old])
-    gone = _anchored(before, new)
+    moved = _moved_ids([row for row, _ in before if row in new], [row for row, _ in after if row in old])
+    gone = _removed_by_anchor(before, new)
     rows = list(gone.pop(None, ()))
     changed = 0
     for row, content in after:
@@ -92,49 +95,49 @@ def changes(before: Sequence[Pair], after: Sequence[Pair]) -> Changes:
             rows.append(RowChange(row, "moved", was, content, moved=True))
         rows += gone.get(row, ())
     kept = len(old.keys() & new.keys())
-    return Changes(Counts(len(new) - kept, len(old) - kept, changed, len(moved)), rows)
+    return RowChanges(Counts(len(new) - kept, len(old) - kept, changed, len(moved)), rows)
 
 
-def columns(before: Iterable[str], after: Iterable[str]) -> ColumnNames:
+def diff_columns(before: Iterable[str], after: Iterable[str]) -> ColumnNames:
     """The columns that came and went."""
     old, new = dict.fromkeys(before), dict.fromkeys(after)
     return ColumnNames([name for name in new if name not in old], [name for name in old if name not in new])
 
 
-def cells(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[CellChange]:
+def diff_cells(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[CellChange]:
     """The cells of a row that differ; None where the row is absent on that side."""
     old, new = before or {}, after or {}
     names = [*new, *(name for name in old if name not in new)]
     return [
-        _cell(name, old.get(name, msgspec.UNSET), new.get(name, msgspec.UNSET))
+        _cell_change(name, old.get(name, msgspec.UNSET), new.get(name, msgspec.UNSET))
         for name in names
         if _differs(name, old, new)
     ]
 
 
 def _differs(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return name not in old or name not in new or canonical(old[name]) != canonical(new[name])
+    return name not in old or name not in new or canonical_json(old[name]) != canonical_json(new[name])
 
 
-def _cell(name: str, old: Any, new: Any) -> CellChange:
+def _cell_change(name: str, old: Any, new: Any) -> CellChange:
     sides = [side for side in (old, new) if side is not msgspec.UNSET]
     if not all(isinstance(side, list) and dialect_of(cast("object", side)) is not None for side in sides):
         return CellChange(name, old, new)
-    return CellChange(name, old, new, messages(_listed(old), _listed(new)))
+    return CellChange(name, old, new, diff_messages(_as_list(old), _as_list(new)))
 
 
-def _listed(side: Any) -> list[Any]:
+def _as_list(side: Any) -> list[Any]:
     return [] if side is msgspec.UNSET else side
 
 
-def messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageChange]:
+def diff_messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageChange]:
     """The messages of two conversations that differ, in order."""
-    old, new = [canonical(each) for each in before], [canonical(each) for each in after]
-    start = _alike(old, new)
-    end = _alike(old[start:][::-1], new[start:][::-1])
+    old, new = [canonical_json(each) for each in before], [canonical_json(each) for each in after]
+    start = _common_prefix_length(old, new)
+    end = _common_prefix_length(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     found: list[MessageChange] = []
-    for left, left_end, right, right_end in _blocks(old, new):
+    for left, left_end, right, right_end in _differing_blocks(old, new):
         pairs = min(left_end - left, right_end - right)
         found += [MessageChange(start + right + place, "changed") for place in range(pairs)]
         found += [MessageChange(start + place, "removed") for place in range(left + pairs, left_end)]
@@ -142,15 +145,15 @@ def messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageChange]
     return found
 
 
-def _blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
+def _differing_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
     """Stretches in which they differ. Matching is quadratic at worst, so that of very many is not attempted."""
-    if max(len(old), len(new)) > _MOST_MATCHED:
+    if max(len(old), len(new)) > _MAX_MATCHED_MESSAGES:
         return [(0, len(old), 0, len(new))]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [block[1:] for block in matcher.get_opcodes() if block[0] != "equal"]
 
 
-def _alike(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+def _common_prefix_length(one: Sequence[bytes], other: Sequence[bytes]) -> int:
     """How many they have in common at the beginning."""
     for place, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
@@ -158,7 +161,7 @@ def _alike(one: Sequence[bytes], other: Sequence[bytes]) -> int:
     return min(len(one), len(other))
 
 
-def _anchored(before: Sequence[Pair], new: Mapping[bytes, bytes]) -> dict[bytes | None, list[RowChange]]:
+def _removed_by_anchor(before: Sequence[RowEntry], new: Mapping[bytes, bytes]) -> dict[bytes | None, list[RowChange]]:
     """The removed rows by the one that stands before them and is still there."""
     found: dict[bytes | None, list[RowChange]] = {}
     anchor = None
@@ -170,16 +173,16 @@ def _anchored(before: Sequence[Pair], new: Mapping[bytes, bytes]) -> dict[bytes 
     return found
 
 
-def _moved(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
+def _moved_ids(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
     """The ids outside of the longest run of them that has the same order in both."""
     if before == after:
         return set()
     places = {row: place for place, row in enumerate(before)}
-    staying = _longest_rising([places[row] for row in after])
+    staying = _longest_increasing([places[row] for row in after])
     return {*after} - {before[place] for place in staying}
 
 
-def _longest_rising(numbers: Sequence[int]) -> list[int]:
+def _longest_increasing(numbers: Sequence[int]) -> list[int]:
     """The longest subsequence that rises, by patience: piles with their smallest end, and who stood before whom."""
     ends: list[int] = []
     below: dict[int, int | None] = {}
@@ -193,3 +196,58 @@ def _longest_rising(numbers: Sequence[int]) -> list[int]:
         found.append(last)
         last = below[last]
     return found
+
+
+_decode = msgspec.json.Decoder().decode
+_ORDER_COLUMNS = (column("place", Integer),)
+
+
+class ChangedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that is not as it was."""
+
+    id: str
+    change: Change
+    moved: bool
+    cells: Sequence[CellChange]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """All counts and columns, and a page of rows."""
+
+    counts: Counts
+    columns: ColumnNames
+    rows: Page[ChangedRow]
+
+
+def diff_revisions(
+    db: Connection, project: str, before: Revision, after: Revision, window: Window = START
+) -> Difference:
+    """What is otherwise in `after`."""
+    filters = {"testset": after.testset, "from": before.number, "to": after.number}
+    bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
+    begun = pages.begin(window, **bound)
+    start = begun[0] + 1 if begun else 0
+    old, new = (
+        list(testset_pieces.split(read_entries(db, project, each.testset, each.number))) for each in (before, after)
+    )
+    found = diff_rows(old, new)
+    some = found.rows[start : start + window.limit]
+    wanted = [hashed for row in some for hashed in (row.before, row.after) if hashed is not None]
+    contents = testset_rows.contents(db, project, after.testset, wanted)
+    shown = [
+        ChangedRow(
+            id=format_row_id(row.id),
+            change=row.change,
+            moved=row.moved,
+            cells=diff_cells(_decode_content(contents, row.before), _decode_content(contents, row.after)),
+        )
+        for row in some
+    ]
+    end = start + len(some)
+    cursor = pages.follow([end - 1], **bound) if end < len(found.rows) else None
+    names = ([one["name"] for one in each.columns] for each in (before, after))
+    return Difference(counts=found.counts, columns=diff_columns(*names), rows=Page(shown, cursor))
+
+
+def _decode_content(contents: dict[bytes, bytes], hashed: bytes | None) -> dict[str, Any] | None:
+    return None if hashed is None else _decode(contents[hashed])

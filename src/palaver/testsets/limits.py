@@ -5,7 +5,7 @@ import msgspec
 from palaver.errors import TooLarge
 
 
-class Limits(msgspec.Struct, frozen=True):
+class TestsetLimits(msgspec.Struct, frozen=True):
     """Of one set, and of one file that is read into it."""
 
     rows: int = 1_000_000
@@ -41,4 +41,4 @@ class Limits(msgspec.Struct, frozen=True):
             raise TooLarge(f"The file has more than {self.file} bytes.")
 
 
-LIMITS = Limits()
+DEFAULT_LIMITS = TestsetLimits()

@@ -1,13 +1,6 @@
-"""Conversation scripts: a case that is several turns, with what is expected of each (contract: test sets, A5).
+"""Conversation scripts: cases of several turns with expectations for each."""
 
-    {"start": [messages], "turns": [{"user"} | {"assistant"} | {"simulate"}, …],
-     "expect": {"goal"}, "tool_results": {name: …}, "stop": "never" | "on-failure"}
-
-A script is known by its shape, so that nobody's other data is taken for one; what a script then says wrongly is an
-error, with its place. The form of what is expected is checked in script_expectations.py; evaluation says if it is met.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
@@ -16,16 +9,169 @@ from palaver.core import dialects, jsons
 from palaver.core.elements import judge
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages, InvalidValue
-from palaver.testsets.script_expectations import check_expect, check_goal
-from palaver.testsets.subsets import holds
 
-Stop = Literal["never", "on-failure"]
-_TURNS = frozenset(("user", "assistant", "simulate"))
-_BY_PARTS = frozenset(("palaver", "gemini", "gen-ai"))
-_OBJECT = (dict,)
+_ORDERS = ("strict", "in_order", "unordered", "subset", "superset")
+_MATCHES = ("exact", "subset", "schema", "ignore")
+_Object = dict[str, Any]
 
 
-class Canned(msgspec.Struct, frozen=True):
+def check_expect(value: Any, pointer: str) -> _Object:
+    """What is expected of a turn, as it was given; InvalidValue says what is wrong with it."""
+    return _check_fields(value, pointer, _EXPECT_CHECKS, "expect")
+
+
+def check_goal(value: Any, pointer: str) -> _Object:
+    """What is expected of a whole script: its goal."""
+    return _check_fields(value, pointer, {"goal": _check_nonempty_text}, "expect")
+
+
+def _check_fields(value: Any, pointer: str, known: Mapping[str, Callable[[Any, str], None]], what: str) -> _Object:
+    if value is None:
+        return {}
+    fields = _require_object(value, pointer, f"`{what}` is an object.")
+    for key, given in fields.items():
+        place = f"{pointer}/{jsons.escaped(key)}"
+        check = known.get(key)
+        if check is None:
+            raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=place)
+        check(given, place)
+    return fields
+
+
+def _require_object(value: Any, pointer: str, message: str) -> _Object:
+    if not isinstance(value, dict):
+        raise InvalidValue(message, pointer=pointer)
+    return cast("_Object", value)
+
+
+def _check_text(value: Any, pointer: str) -> None:
+    if not isinstance(value, str):
+        _require_object(value, pointer, "`text` is a text that must occur, or an object of checks.")
+        _check_fields(value, pointer, _TEXT_CHECKS, "text")
+
+
+def _check_texts(value: Any, pointer: str) -> None:
+    listed = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not listed or not all(isinstance(each, str) for each in listed):
+        raise InvalidValue("This is a text, or a list of texts.", pointer=pointer)
+
+
+def _check_patterns(value: Any, pointer: str) -> None:
+    import regex
+
+    _check_texts(value, pointer)
+    for pattern in cast("list[str]", value) if isinstance(value, list) else [cast("str", value)]:
+        try:
+            regex.compile(pattern)
+        except (regex.error, RecursionError, OverflowError) as error:
+            raise InvalidValue(f"{pattern[:80]!r} is no regular expression: {error}.", pointer=pointer) from None
+
+
+def _check_similar(value: Any, pointer: str) -> None:
+    fields = _require_object(value, pointer, "`similar` is {to, min}.")
+    if not isinstance(fields.get("to"), str) or not fields.keys() <= {"to", "min"}:
+        raise InvalidValue("`similar` is {to, min}: a text, and how near (0 to 1).", pointer=pointer)
+    least = fields.get("min", 0.5)
+    if not _is_number(least) or not 0 <= least <= 1:
+        raise InvalidValue("`min` is a number from 0 to 1.", pointer=f"{pointer}/min")
+
+
+def _check_tools(value: Any, pointer: str) -> None:
+    if value in ("none", "any"):
+        return
+    if not isinstance(value, list):
+        raise InvalidValue('`tools` is "none", "any", or a list of calls.', pointer=pointer)
+    for index, call in enumerate(cast("list[Any]", value)):
+        place = f"{pointer}/{index}"
+        fields = _require_object(call, place, "A call is {name, arguments?, match?}.")
+        if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "arguments", "match"}:
+            raise InvalidValue("A call is {name, arguments?, match?}.", pointer=place)
+        if "match" in fields:
+            _one_of(_MATCHES)(fields["match"], f"{place}/match")
+
+
+def _check_data(value: Any, pointer: str) -> None:
+    fields = _require_object(value, pointer, "`data` is {name, value?}.")
+    if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "value"}:
+        raise InvalidValue("`data` is {name, value?}.", pointer=pointer)
+
+
+def _check_json(value: Any, pointer: str) -> None:
+    _require_object(value, pointer, "`json` is an object: a path, and the value there.")
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[Any, str], None]:
+    def check(value: Any, pointer: str) -> None:
+        if value not in words:
+            raise InvalidValue(f"This is one of {', '.join(words)}.", pointer=pointer)
+
+    return check
+
+
+def _check_nonempty_text(value: Any, pointer: str) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidValue("This is a text that says something.", pointer=pointer)
+
+
+def _check_boolean(value: Any, pointer: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidValue("`refusal` is true or false.", pointer=pointer)
+
+
+def _check_limit(value: Any, pointer: str) -> None:
+    if not _is_number(value) or value < 0:
+        raise InvalidValue("This is a number, not below 0.", pointer=pointer)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TEXT_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
+    "equals": _check_texts,
+    "contains": _check_texts,
+    "not_contains": _check_texts,
+    "any_of": _check_texts,
+    "matches": _check_patterns,
+    "similar": _check_similar,
+}
+_EXPECT_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
+    "text": _check_text,
+    "tools": _check_tools,
+    "order": _one_of(_ORDERS),
+    "json": _check_json,
+    "data": _check_data,
+    "finish": _check_nonempty_text,
+    "refusal": _check_boolean,
+    "max_seconds": _check_limit,
+    "max_tokens": _check_limit,
+    "judge": _check_nonempty_text,
+}
+
+
+def json_contains(whole: Any, part: Any) -> bool:
+    """Every key of an object that is asked for, at any depth; lists item by item; 1 is 1.0, and true is not 1."""
+    if isinstance(part, dict):
+        asked = cast("dict[str, Any]", part)
+        if not isinstance(whole, dict):
+            return False
+        given = cast("dict[str, Any]", whole)
+        return all(key in given and json_contains(given[key], value) for key, value in asked.items())
+    if isinstance(part, list):
+        items = cast("list[Any]", part)
+        if not isinstance(whole, list) or len(cast("list[Any]", whole)) != len(items):
+            return False
+        return all(json_contains(one, other) for one, other in zip(cast("list[Any]", whole), items, strict=True))
+    return isinstance(whole, bool) == isinstance(part, bool) and whole == part
+
+
+StopPolicy = Literal["never", "on-failure"]
+_TURN_KEYS = frozenset(("user", "assistant", "simulate"))
+_DIALECTS_WITH_PARTS = frozenset(("palaver", "gemini", "gen-ai"))
+_OBJECT_TYPES = (dict,)
+
+
+class CannedResult(msgspec.Struct, frozen=True):
     """What a tool of the client's answers in a script."""
 
     output: Any
@@ -33,7 +179,7 @@ class Canned(msgspec.Struct, frozen=True):
     """The arguments that it answers to, or some of them; None for any."""
 
 
-Results = dict[str, tuple[Canned, ...]]
+CannedResults = dict[str, tuple[CannedResult, ...]]
 """By the tool's name; the first that fits is the answer."""
 
 
@@ -52,7 +198,7 @@ class ScriptTurn(msgspec.Struct, frozen=True):
     user: Message | None = None
     assistant: Message | None = None
     simulate: Simulate | None = None
-    tool_results: Results = {}
+    tool_results: CannedResults = {}
     expect: dict[str, Any] = {}
 
 
@@ -62,8 +208,8 @@ class Script(msgspec.Struct, frozen=True):
     start: tuple[Message, ...]
     turns: tuple[ScriptTurn, ...]
     expect: dict[str, Any] = {}
-    stop: Stop = "never"
-    tool_results: Results = {}
+    stop: StopPolicy = "never"
+    tool_results: CannedResults = {}
 
 
 def is_script(value: object) -> bool:
@@ -83,7 +229,7 @@ def check_script(value: Any, pointer: str = "") -> None:
 def check_scripts(data: Mapping[str, Any], pointer: str = "") -> None:
     """The same for every cell of a row that has the shape of one."""
     for name, value in data.items():
-        if type(value) in _OBJECT and "turns" in value and is_script(value):
+        if type(value) in _OBJECT_TYPES and "turns" in value and is_script(value):
             read_script(value, f"{pointer}/{jsons.escaped(name)}")
 
 
@@ -99,20 +245,20 @@ def read_script(value: Any, pointer: str = "") -> Script:
     if stop not in ("never", "on-failure"):
         raise InvalidValue('`stop` is "never" or "on-failure".', pointer=f"{pointer}/stop")
     return Script(
-        start=tuple(_messages(fields.get("start") or [], f"{pointer}/start")),
-        turns=tuple(_turn(turn, f"{pointer}/turns/{index}") for index, turn in enumerate(fields["turns"])),
+        start=tuple(_read_messages(fields.get("start") or [], f"{pointer}/start")),
+        turns=tuple(_read_turn(turn, f"{pointer}/turns/{index}") for index, turn in enumerate(fields["turns"])),
         expect=check_goal(fields.get("expect"), f"{pointer}/expect"),
         stop=stop,
-        tool_results=_results(fields.get("tool_results"), f"{pointer}/tool_results"),
+        tool_results=_read_results(fields.get("tool_results"), f"{pointer}/tool_results"),
     )
 
 
-def canned(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
+def find_canned_result(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
     """What a tool answers in that turn to these arguments (or their JSON text); UNSET where nothing is canned."""
     given = jsons.parsed(arguments) if isinstance(arguments, str) else arguments
     for results in (turn.tool_results if turn else {}, script.tool_results):
         for each in results.get(name, ()):
-            if each.when is None or holds(given, each.when):
+            if each.when is None or json_contains(given, each.when):
                 return each.output
     return msgspec.UNSET
 
@@ -121,7 +267,7 @@ def _is_turn(turn: Any) -> bool:
     if not isinstance(turn, dict):
         return False
     fields = cast("dict[str, Any]", turn)
-    named = _TURNS & fields.keys()
+    named = _TURN_KEYS & fields.keys()
     if len(named) != 1:
         return False
     if "simulate" in named:
@@ -129,15 +275,15 @@ def _is_turn(turn: Any) -> bool:
     return isinstance(fields["user"] if "user" in named else fields["assistant"], str | list | dict)
 
 
-def _turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
-    results = _results(turn.get("tool_results"), f"{pointer}/tool_results")
+def _read_turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
+    results = _read_results(turn.get("tool_results"), f"{pointer}/tool_results")
     expect = check_expect(turn.get("expect"), f"{pointer}/expect")
     if "user" in turn:
-        return ScriptTurn(user=_said(turn["user"], "user", pointer), tool_results=results, expect=expect)
+        return ScriptTurn(user=_read_message(turn["user"], "user", pointer), tool_results=results, expect=expect)
     if "assistant" in turn:
         if expect:
             raise InvalidValue("A fixed answer has nothing to expect of it.", pointer=f"{pointer}/expect")
-        return ScriptTurn(assistant=_said(turn["assistant"], "assistant", pointer), tool_results=results)
+        return ScriptTurn(assistant=_read_message(turn["assistant"], "assistant", pointer), tool_results=results)
     try:
         simulate = msgspec.convert(turn["simulate"], Simulate)
     except msgspec.ValidationError as error:
@@ -147,7 +293,7 @@ def _turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
     return ScriptTurn(simulate=simulate, tool_results=results, expect=expect)
 
 
-def _said(said: Any, role: Literal["user", "assistant"], pointer: str) -> Message:
+def _read_message(said: Any, role: Literal["user", "assistant"], pointer: str) -> Message:
     """A text, parts, or a whole message in any dialect."""
     place = f"{pointer}/{role}"
     if isinstance(said, str):
@@ -155,35 +301,35 @@ def _said(said: Any, role: Literal["user", "assistant"], pointer: str) -> Messag
     if isinstance(said, list):
         message: dict[str, Any] = {"role": role, "parts": said}
         verdict = judge(message)
-        if verdict is None or verdict[0] not in _BY_PARTS:
+        if verdict is None or verdict[0] not in _DIALECTS_WITH_PARTS:
             message = {"role": role, "content": said}
     else:
         message = {"role": role, **said} if "role" not in said and "type" not in said else said
-    found = _messages([message], place)
+    found = _read_messages([message], place)
     if len(found) != 1 or found[0].role != role:
         raise InvalidValue(f"`{role}` is a text, parts, or one message of the {role}'s.", pointer=place)
     return found[0]
 
 
-def _messages(value: Any, pointer: str) -> list[Message]:
+def _read_messages(value: Any, pointer: str) -> list[Message]:
     try:
         return dialects.read(value, pointer=pointer)
     except InvalidMessages as error:
         raise InvalidValue(error.message, pointer=error.pointer) from None
 
 
-def _results(value: Any, pointer: str) -> Results:
+def _read_results(value: Any, pointer: str) -> CannedResults:
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise InvalidValue("`tool_results` is an object: a tool's name, and what it answers.", pointer=pointer)
     named = cast("dict[str, Any]", value)
-    return {name: _canned(answer, f"{pointer}/{jsons.escaped(name)}") for name, answer in named.items()}
+    return {name: _read_canned(answer, f"{pointer}/{jsons.escaped(name)}") for name, answer in named.items()}
 
 
-def _canned(answer: Any, pointer: str) -> tuple[Canned, ...]:
+def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
     listed = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    found: list[Canned] = []
+    found: list[CannedResult] = []
     for index, each in enumerate(listed):
         place = f"{pointer}/{index}" if isinstance(answer, list) else pointer
         known = ("output", "when") if isinstance(answer, list) else ("output",)
@@ -193,5 +339,5 @@ def _canned(answer: Any, pointer: str) -> tuple[Canned, ...]:
         when = fields.get("when")
         if when is not None and not isinstance(when, dict):
             raise InvalidValue("`when` is an object: some of the arguments.", pointer=f"{place}/when")
-        found.append(Canned(fields["output"], cast("dict[str, Any] | None", when)))
+        found.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
     return tuple(found)

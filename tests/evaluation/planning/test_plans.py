@@ -29,7 +29,7 @@ from palaver.evaluation.planning.plans import (
 from palaver.evaluation.planning.requests import Planning, Revision
 from palaver.evaluation.planning.selecting import chosen
 from palaver.storage.variants import Resolved
-from palaver.testsets.rows import new_packed_id, row_id
+from palaver.testsets.rows import format_row_id, new_packed_id
 from palaver.workflows.workflow import Workflow
 
 KINDS = {"messages": "chat", "topic": "text", "old": "message", "expected": "text"}
@@ -53,7 +53,7 @@ ROWS = packed(10)
 
 
 def names(rows: bytes) -> list[str]:
-    return [row_id(rows[at : at + 16]) for at in range(0, len(rows), 32)]
+    return [format_row_id(rows[at : at + 16]) for at in range(0, len(rows), 32)]
 
 
 class Testsets:

@@ -15,7 +15,7 @@ from palaver.evaluation.reading.columns import (
     cell_columns,
     score_columns,
 )
-from palaver.testsets.rows import row_id
+from palaver.testsets.rows import format_row_id
 
 Said = bool | float | tuple[bool, float] | Literal["failed", "error", "skipped", "pending"]
 """What became of a cell: passed, a score, both, or neither."""
@@ -27,7 +27,7 @@ def packed(*ids: int, content: int = 0) -> bytes:
 
 
 def row(number: int) -> str:
-    return row_id(number.to_bytes(16))
+    return format_row_id(number.to_bytes(16))
 
 
 def results(

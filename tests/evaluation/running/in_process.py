@@ -28,7 +28,7 @@ from palaver.storage.evaluations import pages as evaluation_pages
 from palaver.storage.evaluations.keeping import Evaluation
 from palaver.storage.evaluations.pages import Result, Whole
 from palaver.storage.testsets import rows as testset_rows
-from palaver.testsets.rows import new_row_id, packed_id, row_hash
+from palaver.testsets.rows import new_row_id, pack_row_id, row_hash
 
 TESTSET = "ts_1"
 QUIET = Settings(trace_content="off")
@@ -68,7 +68,7 @@ def put(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) 
     """Keep an evaluation of these rows."""
     contents = {row_hash(one): jsons.encode(one) for one in data}
     testset_rows.add(db, "default", TESTSET, contents)
-    packed = b"".join(packed_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
+    packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
     return evaluations.create(db, "default", new_of(id, Planned(planned, packed)), utc_now())
 
 

@@ -22,9 +22,9 @@ from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations import slices
 from palaver.storage.evaluations.results import NewResult, NewScore, Stops
 from palaver.storage.testsets.keeping import TestSet
-from palaver.testsets import keeping
-from palaver.testsets.keeping import Given, Written
-from palaver.testsets.rows import row_id
+from palaver.testsets import commits
+from palaver.testsets.commits import CommitInfo, SubmittedRow
+from palaver.testsets.rows import format_row_id
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 ROWS: list[dict[str, Any]] = [
@@ -47,11 +47,11 @@ def shout(topic: str) -> str:
 async def with_set(
     database: Database, rows: Sequence[dict[str, Any]] = ROWS, *, id: str = "ts_1", project: str = "default"
 ) -> str:
-    prepared = await database.read(keeping.rows, project, None, [Given(row) for row in rows])
+    prepared = await database.read(commits.prepare_rows, project, None, [SubmittedRow(row) for row in rows])
     testset = TestSet(id=id, name=f"questions {id}", created_at=NOON, updated_at=NOON)
 
     def make(db: Connection) -> None:
-        keeping.create(db, project, testset, prepared, Written(at=NOON))
+        commits.create_testset(db, project, testset, prepared, CommitInfo(at=NOON))
 
     await database.write(make)
     return id
@@ -105,7 +105,7 @@ def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
     )
     return NewResult(
         cell=cell,
-        row=row_id(rows[place.row * 32 : place.row * 32 + 16]),
+        row=format_row_id(rows[place.row * 32 : place.row * 32 + 16]),
         variant=place.variant,
         repeat=place.repeat,
         status="failed" if failed else "done",

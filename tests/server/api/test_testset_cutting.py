@@ -22,7 +22,7 @@ from palaver.storage.evaluations.tables import evaluation_results
 from palaver.storage.spans.keeping import packed
 from palaver.storage.tables import runs
 from palaver.storage.threads import keeping as threads
-from palaver.testsets.rows import packed_id
+from palaver.testsets.rows import pack_row_id
 from palaver.traces.record import Span
 from tests.server.rest import Somebody, application, asking
 from tests.storage.spanning import NOON, keep, row, span_id, trace_id
@@ -188,7 +188,7 @@ async def evaluated(database: Database, testset: str, row: str) -> None:
         revision=1,
         total=1,
         plan=plan,
-        rows=packed_id(row) + b"\0" * 16,
+        rows=pack_row_id(row) + b"\0" * 16,
         concurrency=1,
         slices=[],
     )

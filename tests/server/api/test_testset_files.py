@@ -287,10 +287,10 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Datab
 
 async def test_one_import_at_a_time_goes_into_a_set(http: httpx.AsyncClient, database: Database) -> None:
     from palaver.server.api.conventions import utc_now
-    from palaver.testsets.staging import Staging
+    from palaver.testsets.commits import StagedImport
 
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
-    async with Staging(database, "default", testset, utc_now):
+    async with StagedImport(database, "default", testset, utc_now):
         refused = await sent(http, lines({"n": 2}), to=testset)
     taken = await sent(http, lines({"n": 2}), to=testset)
 

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given, settings
 
 from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
-from palaver.testsets.files import Read, Reading, Types, read, write
-from palaver.testsets.files.cells import quoted, written_cell
-from palaver.testsets.limits import Limits
-from tests.testsets.values import ROWS
+from palaver.testsets.files import CellTypes, FileRow, FileRows, read_file, write_file
+from palaver.testsets.files.csv_cells import format_cell, quote_cell
+from palaver.testsets.limits import TestsetLimits
+from tests.testsets.strategies import ROWS
 
 
 def _rows(text: str | bytes, **options: Any) -> list[dict[str, Any]]:
     return [row.data for row in _reading(text, **options)]
 
 
-def _reading(text: str | bytes, **options: Any) -> Reading:
-    return read([text if isinstance(text, bytes) else text.encode()], "csv", **options)
+def _reading(text: str | bytes, **options: Any) -> FileRows:
+    return read_file([text if isinstance(text, bytes) else text.encode()], "csv", **options)
 
 
 def _written(*rows: dict[str, Any], columns: list[str], meta: tuple[str, ...] = ()) -> str:
-    return b"".join(write(map(Read, rows), columns, "csv", meta=meta)).decode()
+    return b"".join(write_file(map(FileRow, rows), columns, "csv", meta=meta)).decode()
 
 
 def test_the_example_of_the_contract() -> None:
@@ -64,7 +64,7 @@ def test_lines_end_in_three_ways_and_a_byte_order_mark_is_dropped(start: str, en
     assert _rows(text) == [{"a": 1, "b": 2}, {"a": f"x{end}y", "b": 4}]
     for place in range(1, len(text.encode())):
         cut = [text.encode()[:place], text.encode()[place:]]
-        assert [row.data for row in read(cut, "csv")] == _rows(text)
+        assert [row.data for row in read_file(cut, "csv")] == _rows(text)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
     text = '__id__,q,__tags__,"""__id__"""\nab12,hi,"{""a"": 1}",mine\n,hi\n'
 
     assert list(_reading(text)) == [
-        Read({"q": "hi", "__id__": "mine"}, {"__id__": "ab12", "__tags__": {"a": 1}}, 2),
-        Read({"q": "hi"}, None, 3),
+        FileRow({"q": "hi", "__id__": "mine"}, {"__id__": "ab12", "__tags__": {"a": 1}}, 2),
+        FileRow({"q": "hi"}, None, 3),
     ]
 
 
@@ -125,7 +125,7 @@ def test_cells_that_are_missing_at_the_end_are_absent() -> None:
         ("text", {"a": "42", "b": "null", "c": '"x"', "d": "", "e": "[1]"}),
     ],
 )
-def test_with_types_of_text_every_cell_is_a_string(types: Types, data: dict[str, Any]) -> None:
+def test_with_types_of_text_every_cell_is_a_string(types: CellTypes, data: dict[str, Any]) -> None:
     expected = data if types == "text" else data | {"e": [1]}
 
     assert _rows('a,b,c,d,e,f\n42,null,"""x""",,[1]\n', types=types) == [expected]
@@ -160,7 +160,7 @@ def test_a_quote_inside_of_a_cell_is_a_quote() -> None:
 def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
     whole = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(InvalidValue) as caught:
-        list(read([whole[place : place + size] for place in range(0, len(whole), size)], "csv"))
+        list(read_file([whole[place : place + size] for place in range(0, len(whole), size)], "csv"))
 
     assert message in caught.value.message
     assert caught.value.message.startswith(f"Line {line}: ")
@@ -179,14 +179,14 @@ def test_a_spreadsheet_is_refused_with_a_hint() -> None:
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(rows=1), "a\n1\n2\n"),
-        (Limits(columns=1), ",".join(str(number) for number in range(8))),
-        (Limits(row=20), f"a\n{'x' * 20}\n"),
-        (Limits(row=10), f'a\n"{"x" * 70_000}'),
-        (Limits(file=5), "a\n1\n2\n"),
+        (TestsetLimits(rows=1), "a\n1\n2\n"),
+        (TestsetLimits(columns=1), ",".join(str(number) for number in range(8))),
+        (TestsetLimits(row=20), f"a\n{'x' * 20}\n"),
+        (TestsetLimits(row=10), f'a\n"{"x" * 70_000}'),
+        (TestsetLimits(file=5), "a\n1\n2\n"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
+def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _rows(text, limits=limits)
 
@@ -200,8 +200,8 @@ def test_others_read_the_same_cells(rows: list[dict[str, Any]]) -> None:
     others = list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]
 
     empty = [""]
-    assert others == [[written_cell(row[name]) if name in row else "" for name in columns] or empty for row in rows]
-    assert all(quoted(cell) in text for row in others for cell in row)
+    assert others == [[format_cell(row[name]) if name in row else "" for name in columns] or empty for row in rows]
+    assert all(quote_cell(cell) in text for row in others for cell in row)
 
 
 @settings(max_examples=40)

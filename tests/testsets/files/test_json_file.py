@@ -11,27 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.errors import InvalidValue, TooLarge
-from palaver.testsets.files import Read, elements, read, write
-from palaver.testsets.limits import Limits
-from palaver.testsets.rows import canonical
-from tests.testsets.values import JSON
+from palaver.testsets.files import FileRow, json_file, read_file, write_file
+from palaver.testsets.limits import TestsetLimits
+from palaver.testsets.rows import canonical_json
+from tests.testsets.strategies import JSON
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
     """A reader gathers bytes before it looks at them; here it looks at once, so that every cut is met."""
-    with patch.object(elements, "_LEAST", 3):
+    with patch.object(json_file, "_MIN_PARSE_BYTES", 3):
         yield
 
 
-def _read(text: str | bytes, size: int = 1_000, **options: Any) -> list[Read]:
+def _read(text: str | bytes, size: int = 1_000, **options: Any) -> list[FileRow]:
     whole = text if isinstance(text, bytes) else text.encode()
-    return list(read([whole[place : place + size] for place in range(0, len(whole), size)], "json", **options))
+    return list(read_file([whole[place : place + size] for place in range(0, len(whole), size)], "json", **options))
 
 
 def test_an_array_is_written_one_row_a_line() -> None:
-    assert b"".join(write([], [], "json")) == b"[\n]\n"
-    assert b"".join(write([Read({"b": 1, "a": 2}), Read({})], ["a", "b"], "json")) == b'[\n{"a":2,"b":1},\n{}\n]\n'
+    assert b"".join(write_file([], [], "json")) == b"[\n]\n"
+    assert (
+        b"".join(write_file([FileRow({"b": 1, "a": 2}), FileRow({})], ["a", "b"], "json"))
+        == b'[\n{"a":2,"b":1},\n{}\n]\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,12 +58,12 @@ def test_a_test_set_of_agentas_is_read_with_what_it_keeps_beside_the_data() -> N
         5
     ]}}"""
 
-    reading = read([text.encode()], "json")
+    reading = read_file([text.encode()], "json")
 
     assert list(reading) == [
-        Read({"q": 1}, {"__id__": "t1", "__tags__": {"hard": True}, "__dedup_id__": "d"}, 2),
-        Read({"q": 2}, None, 3),
-        Read({"value": 5}, None, 4),
+        FileRow({"q": 1}, {"__id__": "t1", "__tags__": {"hard": True}, "__dedup_id__": "d"}, 2),
+        FileRow({"q": 2}, None, 3),
+        FileRow({"value": 5}, None, 4),
     ]
     assert reading.report.wrapped == 1
 
@@ -105,13 +108,13 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(rows=1), "[{},{}]"),
-        (Limits(row=10), '[{"a":"12345"}]'),
-        (Limits(row=10), '["' + "x" * 70_000),
-        (Limits(file=5), "[{},{}]"),
+        (TestsetLimits(rows=1), "[{},{}]"),
+        (TestsetLimits(row=10), '[{"a":"12345"}]'),
+        (TestsetLimits(row=10), '["' + "x" * 70_000),
+        (TestsetLimits(file=5), "[{},{}]"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
+def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _read(text, limits=limits)
 
@@ -120,7 +123,7 @@ def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
 def test_any_array_is_read_as_a_whole_reader_would(values: list[Any], indent: Any, ascii_only: bool, size: int) -> None:
     text = json.dumps([{"x": value} for value in values], indent=indent, ensure_ascii=ascii_only)
 
-    assert [canonical(row.data["x"]) for row in _read(text, size)] == [canonical(value) for value in values]
+    assert [canonical_json(row.data["x"]) for row in _read(text, size)] == [canonical_json(value) for value in values]
 
 
 @given(

@@ -58,21 +58,25 @@ async def testset_id(database: "Database", project: str, text: str, file: Path |
 async def _brought(database: "Database", project: str, file: Path, types: Types) -> str:
     from palaver.storage.testsets import keeping as testsets
     from palaver.storage.testsets.keeping import TestSet
-    from palaver.testsets import keeping
-    from palaver.testsets.files import format_of, reader
-    from palaver.testsets.importing import Into, imported
-    from palaver.testsets.keeping import Written
+    from palaver.testsets import commits
+    from palaver.testsets.commits import CommitInfo
+    from palaver.testsets.files import format_of, open_reader
+    from palaver.testsets.importer import ImportTarget, import_file
 
     found = await database.read(testsets.find, project, file.name)
-    into = Into(testset=found.id, mode="replace") if found is not None else Into(testset=_new_id(), is_new=True)
-    reading = reader(format_of(file.name), types=types)
-    async with imported(database, project, into, reading, _chunks(file), now=_now) as taken:
-        written, at = Written(message="palaver eval", at=_now()), _now()
+    into = (
+        ImportTarget(testset=found.id, mode="replace")
+        if found is not None
+        else ImportTarget(testset=_new_id(), is_new=True)
+    )
+    reading = open_reader(format_of(file.name), types=types)
+    async with import_file(database, project, into, reading, _chunks(file), now=_now) as taken:
+        written, at = CommitInfo(message="palaver eval", at=_now()), _now()
         if found is not None:
-            await database.write(keeping.commit, project, found.id, taken.prepared, written)
+            await database.write(commits.commit, project, found.id, taken.prepared, written)
         else:
             made = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
-            await database.write(keeping.create, project, made, taken.prepared, written)
+            await database.write(commits.create_testset, project, made, taken.prepared, written)
     return into.testset
 
 

@@ -10,7 +10,7 @@ import click
 from palaver.errors import TargetNotFound
 
 if TYPE_CHECKING:
-    from palaver.testsets.files import Format, Reading, Types
+    from palaver.testsets.files import CellTypes, FileRows, Format
 
 _PIECE = 256 * 1024
 
@@ -41,7 +41,7 @@ def convert(source: str, target: str, types: str, delimiter: str | None) -> None
     formats = format_of(source), format_of(target)
     try:
         with Path(source).open("rb") as stream:
-            rows, columns, wrapped = _converted(stream, Path(target), *formats, cast("Types", types), delimiter)
+            rows, columns, wrapped = _converted(stream, Path(target), *formats, cast("CellTypes", types), delimiter)
     except OSError as error:
         raise TargetNotFound(f"{error.filename or source}: {error.strerror or error}.") from None
     click.echo(f"{rows} rows with {columns} columns are in {target}.", err=True)
@@ -50,15 +50,15 @@ def convert(source: str, target: str, types: str, delimiter: str | None) -> None
 
 
 def _converted(
-    stream: BinaryIO, target: Path, given: "Format", form: "Format", types: "Types", delimiter: str | None
+    stream: BinaryIO, target: Path, given: "Format", form: "Format", types: "CellTypes", delimiter: str | None
 ) -> tuple[int, int, int]:
     """Go over the file twice: which columns there are, a header has to tell first. OUT is there when all is written."""
-    from palaver.testsets.files import read, write
-    from palaver.testsets.limits import LIMITS
+    from palaver.testsets.files import read_file, write_file
+    from palaver.testsets.limits import DEFAULT_LIMITS
 
-    def reading() -> "Reading":
+    def reading() -> "FileRows":
         stream.seek(0)
-        return read(_pieces(stream), given, types=types, delimiter=delimiter)
+        return read_file(_pieces(stream), given, types=types, delimiter=delimiter)
 
     columns: dict[str, None] = {}
     meta: set[str] = set()
@@ -66,9 +66,9 @@ def _converted(
     for row in first:
         columns |= dict.fromkeys(row.data)
         meta |= (row.meta or {}).keys()
-        LIMITS.check_columns(len(columns))
+        DEFAULT_LIMITS.check_columns(len(columns))
     header = [name for name in first.report.columns or () if name in columns]
-    pieces = write(reading(), list(dict.fromkeys((*header, *columns))), form, meta=sorted(meta))
+    pieces = write_file(reading(), list(dict.fromkeys((*header, *columns))), form, meta=sorted(meta))
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with unfinished.open("wb") as out:

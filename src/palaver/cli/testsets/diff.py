@@ -13,7 +13,7 @@ from palaver.outbound import printable
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.testsets.comparing import ChangedRow, Difference
+    from palaver.testsets.diff import ChangedRow, Difference
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _WIDEST = 200
@@ -54,11 +54,11 @@ def diff(name: str, before: str, after: str, project: str, as_json: bool, db: st
 
 async def _compared(db: str | None, project: str, name: str, before: str, after: str) -> "list[Difference]":
     from palaver.storage.pages import Window
-    from palaver.testsets import comparing
+    from palaver.testsets import diff
 
     def look(connection: "Connection", cursor: str | None) -> "Difference":
         sides = [revision_of(connection, project, name, named)[1] for named in (before, after)]
-        return comparing.difference(connection, project, sides[0], sides[1], Window(_AT_ONCE, cursor))
+        return diff.diff_revisions(connection, project, sides[0], sides[1], Window(_AT_ONCE, cursor))
 
     found: list[Difference] = []
     async with using(db) as database:

@@ -74,10 +74,10 @@ async def _export(
     *,
     ids: bool,
 ) -> int:
-    from palaver.testsets.exporting import exported
+    from palaver.testsets.export import export_revision
 
     async with using(db) as database:
         _, found = await database.read(revision_of, project, name, revision)
-        async for piece in exported(database, project, found, form, ids=ids):
+        async for piece in export_revision(database, project, found, form, ids=ids):
             write(piece)
     return found.rows

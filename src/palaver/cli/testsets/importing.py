@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from palaver.storage.database import Database
     from palaver.storage.testsets.revisions import Revision
     from palaver.testsets.files import Format
-    from palaver.testsets.importing import Imported, Into, Mode
+    from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget
 
 _PIECE = 256 * 1024
 
@@ -93,20 +93,20 @@ async def _import(
     name: str,
     form: "Format",
     *,
-    mode: "Mode | None",
+    mode: "ImportMode | None",
     key: str | None,
     types: Any,
     delimiter: str | None,
     message: str,
 ) -> dict[str, Any]:
     from palaver.testsets import files
-    from palaver.testsets.importing import Into, imported
+    from palaver.testsets.importer import ImportTarget, import_file
 
-    reader = files.reader(form, types=types, delimiter=delimiter)
+    reader = files.open_reader(form, types=types, delimiter=delimiter)
     async with using(db) as database:
         known = await _known(database, project, name, mode)
-        into = Into(testset=known or _new_id(), is_new=known is None, mode=mode or "append", key=key)
-        async with imported(database, project, into, reader, _pieces(stream), now=_now) as found:
+        into = ImportTarget(testset=known or _new_id(), is_new=known is None, mode=mode or "append", key=key)
+        async with import_file(database, project, into, reader, _pieces(stream), now=_now) as found:
             revision = await database.write(_commit, project, name, into, found, message)
     report = {**msgspec.structs.asdict(found.counts), "wrapped": found.wrapped}
     return {
@@ -119,7 +119,7 @@ async def _import(
     }
 
 
-async def _known(database: "Database", project: str, name: str, mode: "Mode | None") -> str | None:
+async def _known(database: "Database", project: str, name: str, mode: "ImportMode | None") -> str | None:
     from palaver.storage.testsets import keeping as testsets
 
     found = await database.read(testsets.find, project, name)
@@ -129,17 +129,19 @@ async def _known(database: "Database", project: str, name: str, mode: "Mode | No
     return None if found is None else found.id
 
 
-def _commit(db: "Connection", project: str, name: str, into: "Into", found: "Imported", message: str) -> "Revision":
+def _commit(
+    db: "Connection", project: str, name: str, into: "ImportTarget", found: "ImportedFile", message: str
+) -> "Revision":
     from palaver.storage.testsets.keeping import TestSet
-    from palaver.testsets import keeping
-    from palaver.testsets.keeping import Written
+    from palaver.testsets import commits
+    from palaver.testsets.commits import CommitInfo
 
     at = _now()
-    written = Written(message=message, at=at)
+    written = CommitInfo(message=message, at=at)
     if into.is_new:
         made = TestSet(id=into.testset, name=name, created_at=at, updated_at=at)
-        return keeping.create(db, project, made, found.prepared, written)
-    return keeping.commit(db, project, into.testset, found.prepared, written)[0]
+        return commits.create_testset(db, project, made, found.prepared, written)
+    return commits.commit(db, project, into.testset, found.prepared, written)[0]
 
 
 async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from palaver.storage.testsets.keeping import TestSet
     from palaver.storage.testsets.revisions import Revision
-    from palaver.testsets.reading import Found
+    from palaver.testsets.row_pages import StoredRow
 
 _WIDEST = 60
 """Characters of a cell on the screen."""
@@ -98,16 +98,16 @@ def show(name: str, revision: str, limit: int, project: str, as_json: bool, db: 
 
 async def _shown(
     db: str | None, project: str, name: str, revision: str, limit: int
-) -> "tuple[TestSet, Revision, list[Revision], list[Found]]":
+) -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
     from palaver.storage.pages import Window
     from palaver.storage.testsets import revisions as testset_revisions
-    from palaver.testsets import reading
-    from palaver.testsets.finding import Wanted
+    from palaver.testsets import row_pages
+    from palaver.testsets.row_filter import RowFilter
 
-    def look(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[Found]]":
+    def look(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
         testset, found = revision_of(connection, project, name, revision)
         history = testset_revisions.listed(connection, project, testset.id, Window(10)).data
-        rows = reading.page(connection, project, found, Wanted(), Window(limit)).data if limit else []
+        rows = row_pages.list_rows(connection, project, found, RowFilter(), Window(limit)).data if limit else []
         return testset, found, history, rows
 
     async with using(db) as database:

@@ -16,11 +16,13 @@ from palaver.core.messages import Message
 from palaver.evaluation.matching.json_schemas import misfits
 from palaver.evaluation.scoring.cases import CaseCall
 from palaver.evaluation.values.equality import same
-from palaver.testsets.subsets import holds
+from palaver.testsets.scripts import json_contains
 
 Match = Literal["exact", "subset", "schema", "ignore"]
 Mode = Literal["strict", "in_order", "unordered", "subset", "superset"]
-ExpectedFrom = Annotated[str | None, Meta(description="The column, or a path in the row, that holds what is expected.")]
+ExpectedFrom = Annotated[
+    str | None, Meta(description="The column, or a path in the row, that json_contains what is expected.")
+]
 """Taken by evaluators that compare with what is expected, and look at no text."""
 
 _ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
@@ -118,7 +120,7 @@ def arguments_fit(call: CaseCall, wanted: Any | UnsetType, match: Match) -> bool
         case "exact":
             return same(call.parsed, wanted)
         case "subset":
-            return holds(call.parsed, wanted)
+            return json_contains(call.parsed, wanted)
         case "schema":
             return not misfits(call.parsed, wanted)
 

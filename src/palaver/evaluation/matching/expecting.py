@@ -24,7 +24,7 @@ from palaver.evaluation.scoring.scores import Unscored
 from palaver.evaluation.scoring.spending import spend
 from palaver.evaluation.values import found_json, paths
 from palaver.evaluation.values.equality import same
-from palaver.testsets.script_expectations import check_expect
+from palaver.testsets.scripts import check_expect
 
 JUDGE: Final = "default"
 """The judge that is asked where none is named: the one that the server is set up with."""

@@ -5,7 +5,7 @@ from heapq import nsmallest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.planning.plans import ROW_BYTES, WantedRows
-from palaver.testsets.rows import packed_id
+from palaver.testsets.rows import pack_row_id
 
 _ID_BYTES = 16
 
@@ -26,7 +26,7 @@ def _named(rows: bytes, ids: tuple[str, ...]) -> bytes:
     found: set[int] = set()
     for number, name in enumerate(ids):
         try:
-            place = places.get(packed_id(name))
+            place = places.get(pack_row_id(name))
         except ValueError:
             place = None
         if place is None:

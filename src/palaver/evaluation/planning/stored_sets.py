@@ -9,9 +9,9 @@ from palaver.storage.database import Database
 from palaver.storage.testsets import keeping as testsets
 from palaver.storage.testsets import pieces as testset_pieces
 from palaver.storage.testsets import revisions as testset_revisions
-from palaver.testsets import reading
-from palaver.testsets.finding import Wanted, read_filter
-from palaver.testsets.rows import packed_id
+from palaver.testsets import row_pages
+from palaver.testsets.row_filter import RowFilter, parse_row_filter
+from palaver.testsets.rows import pack_row_id
 
 _AT_ONCE = 1_000
 """Rows that are looked at in one go, so that others who read are not kept waiting."""
@@ -35,7 +35,7 @@ class StoredSets:
         found: list[bytes] = []
         start: int | None = 0
         while start is not None:
-            some, start = await self._database.read(_fitting, project, revision, Wanted(cells=cells), start)
+            some, start = await self._database.read(_fitting, project, revision, RowFilter(cells=cells), start)
             found += some
         return b"".join(found)
 
@@ -57,12 +57,12 @@ def _rows(db: Connection, project: str, testset: str, number: int) -> bytes:
 
 
 def _fitting(
-    db: Connection, project: str, revision: Revision, wanted: Wanted, start: int
+    db: Connection, project: str, revision: Revision, wanted: RowFilter, start: int
 ) -> tuple[list[bytes], int | None]:
     """Those of the next rows that fit, and where to go on; None at the end."""
     kept = testset_revisions.get(db, project, revision.testset, revision.number, revision.number)
-    rows = reading.rows(db, project, kept, start, _AT_ONCE)
-    fitting = [packed_id(row.id) + row.hash for row in rows if wanted.fits(row.raw)]
+    rows = row_pages.read_rows(db, project, kept, start, _AT_ONCE)
+    fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.fits(row.raw)]
     return fitting, rows[-1].place + 1 if len(rows) == _AT_ONCE else None
 
 
@@ -70,6 +70,6 @@ def _read(given: str | dict[str, object]) -> dict[str, object]:
     if not isinstance(given, str):
         return given
     try:
-        return dict(read_filter(given))
+        return dict(parse_row_filter(given))
     except InvalidValue as error:
         raise InvalidValue(error.message, pointer="/testset/rows/filter") from None

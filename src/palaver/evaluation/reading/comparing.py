@@ -25,7 +25,7 @@ from palaver.evaluation.reading.statistics.bootstrap import RESAMPLES, interval_
 from palaver.evaluation.reading.statistics.holm import holm
 from palaver.evaluation.reading.statistics.mcnemar import mcnemar
 from palaver.evaluation.reading.statistics.needed import cases_needed
-from palaver.testsets.rows import row_id
+from palaver.testsets.rows import format_row_id
 
 MARGIN = 0.02
 """A difference that does not matter."""
@@ -105,7 +105,7 @@ def compared(base: Side, candidate: Side, margin: float = MARGIN) -> Comparison:
         candidate=candidate.name,
         margin=margin,
         evaluators=_adjusted(told),
-        changed=[row_id(one) for one in pairs.changed[:WORST]],
+        changed=[format_row_id(one) for one in pairs.changed[:WORST]],
         changed_count=len(pairs.changed),
         only_in_base=[scores.name for scores in base.results.scores if scores.name not in there],
         only_in_candidate=[scores.name for scores in candidate.results.scores if scores.name not in here],
@@ -252,7 +252,7 @@ def _worst(sides: _Sides, lost: NDArray[np.int64], pairs: Pairs, rows: bytes) ->
     named: list[RowChange] = []
     for place in lost[np.argsort((new - old)[lost], kind="stable")][:WORST]:
         first = int(pairs.base[sides.rows[place]]) * ROW_BYTES
-        row = row_id(rows[first : first + _ID])
+        row = format_row_id(rows[first : first + _ID])
         named.append(RowChange(row=row, base=float(old[place]), candidate=float(new[place])))
     return named
 

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from palaver.core import jsons
-from palaver.testsets.rows import canonical
+from palaver.testsets.rows import canonical_json
 
 MOST = 20
 """Slices of one column."""
@@ -44,7 +44,7 @@ def _values(given: Sequence[Any]) -> list[Cut]:
     for place, value in enumerate(given):
         if value is UNSET:
             continue
-        key = canonical(value)
+        key = canonical_json(value)
         if key not in shown:
             shown[key] = _shown(value)
         places.setdefault(key, []).append(place)

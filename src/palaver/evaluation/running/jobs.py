@@ -25,7 +25,7 @@ from palaver.evaluation.scoring.evaluator import Bound
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.scores import Scored, erred
 from palaver.storage.evaluations.results import NewResult, NewScore, Stops
-from palaver.testsets.rows import row_id
+from palaver.testsets.rows import format_row_id
 from palaver.traces.facts import NO_PARENT
 from palaver.workflows.workflow import Workflow
 
@@ -94,7 +94,7 @@ class Job:
 
     async def run(self, cell: int, content: bytes | None) -> NewResult:
         """What the cell comes to. Only being cancelled, and GivenUp, are raised."""
-        one = Cell(cell, place_of(self.plan, cell), row_id(self._row(cell)[: ROW_BYTES // 2]), self._now())
+        one = Cell(cell, place_of(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now())
         variant = self.plan.variants[one.place.variant]
         case = Case(id=cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.place.repeat)
         called = Calls()
@@ -113,7 +113,7 @@ class Job:
 
     def broken(self, cell: int, code: str, message: str) -> NewResult:
         """The result of a cell that could not be run."""
-        one = Cell(cell, place_of(self.plan, cell), row_id(self._row(cell)[: ROW_BYTES // 2]), self._now())
+        one = Cell(cell, place_of(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now())
         case = Case(id=cell_id(cell), row_id=one.row, variant=self.plan.variants[one.place.variant].name)
         return self._kept(one, case, Calls(), {"code": code, "message": message}, [])
 

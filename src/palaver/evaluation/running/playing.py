@@ -22,7 +22,7 @@ from palaver.evaluation.scoring.cases import Turn, Verdict
 from palaver.evaluation.scoring.casing import calls_in, turn_of
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.spending import counting
-from palaver.testsets.scripts import Script, ScriptTurn, Simulate, canned
+from palaver.testsets.scripts import Script, ScriptTurn, Simulate, find_canned_result
 
 MOST_ROUNDS: Final = 8
 """How often the tools that a turn calls are answered."""
@@ -158,7 +158,7 @@ class _Player:
     def _results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
         """What the script has ready for the calls without a result; nothing where it has not something for each."""
         waiting = [call for call in calls_in(messages) if call.result is UNSET]
-        found = [canned(self.script, turn, call.name, call.arguments) for call in waiting]
+        found = [find_canned_result(self.script, turn, call.name, call.arguments) for call in waiting]
         if any(output is UNSET for output in found):
             return []
         return [Message.tool(call.call_id, output) for call, output in zip(waiting, found, strict=True)]

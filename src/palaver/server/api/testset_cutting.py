@@ -36,11 +36,11 @@ from palaver.storage.testsets import revisions as testset_revisions
 from palaver.storage.threads import keeping as threads
 from palaver.storage.threads import nodes
 from palaver.storage.threads import rows as thread_rows
-from palaver.testsets import cutting, keeping, reading
-from palaver.testsets.cutting import Happened
+from palaver.testsets import commits, from_traces, row_pages
+from palaver.testsets.commits import CommitInfo, PreparedCommit
 from palaver.testsets.delta import Added, Delta, Replaced
-from palaver.testsets.keeping import Prepared, Written
-from palaver.testsets.rows import row_id
+from palaver.testsets.from_traces import RecordedCall
+from palaver.testsets.rows import format_row_id
 from palaver.traces.record import Span
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _read_span = msgspec.json.Decoder(Span).decode
 class _Cut(NamedTuple):
     """A case, ready to be committed."""
 
-    prepared: Prepared
+    prepared: PreparedCommit
     row: str
     data: dict[str, Any]
     messages: Sequence[Message]
@@ -76,10 +76,10 @@ def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[H
         if (before := await answered(request, database, raw)) is not None:
             return before
         found = await database.read(_cut, caller.project, testset, body, cleaning, settings)
-        written = Written(message=body.message, key=caller.key, at=utc_now())
+        written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> Answer:
-            made, is_new = keeping.commit(db, caller.project, testset, found.prepared, written)
+            made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
             file_uses.note(db, caller.project, testset, ((found.row, message) for message in found.messages))
             about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
             place = f"{settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
@@ -92,7 +92,7 @@ def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[H
 
 
 def _cut(db: Connection, project: str, testset: str, body: NewCase, cleaning: Cleaning, settings: Settings) -> _Cut:
-    keeping.based(db, project, testset, body.base)
+    commits.require_base(db, project, testset, body.base)
     limits = settings.testset_limits
     match body.source:
         case FromResult():
@@ -102,22 +102,22 @@ def _cut(db: Connection, project: str, testset: str, body: NewCase, cleaning: Cl
         case FromTrace():
             happened, workflow = _trace(db, project, body.source)
     happened = _cleaned(happened, cleaning(project, workflow))
-    made = cutting.row_of if body.as_ == "row" else cutting.script_row_of
+    made = from_traces.make_row if body.as_ == "row" else from_traces.make_script_row
     data = made(happened, body.columns)
-    prepared = keeping.delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
-    return _Cut(_from(body, prepared), row_id(prepared.added[0]), data, [*happened.messages, *happened.reply])
+    prepared = commits.prepare_delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
+    return _Cut(_from(body, prepared), format_row_id(prepared.added[0]), data, [*happened.messages, *happened.reply])
 
 
-def _from(body: NewCase, prepared: Prepared) -> Prepared:
+def _from(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
     """The same, and beside the new row where it came from."""
     metas = {packed: {"source": msgspec.to_builtins(body.source)} for packed in prepared.added}
     return msgspec.structs.replace(prepared, metas=metas)
 
 
-def _cleaned(happened: Happened, redactor: "RunRedactor | None") -> Happened:
+def _cleaned(happened: RecordedCall, redactor: "RunRedactor | None") -> RecordedCall:
     if redactor is None:
         return happened
-    return Happened(
+    return RecordedCall(
         redactor.messages(happened.messages),
         redactor.inputs(happened.inputs),
         redactor.messages(happened.reply, "messages_out"),
@@ -128,7 +128,7 @@ def _cleaned(happened: Happened, redactor: "RunRedactor | None") -> Happened:
 # What happened
 
 
-def _conversation(db: Connection, project: str, source: FromConversation) -> tuple[Happened, str | None]:
+def _conversation(db: Connection, project: str, source: FromConversation) -> tuple[RecordedCall, str | None]:
     thread = thread_rows.sure(db, project, source.id)
     branch = threads.branch(db, project, thread.id)
     if source.upto is not None and all(node.id != source.upto for node in branch):
@@ -137,7 +137,7 @@ def _conversation(db: Connection, project: str, source: FromConversation) -> tup
             raise ItemNotFound(source.upto, pointer="/source/upto")
         branch = threads.branch(db, project, thread.id, tree.leaf(source.upto))
     messages = [msgspec.structs.replace(node.message, id=node.id) for node in branch]
-    happened = cutting.conversation(messages, upto=source.upto)
+    happened = from_traces.call_from_conversation(messages, upto=source.upto)
     said = {message.id for message in happened.reply}
     run = next((node.run for node in branch if node.id in said and node.run is not None), None)
     return happened._replace(inputs=_inputs(db, project, run, thread.inputs)), thread.workflow
@@ -150,7 +150,7 @@ def _inputs(db: Connection, project: str, run: str | None, otherwise: Mapping[st
     return otherwise if call is None else call.inputs
 
 
-def _trace(db: Connection, project: str, source: FromTrace) -> tuple[Happened, str | None]:
+def _trace(db: Connection, project: str, source: FromTrace) -> tuple[RecordedCall, str | None]:
     trace, span = source.trace_id.lower(), source.span_id
     if span is None:
         head = span_pages.head_of(db, project, trace)
@@ -159,7 +159,7 @@ def _trace(db: Connection, project: str, source: FromTrace) -> tuple[Happened, s
     if body is None:
         raise missing_trace(source.trace_id)
     found = _read_span(body)
-    return cutting.span(found), found.workflow
+    return from_traces.call_from_span(found), found.workflow
 
 
 def _accepted(
@@ -178,22 +178,22 @@ def _accepted(
     whole = evaluation_pages.one(db, project, evaluation.id, read_cell_id(str(source.result)))
     variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
     answer = msgspec.convert(whole.body["messages"], list[Message])
-    happened = Happened(reply=answer, value=whole.body.get("value", UNSET))
+    happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))
     happened = _cleaned(happened, cleaning(project, variant.workflow))
     revision = testset_revisions.get(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
-    case = reading.row(db, project, revision, whole.result.row)
-    column = body.columns.get(cutting.EXPECTED) or variant.map.expected or cutting.EXPECTED
-    data = cutting.accepted(case.data, happened, column=column)
+    case = row_pages.get_row(db, project, revision, whole.result.row)
+    column = body.columns.get(from_traces.EXPECTED_COLUMN) or variant.map.expected or from_traces.EXPECTED_COLUMN
+    data = from_traces.accept_answer(case.data, happened, column=column)
     is_there = evaluation.testset == testset and _has(db, project, testset, body.base, case.id)
     changes = Delta(replace=[Replaced(case.id, data)]) if is_there else Delta(add=[Added(data)])
-    prepared = keeping.delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
-    named = case.id if is_there else row_id(prepared.added[0])
+    prepared = commits.prepare_delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
+    named = case.id if is_there else format_row_id(prepared.added[0])
     return _Cut(_from(body, prepared), named, data, happened.reply)
 
 
 def _has(db: Connection, project: str, testset: str, base: int, row: str) -> bool:
     try:
-        reading.row(db, project, testset_revisions.get(db, project, testset, base, base), row)
+        row_pages.get_row(db, project, testset_revisions.get(db, project, testset, base, base), row)
     except NotFound:
         return False
     return True

@@ -28,11 +28,11 @@ from palaver.storage.database import Database
 from palaver.storage.testsets import keeping as testsets
 from palaver.storage.testsets.keeping import TestSet
 from palaver.storage.testsets.revisions import Revision
-from palaver.testsets import files, keeping
-from palaver.testsets.exporting import exported, filename
-from palaver.testsets.files import MEDIA_TYPES, Format, Types, format_of
-from palaver.testsets.importing import Imported, Into, Mode, imported
-from palaver.testsets.keeping import Written
+from palaver.testsets import commits, files
+from palaver.testsets.commits import CommitInfo
+from palaver.testsets.export import export_filename, export_revision
+from palaver.testsets.files import MEDIA_TYPES, CellTypes, Format, format_of
+from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget, import_file
 
 _NO_CONTROL = r"^[^\x00-\x1f\x7f]*$"
 Name = Annotated[
@@ -43,8 +43,8 @@ Key = Annotated[
     str | None,
     QueryParameter(min_length=1, max_length=1_000, description="The column that rows are known by, or __id__."),
 ]
-How = Annotated[Mode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
-As = Annotated[Types, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
+How = Annotated[ImportMode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
+As = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
 Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
 Form = Annotated[Format, QueryParameter(name="format")]
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
@@ -79,7 +79,7 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
     ) -> Response[ImportView]:
         if "idempotency-key" not in request.headers:  # Else it may be ours: that is known once the file was read.
             await database.read(testsets.check_free, caller_of(request).project, name)
-        into = Into(testset=new_id("ts"), is_new=True)
+        into = ImportTarget(testset=new_id("ts"), is_new=True)
         made = TestSet(id=into.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now())
         return await take(request, into, types, delimiter, message, made)
 
@@ -99,18 +99,23 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
         message: Line = "",
     ) -> Response[ImportView]:
         await database.read(testsets.get, caller_of(request).project, testset)
-        into = Into(testset=testset, mode=mode, key=key)
+        into = ImportTarget(testset=testset, mode=mode, key=key)
         return await take(request, into, types, delimiter, message)
 
     async def take(
-        request: Asked, into: Into, types: Types, delimiter: str | None, message: str, made: TestSet | None = None
+        request: Asked,
+        into: ImportTarget,
+        types: CellTypes,
+        delimiter: str | None,
+        message: str,
+        made: TestSet | None = None,
     ) -> Response[ImportView]:
         caller, limits, exchange = caller_of(request), settings.testset_limits, exchange_of(request)
-        reader = files.reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
+        reader = files.open_reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
         body = _Body(exchange, settings)
-        coming = imported(database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
+        coming = import_file(database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
         async with coming as found:
-            written = Written(message=message, key=caller.key, at=utc_now())
+            written = CommitInfo(message=message, key=caller.key, at=utc_now())
 
             def work(db: Connection) -> Answer:
                 return _committed(db, caller.project, into, found, written, made, settings.root_path)
@@ -132,9 +137,9 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
     ) -> Response[Any]:
         caller = caller_of(request)
         called, found = await database.read(_called, caller.project, testset, revision)
-        pieces = exported(database, caller.project, found, form, ids=ids)
+        pieces = export_revision(database, caller.project, found, form, ids=ids)
         first = await anext(pieces, b"")  # So that what is wrong with the question is told as such.
-        attached = f'attachment; filename="{filename(called, found.number, form)}"'
+        attached = f'attachment; filename="{export_filename(called, found.number, form)}"'
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
 
         async def told(exchange: Exchange) -> None:
@@ -153,16 +158,16 @@ def _called(db: Connection, project: str, testset: str, revision: str) -> tuple[
 def _committed(
     db: Connection,
     project: str,
-    into: Into,
-    found: Imported,
-    written: Written,
+    into: ImportTarget,
+    found: ImportedFile,
+    written: CommitInfo,
     made: TestSet | None,
     root: str,
 ) -> Answer:
     if made is not None:
-        revision, is_new = keeping.create(db, project, made, found.prepared, written), True
+        revision, is_new = commits.create_testset(db, project, made, found.prepared, written), True
     else:
-        revision, is_new = keeping.commit(db, project, into.testset, found.prepared, written)
+        revision, is_new = commits.commit(db, project, into.testset, found.prepared, written)
     counts = found.counts
     report = ImportReport(
         rows=counts.rows,

@@ -43,11 +43,10 @@ from palaver.storage.database import Database
 from palaver.storage.testsets import keeping as testsets
 from palaver.storage.testsets import revisions as testset_revisions
 from palaver.storage.testsets.revisions import Revision
-from palaver.testsets import comparing, keeping, recolumning
-from palaver.testsets.comparing import Difference
+from palaver.testsets import commits, diff
+from palaver.testsets.commits import CommitInfo, PreparedCommit, StagedImport, SubmittedRow
 from palaver.testsets.delta import Delta
-from palaver.testsets.keeping import Given, Prepared, Written
-from palaver.testsets.staging import Staging
+from palaver.testsets.diff import Difference
 
 Named = Annotated[
     str, QueryParameter(max_length=80, description="A number, a digest or the beginning of one, or head.")
@@ -85,7 +84,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         delta = None if body.delta is UNSET or not body.delta.changes_columns else body.delta
         if delta is not None:
             _check_form(body)
-            found = await database.read(keeping.check_delta, caller.project, testset, delta, base=body.base)
+            found = await database.read(commits.check_delta, caller.project, testset, delta, base=body.base)
             if found.rows > _FEW:
                 return await recolumn(request, testset, raw, body, delta)
         prepared = await database.read(_prepared, caller.project, testset, body, settings)
@@ -96,20 +95,22 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Response[RevisionView]:
         """Every row changes, and they are many: they are brought in before, a batch at a time."""
         project, limits = caller_of(request).project, settings.testset_limits
-        async with Staging(database, project, testset, utc_now) as staging:
-            rehashed = await recolumning.recolumn(database, staging, project, testset, body.base, delta.columns, limits)
+        async with StagedImport(database, project, testset, utc_now) as staging:
+            rehashed = await commits.stage_column_changes(
+                database, staging, project, testset, body.base, delta.columns, limits
+            )
             known = {"rehashed": rehashed, "brought_by": staging.own, "base": body.base, "limits": limits}
-            prepared = await database.read(partial(keeping.delta, **known), project, testset, delta)
+            prepared = await database.read(partial(commits.prepare_delta, **known), project, testset, delta)
             return await made(request, testset, raw, body, prepared)
 
     async def made(
-        request: Asked, testset: str, raw: bytes, body: NewRevision, prepared: Prepared
+        request: Asked, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
     ) -> Response[RevisionView]:
         caller = caller_of(request)
-        written = Written(message=body.message, key=caller.key, at=utc_now())
+        written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> Answer:
-            revision, is_new = keeping.commit(db, caller.project, testset, prepared, written)
+            revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
             shown = revision_view(revision, is_new=is_new)
             place = f"{settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
             return shown_as(shown, status=201, location=place) if is_new else shown_as(shown)
@@ -155,15 +156,15 @@ def _listed(db: Connection, project: str, testset: str, window: Window) -> Page[
     return testset_revisions.listed(db, project, testset, window)
 
 
-def _prepared(db: Connection, project: str, testset: str, body: NewRevision, settings: Settings) -> Prepared:
+def _prepared(db: Connection, project: str, testset: str, body: NewRevision, settings: Settings) -> PreparedCommit:
     _check_form(body)
     limits = settings.testset_limits
     if body.rows is not UNSET:
-        rows = [Given(one.data, one.id) for one in body.rows]
-        return keeping.rows(db, project, testset, rows, base=body.base, limits=limits)
+        rows = [SubmittedRow(one.data, one.id) for one in body.rows]
+        return commits.prepare_rows(db, project, testset, rows, base=body.base, limits=limits)
     if body.delta is not UNSET:
-        return keeping.delta(db, project, testset, body.delta, base=body.base, limits=limits)
-    return keeping.restored(db, project, testset, str(body.restore), base=body.base)
+        return commits.prepare_delta(db, project, testset, body.delta, base=body.base, limits=limits)
+    return commits.prepare_restore(db, project, testset, str(body.restore), base=body.base)
 
 
 def _check_form(body: NewRevision) -> None:
@@ -176,7 +177,7 @@ def _check_form(body: NewRevision) -> None:
 
 def _compared(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
     before, after = named(db, project, testset, since), named(db, project, testset, to)
-    return comparing.difference(db, project, before, after, window)
+    return diff.diff_revisions(db, project, before, after, window)
 
 
 def _shown(found: Difference) -> DiffView:

@@ -12,10 +12,10 @@ from palaver.server.api.testset_revisions import named
 from palaver.server.api.testset_views import RowView, WholeRow, row_view, whole_row
 from palaver.storage.database import Database
 from palaver.storage.testsets import rows as testset_rows
-from palaver.testsets import reading
-from palaver.testsets.finding import Wanted, read_filter
-from palaver.testsets.reading import Found
-from palaver.testsets.rows import packed_id
+from palaver.testsets import row_pages
+from palaver.testsets.row_filter import RowFilter, parse_row_filter
+from palaver.testsets.row_pages import StoredRow
+from palaver.testsets.rows import pack_row_id
 
 FilterText = Annotated[
     str | None,
@@ -42,7 +42,7 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
         limit: Limit = 100,
         after: After = None,
     ) -> Page[RowView]:
-        wanted = Wanted(search or None, read_filter(filter_))
+        wanted = RowFilter(search or None, parse_row_filter(filter_))
         project, window = caller_of(request).project, Window(limit, after)
         return (await database.read(_page, project, testset, revision, wanted, window)).of(row_view)
 
@@ -59,11 +59,13 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
     return [list_rows, get_row]
 
 
-def _page(db: Connection, project: str, testset: str, revision: str, wanted: Wanted, window: Window) -> Page[Found]:
-    return reading.page(db, project, named(db, project, testset, revision), wanted, window)
+def _page(
+    db: Connection, project: str, testset: str, revision: str, wanted: RowFilter, window: Window
+) -> Page[StoredRow]:
+    return row_pages.list_rows(db, project, named(db, project, testset, revision), wanted, window)
 
 
 def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
-    found = reading.row(db, project, named(db, project, testset, revision), row)
-    packed = packed_id(row)
+    found = row_pages.get_row(db, project, named(db, project, testset, revision), row)
+    packed = pack_row_id(row)
     return whole_row(found, testset_rows.metas(db, project, testset, [packed]).get(packed))

@@ -11,7 +11,7 @@ from palaver.storage.testsets.keeping import TestSet
 from palaver.storage.testsets.revisions import Revision
 from palaver.testsets.delta import Delta
 from palaver.testsets.diff import CellChange, Change, ColumnNames
-from palaver.testsets.reading import Found, shortened
+from palaver.testsets.row_pages import StoredRow, shorten_cells
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """What people call a set: any line of text."""
@@ -313,12 +313,12 @@ def _told(revision: Revision) -> dict[str, Any]:
     }
 
 
-def row_view(found: Found) -> RowView:
+def row_view(found: StoredRow) -> RowView:
     """A row of a page."""
-    data, cut = shortened(found.data)
+    data, cut = shorten_cells(found.data)
     return RowView(id=found.id, hash=found.hash.hex(), place=found.place, data=data, cut=cut or UNSET)
 
 
-def whole_row(found: Found, meta: Cells | None) -> WholeRow:
+def whole_row(found: StoredRow, meta: Cells | None) -> WholeRow:
     """A row as a whole."""
     return WholeRow(id=found.id, hash=found.hash.hex(), place=found.place, data=found.data, meta=meta)

@@ -34,8 +34,8 @@ from palaver.storage.database import Database
 from palaver.storage.testsets import keeping as testsets
 from palaver.storage.testsets.keeping import TestSet
 from palaver.storage.testsets.sweeping import sweep
-from palaver.testsets import keeping
-from palaver.testsets.keeping import Given, Written
+from palaver.testsets import commits
+from palaver.testsets.commits import CommitInfo, SubmittedRow
 
 
 def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
@@ -62,14 +62,16 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     async def create_testset(request: Asked) -> Response[TestSetView]:
         caller = caller_of(request)
         raw, body = await read_body(request, settings, NewTestSet)
-        given = [Given(one.data, one.id) for one in body.rows]
-        prepared = await database.read(keeping.rows, caller.project, None, given, limits=settings.testset_limits)
+        given = [SubmittedRow(one.data, one.id) for one in body.rows]
+        prepared = await database.read(
+            commits.prepare_rows, caller.project, None, given, limits=settings.testset_limits
+        )
         now = utc_now()
         wanted = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
-        written = Written(message=body.message, key=caller.key, at=now)
+        written = CommitInfo(message=body.message, key=caller.key, at=now)
 
         def work(db: Connection) -> Answer:
-            keeping.create(db, caller.project, wanted, prepared, written)
+            commits.create_testset(db, caller.project, wanted, prepared, written)
             made = testsets.get(db, caller.project, wanted.id)
             return shown_as(view(made), status=201, location=f"{settings.root_path}/api/testsets/{made.id}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaver.evaluation.reading.exports.report import Report, line
 from palaver.storage.evaluations.pages import Result, Score
-from palaver.testsets.files.cells import quoted, written_cell
+from palaver.testsets.files.csv_cells import format_cell, quote_cell
 
 MEDIA_TYPE = "text/csv; charset=utf-8"
 COLUMNS = (
@@ -65,7 +65,7 @@ def _values(report: Report, result: Result, score: Score | None) -> Sequence[Any
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None or value == "" else quoted(written_cell(value))
+    return "" if value is None or value == "" else quote_cell(format_cell(value))
 
 
 def _line(cells: Sequence[str]) -> bytes:

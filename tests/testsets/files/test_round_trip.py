@@ -9,15 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.errors import PalaverError
-from palaver.testsets.files import Format, Read, Row, elements, read, reader, records, with_ids, write
-from palaver.testsets.rows import canonical
-from tests.testsets.values import JSON, ROWS
+from palaver.testsets.files import (
+    FileRow,
+    Format,
+    Row,
+    csv_file,
+    json_file,
+    open_reader,
+    read_file,
+    with_ids,
+    write_file,
+)
+from palaver.testsets.rows import canonical_json
+from tests.testsets.strategies import JSON, ROWS
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
     """Readers gather bytes before they look at them; here they look at once, so that every cut is met."""
-    with patch.object(elements, "_LEAST", 3), patch.object(records, "_LEAST", 1):
+    with patch.object(json_file, "_MIN_PARSE_BYTES", 3), patch.object(csv_file, "_MIN_PARSE_CHARS", 1):
         yield
 
 
@@ -38,11 +48,11 @@ def _cut(text: bytes, places: list[int]) -> list[bytes]:
 @settings(max_examples=60)
 @given(rows=ROWS, places=st.lists(st.integers(0, 2_000), max_size=20))
 def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any]], places: list[int]) -> None:
-    text = b"".join(write(map(Read, rows), _columns(rows), form))
+    text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
 
-    found = read(_cut(text, places), form)
+    found = read_file(_cut(text, places), form)
 
-    assert [canonical(row.data) for row in found] == [canonical(row) for row in rows]
+    assert [canonical_json(row.data) for row in found] == [canonical_json(row) for row in rows]
     assert (found.report.rows, found.report.bytes, found.report.wrapped) == (len(rows), len(text), 0)
 
 
@@ -50,21 +60,21 @@ def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any
 @settings(max_examples=30)
 @given(rows=ROWS, beside=st.lists(st.dictionaries(st.sampled_from(META), JSON, min_size=1), max_size=6))
 def test_what_stands_beside_the_data_stays_there(form: Format, rows: list[Any], beside: list[Any]) -> None:
-    given_rows = [Read(row, meta) for row, meta in zip(rows, beside, strict=False)]
-    text = b"".join(write(given_rows, _columns([row.data for row in given_rows]), form, meta=META))
+    given_rows = [FileRow(row, meta) for row, meta in zip(rows, beside, strict=False)]
+    text = b"".join(write_file(given_rows, _columns([row.data for row in given_rows]), form, meta=META))
 
-    found = list(read([text], form))
+    found = list(read_file([text], form))
 
-    assert [(canonical(row.data), canonical(row.meta)) for row in found] == [
-        (canonical(row.data), canonical(row.meta)) for row in given_rows
+    assert [(canonical_json(row.data), canonical_json(row.meta)) for row in found] == [
+        (canonical_json(row.data), canonical_json(row.meta)) for row in given_rows
     ]
 
 
 @FORMATS
 def test_a_file_may_come_byte_by_byte(form: Format) -> None:
     rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
-    text = b"".join(write(map(Read, rows), _columns(rows), form))
-    reading = reader(form)
+    text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
+    reading = open_reader(form)
 
     found = [row for place in range(len(text)) for row in reading.feed(text[place : place + 1])]
     found += reading.end()
@@ -75,9 +85,9 @@ def test_a_file_may_come_byte_by_byte(form: Format) -> None:
 @FORMATS
 def test_rows_may_be_written_with_their_ids(form: Format) -> None:
     rows = [Row("row_00000000050000000000000007", {"__id__": "of the data", "q": 1}), Row("row_1", {})]
-    text = b"".join(write(with_ids(rows), ["__id__", "q"], form, meta=["__id__"]))
+    text = b"".join(write_file(with_ids(rows), ["__id__", "q"], form, meta=["__id__"]))
 
-    assert [(row.data, row.meta) for row in read([text], form)] == [
+    assert [(row.data, row.meta) for row in read_file([text], form)] == [
         ({"__id__": "of the data", "q": 1}, {"__id__": "row_00000000050000000000000007"}),
         ({}, {"__id__": "row_1"}),
     ]
@@ -95,7 +105,7 @@ def test_whatever_comes_it_is_rows_or_an_error_of_ours_however_it_is_cut(form: F
     outcomes: list[Any] = []
     for step in (size, 10_000):
         try:
-            rows = [*read([text[place : place + step] for place in range(0, len(text), step)], form)]
+            rows = [*read_file([text[place : place + step] for place in range(0, len(text), step)], form)]
             outcomes.append([(row.data, row.meta, row.line) for row in rows])
         except PalaverError as error:
             outcomes.append(error.code)

@@ -12,7 +12,7 @@ _decode = msgspec.json.Decoder().decode
 _POINTER = "?filter"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RowFilter(msgspec.Struct, frozen=True):
     """What a row must have; all of it."""
 
     search: str | None = None
@@ -22,17 +22,17 @@ class Wanted(msgspec.Struct, frozen=True):
 
     def fits(self, raw: bytes) -> bool:
         """Is this one of them? `raw` is its data as JSON."""
-        if self.search and not _may_hold(raw, self.search):
+        if self.search and not _may_contain(raw, self.search):
             return False
         if not self.search and not self.cells:
             return True
         data: dict[str, Any] = _decode(raw)
-        if not all(name in data and is_same(data[name], value) for name, value in self.cells.items()):
+        if not all(name in data and json_equal(data[name], value) for name, value in self.cells.items()):
             return False
-        return not self.search or _holds(data, self.search.casefold())
+        return not self.search or _contains_text(data, self.search.casefold())
 
 
-def read_filter(text: str | None) -> Mapping[str, Any]:
+def parse_row_filter(text: str | None) -> Mapping[str, Any]:
     """What `topic=maths`, or several as a JSON object, ask for. A value that is JSON is that, any other a text."""
     if not text:
         return {}
@@ -47,20 +47,20 @@ def read_filter(text: str | None) -> Mapping[str, Any]:
     return {name: jsons.parsed(value)}
 
 
-def is_same(one: Any, other: Any) -> bool:
+def json_equal(one: Any, other: Any) -> bool:
     """Are two JSON values equal? 1 is 1.0, true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
         mine, theirs = cast("list[Any]", one), cast("list[Any]", other)
-        return len(mine) == len(theirs) and all(map(is_same, mine, theirs))
+        return len(mine) == len(theirs) and all(map(json_equal, mine, theirs))
     if isinstance(one, dict) and isinstance(other, dict):
         left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return left.keys() == right.keys() and all(is_same(value, right[name]) for name, value in left.items())
+        return left.keys() == right.keys() and all(json_equal(value, right[name]) for name, value in left.items())
     return bool(one == other)
 
 
-def _may_hold(raw: bytes, needle: str) -> bool:
+def _may_contain(raw: bytes, needle: str) -> bool:
     """Could the text be in it? Most rows are told by their bytes, unread."""
     written = jsons.encode(needle)[1:-1]
     if needle.isascii() and raw.isascii():
@@ -68,7 +68,7 @@ def _may_hold(raw: bytes, needle: str) -> bool:
     return True
 
 
-def _holds(data: Mapping[str, Any], needle: str) -> bool:
+def _contains_text(data: Mapping[str, Any], needle: str) -> bool:
     return any(needle in text.casefold() for value in data.values() for text in _texts(value))
 
 

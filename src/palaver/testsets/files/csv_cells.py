@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 
 from palaver.core import jsons
-from palaver.testsets.files import names
+from palaver.testsets.files import reserved_names
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _WORDS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*+")
-_MAY_BE_MORE = frozenset('"tfn-0123456789{[')
+_NON_TEXT_STARTS = frozenset('"tfn-0123456789{[')
 """What a text begins with that may be something else than text; white space may come before the last two."""
 
-_DANGEROUS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What makes a spreadsheet take a text for a formula; the last four are the wide forms."""
 _PLAIN = re.compile(
     r'[^\s"tfn0-9{\[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f-\x9f\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f]*+'
@@ -30,15 +30,15 @@ _QUOTED = re.compile(r'[,"\r\n]')
 _QUOTED_NAME = re.compile(r'[,"\r\n;\t|]')
 
 
-def read_cell(text: str) -> Any:
+def parse_cell(text: str) -> Any:
     """The value of a cell that is not empty."""
     first = text[0]
-    if first not in _MAY_BE_MORE:
+    if first not in _NON_TEXT_STARTS:
         if not first.isspace() or text.lstrip()[:1] not in ("{", "["):
             return text
         return jsons.parsed(text)
     if first == '"':
-        inner = names.from_literal(text)
+        inner = reserved_names.parse_json_literal(text)
         return text if inner is None else inner
     if first in "{[":
         return jsons.parsed(text)
@@ -56,33 +56,33 @@ def _number(text: str) -> Any:
     return value if _encode(value).decode() == text else text
 
 
-def written_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """The text of a cell that has this value."""
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) or _is_safe(value) else names.literal(value)
+        return value if _PLAIN.fullmatch(value) or _is_safe(value) else reserved_names.json_literal(value)
     return jsons.encode(value).decode()
 
 
-def written_name(name: str) -> str:
+def format_name(name: str) -> str:
     """The text of a header cell: a literal where the name alone would mean something else."""
-    if not name or name[0] in '"\ufeff' or name in names.RESERVED or _needs_guard(name):
-        return names.literal(name)
+    if not name or name[0] in '"\ufeff' or name in reserved_names.RESERVED or _needs_guard(name):
+        return reserved_names.json_literal(name)
     return name
 
 
-def quoted(text: str) -> str:
+def quote_cell(text: str) -> str:
     """A cell's text as it stands between commas."""
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if _QUOTED.search(text) else text
 
 
-def quoted_name(text: str) -> str:
+def quote_name(text: str) -> str:
     """The same for a header, where whatever could be taken for a delimiter is in quotes, too."""
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if _QUOTED_NAME.search(text) else text
 
 
 def _is_safe(text: str) -> bool:
-    return text != "" and not _needs_guard(text) and read_cell(text) == text and isinstance(read_cell(text), str)
+    return text != "" and not _needs_guard(text) and parse_cell(text) == text and isinstance(parse_cell(text), str)
 
 
 def _needs_guard(text: str) -> bool:
-    return text[:1] in ("\t", "\r", "\n") or text.lstrip()[:1] in _DANGEROUS or _CONTROL.search(text) is not None
+    return text[:1] in ("\t", "\r", "\n") or text.lstrip()[:1] in _FORMULA_STARTS or _CONTROL.search(text) is not None

@@ -4,25 +4,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from palaver.core import jsons
 from palaver.errors import TooLarge
-from palaver.testsets.files.rows_out import Outgoing, objects
-from palaver.testsets.files.values import Read, Report, decoded, row
-from palaver.testsets.limits import Limits
+from palaver.testsets.files.base import FileReport, FileRow, RowLike, decode_json, make_file_row, object_encoder
+from palaver.testsets.limits import TestsetLimits
 
 _BOM = b"\xef\xbb\xbf"
 
 
-class Reader:
+class JsonlReader:
     """Reads a file of it. Empty lines are passed over; only LF, with or without CR, ends a line."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.report = Report()
+    def __init__(self, limits: TestsetLimits) -> None:
+        self.report = FileReport()
         self._limits = limits
         self._begun: list[bytes] = []
         """The pieces of a line that has not ended."""
         self._waiting = 0
         self._line = 1
 
-    def feed(self, chunk: bytes) -> Sequence[Read]:
+    def feed(self, chunk: bytes) -> Sequence[FileRow]:
         """The rows that end in this chunk."""
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
@@ -35,7 +34,7 @@ class Reader:
         self._wait(lines.pop())
         return [found for line in lines if (found := self._read(line)) is not None]
 
-    def end(self) -> Iterable[Read]:
+    def end(self) -> Iterable[FileRow]:
         """The last row, if nothing ended its line."""
         found = self._read(b"".join(self._begun))
         self._begun = []
@@ -48,27 +47,27 @@ class Reader:
         if piece:
             self._begun.append(piece)
 
-    def _read(self, text: bytes) -> Read | None:
+    def _read(self, text: bytes) -> FileRow | None:
         line = self._line
         self._line += 1
         if line == 1:
             text = text.removeprefix(_BOM)
         if not text or text.isspace():
             return None
-        return row(decoded(text, line), text, line, self.report, self._limits)
+        return make_file_row(decode_json(text, line), text, line, self.report, self._limits)
 
 
-class Writer:
+class JsonlWriter:
     """Writes a file of it."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
-        self._objects = objects(columns, meta)
+        self._objects = object_encoder(columns, meta)
 
     def begin(self) -> bytes:
         """Nothing stands before the first row."""
         return b""
 
-    def rows(self, rows: Iterable[Outgoing]) -> bytes:
+    def rows(self, rows: Iterable[RowLike]) -> bytes:
         """These rows."""
         return b"".join([jsons.encode(fields) + b"\n" for fields in self._objects(rows)])
 

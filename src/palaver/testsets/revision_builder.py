@@ -1,11 +1,9 @@
-"""Gathering: rows go by, one after the other, and what remains are the pieces of a revision and its columns.
-
-So a revision of a million rows is made without holding them: a piece is 32 bytes a row, and counts of its columns.
-"""
+"""Build the pieces and columns of a revision while its rows are read once."""
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,8 +13,9 @@ from palaver.storage.testsets import pieces as testset_pieces
 from palaver.storage.testsets import revisions as testset_revisions
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.pieces import ENTRY, Piece, Place
-from palaver.testsets.columns import Columns, Counted
-from palaver.testsets.limits import LIMITS, Limits
+from palaver.testsets.columns import ColumnCounter, ColumnCounts
+from palaver.testsets.delta import RowEntry
+from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.testsets.rows import new_packed_id
 
 _decode = msgspec.json.Decoder().decode
@@ -24,7 +23,7 @@ NewId = Callable[[], bytes]
 """Returns the packed id of a new row."""
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
     """A revision that is to be."""
 
     digest: str
@@ -36,13 +35,13 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """and those of it that may not be kept yet."""
 
 
-class Gathering:
+class RevisionBuilder:
     """Takes rows in their order. It may go on from the last piece of another revision."""
 
-    def __init__(self, limits: Limits = LIMITS, last: Piece | None = None) -> None:
+    def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Piece | None = None) -> None:
         self._limits = limits
         self._entries = bytearray(last.data if last is not None else b"")
-        self._columns = Columns(_counted(last.columns) if last is not None else None, most=limits.columns)
+        self._columns = ColumnCounter(_as_counts(last.columns) if last is not None else None, most=limits.columns)
         self._pieces: list[Piece] = []
 
     def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
@@ -62,10 +61,10 @@ class Gathering:
     def _close(self) -> None:
         self._pieces.append(Piece(bytes(self._entries), self._columns.counted()))
         self._entries.clear()
-        self._columns = Columns(most=self._limits.columns)
+        self._columns = ColumnCounter(most=self._limits.columns)
 
 
-def new_id() -> bytes:
+def generate_row_id() -> bytes:
     """An id for a row, packed."""
     return new_packed_id(time.time_ns() // 1_000_000, secrets.randbits(80))
 
@@ -73,14 +72,14 @@ def new_id() -> bytes:
 # Whole revisions
 
 
-def entries_of(db: Connection, project: str, testset: str, number: int) -> bytes:
+def read_entries(db: Connection, project: str, testset: str, number: int) -> bytes:
     """The ids and hashes of all rows of a revision."""
     places = testset_revisions.places(db, project, testset, number)
     data = testset_pieces.read(db, project, testset, [place.digest for place in places])
     return b"".join(data[place.digest] for place in places)
 
 
-def last_piece(db: Connection, project: str, testset: str, places: Sequence[Place]) -> Piece | None:
+def open_last_piece(db: Connection, project: str, testset: str, places: Sequence[Place]) -> Piece | None:
     """The last piece of a revision, if rows after it belong to it."""
     if not places:
         return None
@@ -91,26 +90,26 @@ def last_piece(db: Connection, project: str, testset: str, places: Sequence[Plac
     return Piece(data, testset_pieces.counts(db, project, testset, [digest])[digest])
 
 
-def joined(
-    db: Connection, project: str, testset: str, before: Sequence[Place], pieces: Sequence[Piece], limits: Limits
-) -> Gathered:
+def join_pieces(
+    db: Connection, project: str, testset: str, before: Sequence[Place], pieces: Sequence[Piece], limits: TestsetLimits
+) -> RevisionContent:
     """The revision of pieces that are there, and of more that come after them."""
     counted = testset_pieces.counts(db, project, testset, [place.digest for place in before])
     data = testset_pieces.read(db, project, testset, [place.digest for place in before])
-    columns = Columns(most=limits.columns)
+    columns = ColumnCounter(most=limits.columns)
     for place in before:
-        columns.merge(Columns(_counted(counted[place.digest])))
+        columns.merge(ColumnCounter(_as_counts(counted[place.digest])))
     for piece in pieces:
-        columns.merge(Columns(_counted(piece.columns)))
+        columns.merge(ColumnCounter(_as_counts(piece.columns)))
     limits.check_rows(columns.rows)
     entries = [*(data[place.digest] for place in before), *(piece.data for piece in pieces)]
     places = [*before, *(piece.place for piece in pieces)]
-    return _gathered(columns, testset_pieces.digest_of_all(entries), places, pieces)
+    return _revision_content(columns, testset_pieces.digest_of_all(entries), places, pieces)
 
 
-def cut_anew(
-    db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: Limits
-) -> Gathered:
+def split_entries(
+    db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
+) -> RevisionContent:
     """The revision of a whole list. Only pieces that nobody has counted yet need what their rows hold.
 
     `contents` has, by hash, what is not kept yet, as JSON.
@@ -120,31 +119,51 @@ def cut_anew(
     places = [Piece(part, None).place for part in parts]
     counted = testset_pieces.counts(db, project, testset, [place.digest for place in places])
     pieces: list[Piece] = []
-    columns = Columns(most=limits.columns)
+    columns = ColumnCounter(most=limits.columns)
     for part, place in zip(parts, places, strict=True):
         known = counted.get(place.digest)
         if known is None:
-            known = counted[place.digest] = _count(db, project, testset, part, contents, limits)
+            known = counted[place.digest] = _count_columns(db, project, testset, part, contents, limits)
             pieces.append(Piece(part, known))
-        columns.merge(Columns(_counted(known)))
-    return _gathered(columns, testset_pieces.digest_of_all([entries]), places, pieces)
+        columns.merge(ColumnCounter(_as_counts(known)))
+    return _revision_content(columns, testset_pieces.digest_of_all([entries]), places, pieces)
 
 
-def _count(
-    db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: Limits
-) -> Counted:
+def _count_columns(
+    db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
+) -> ColumnCounts:
     hashes = [hashed for _, hashed in testset_pieces.split(part)]
     kept = testset_rows.contents(db, project, testset, [one for one in hashes if one not in contents])
-    columns = Columns(most=limits.columns)
+    columns = ColumnCounter(most=limits.columns)
     for hashed in hashes:
         columns.add(_decode(contents[hashed] if hashed in contents else kept[hashed]))
     return columns.counted()
 
 
-def _gathered(columns: Columns, digest: str, places: list[Place], pieces: Iterable[Piece]) -> Gathered:
+def _revision_content(
+    columns: ColumnCounter, digest: str, places: list[Place], pieces: Iterable[Piece]
+) -> RevisionContent:
     shown = [msgspec.to_builtins(column) for column in columns.done()]
-    return Gathered(digest=digest, rows=columns.rows, columns=shown, places=places, pieces=list(pieces))
+    return RevisionContent(digest=digest, rows=columns.rows, columns=shown, places=places, pieces=list(pieces))
 
 
-def _counted(kept: Any) -> Counted:
-    return kept if isinstance(kept, Counted) else msgspec.convert(kept, Counted)
+def _as_counts(kept: Any) -> ColumnCounts:
+    return kept if isinstance(kept, ColumnCounts) else msgspec.convert(kept, ColumnCounts)
+
+
+class RowIdMatcher:
+    """Gives each row its id, in order. Ids that rows bring along are claimed beforehand: nobody else gets them."""
+
+    def __init__(
+        self, base: Iterable[RowEntry], *, new_id: Callable[[], bytes], claimed: Collection[bytes] = ()
+    ) -> None:
+        self._new_id = new_id
+        self._unused: dict[bytes, deque[bytes]] = {}
+        for row, content in base:
+            if row not in claimed:
+                self._unused.setdefault(content, deque()).append(row)
+
+    def of(self, content: bytes) -> bytes:
+        """The id of the next row, which has this hash and came without an id."""
+        unused = self._unused.get(content)
+        return unused.popleft() if unused else self._new_id()

@@ -2,7 +2,7 @@ import pytest
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue
-from palaver.testsets.finding import Wanted, is_same, read_filter
+from palaver.testsets.row_filter import RowFilter, json_equal, parse_row_filter
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from palaver.testsets.finding import Wanted, is_same, read_filter
     ],
 )
 def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, cells: dict[str, object]) -> None:
-    assert read_filter(text) == cells
+    assert parse_row_filter(text) == cells
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, c
 )
 def test_what_is_no_filter_is_refused(text: str, told: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        read_filter(text)
+        parse_row_filter(text)
 
     assert (caught.value.message, caught.value.pointer) == (told, "?filter")
 
@@ -46,7 +46,7 @@ ROWS = {
 
 
 def found(**wanted: object) -> list[str]:
-    looking = Wanted(**wanted)  # type: ignore[arg-type]
+    looking = RowFilter(**wanted)  # type: ignore[arg-type]
     return [name for name, data in ROWS.items() if looking.fits(jsons.encode(data))]
 
 
@@ -95,4 +95,9 @@ def test_what_is_looked_for_by_both_has_both() -> None:
 
 
 def test_true_is_not_one() -> None:
-    assert [is_same(1, True), is_same(True, 1), is_same(False, 0), is_same(True, True)] == [False, False, False, True]
+    assert [json_equal(1, True), json_equal(True, 1), json_equal(False, 0), json_equal(True, True)] == [
+        False,
+        False,
+        False,
+        True,
+    ]

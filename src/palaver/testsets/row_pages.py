@@ -21,23 +21,23 @@ from palaver.storage.testsets import revisions as testset_revisions
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.pieces import ENTRY, ID
 from palaver.storage.testsets.revisions import Revision
-from palaver.testsets.finding import Wanted
-from palaver.testsets.rows import packed_id, row_id
+from palaver.testsets.row_filter import RowFilter
+from palaver.testsets.rows import format_row_id, pack_row_id
 
 _decode = msgspec.json.Decoder().decode
-_BY = (column("place", Integer),)
-_ALL = Wanted()
-LONGEST_CELL = 4 * 1024
+_ORDER_COLUMNS = (column("place", Integer),)
+_ALL_ROWS = RowFilter()
+MAX_CELL_BYTES = 4 * 1024
 """Bytes of JSON of a cell that is shown whole in a page."""
-_LARGEST_PAGE = 16 * 1024 * 1024
+_MAX_PAGE_BYTES = 16 * 1024 * 1024
 """Bytes of the rows of one page."""
-_SECONDS = 2.0
+_SEARCH_TIMEOUT_S = 2.0
 """How long a search goes on for one page."""
-_PIECES_AT_ONCE = 64
-_ROWS_AT_ONCE = 100
+_PIECE_BATCH = 64
+_ROW_BATCH = 100
 
 
-class Found(NamedTuple):
+class StoredRow(NamedTuple):
     """A row of a revision."""
 
     place: int
@@ -52,15 +52,15 @@ class Found(NamedTuple):
         return _decode(self.raw)
 
 
-def page(
+def list_rows(
     db: Connection,
     project: str,
     revision: Revision,
-    wanted: Wanted = _ALL,
+    wanted: RowFilter = _ALL_ROWS,
     window: Window = START,
     *,
     clock: Callable[[], float] = time.monotonic,
-) -> Page[Found]:
+) -> Page[StoredRow]:
     """A page of rows, in their order."""
     filters = {
         "testset": revision.testset,
@@ -68,75 +68,77 @@ def page(
         "search": wanted.search,
         "cells": dict(wanted.cells),
     }
-    bound: Any = {"project": project, "by": _BY, "filters": filters, "order": "oldest"}
+    bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
     begun = pages.begin(window, **bound)
-    shown: list[Found] = []
-    read, until = 0, clock() + _SECONDS
+    shown: list[StoredRow] = []
+    read, until = 0, clock() + _SEARCH_TIMEOUT_S
     last = (begun[0] if begun else -1) if revision.rows else revision.rows
-    for some in _stretches(db, project, revision, last + 1):
+    for some in _row_batches(db, project, revision, last + 1):
         for row in some:
             last = row.place
             if wanted.fits(row.raw):
                 shown.append(row)
                 read += len(row.raw)
-            if len(shown) == window.limit or read > _LARGEST_PAGE:
+            if len(shown) == window.limit or read > _MAX_PAGE_BYTES:
                 break
-        if len(shown) == window.limit or read > _LARGEST_PAGE or clock() > until:
+        if len(shown) == window.limit or read > _MAX_PAGE_BYTES or clock() > until:
             break
     return Page(shown, pages.follow([last], **bound) if last + 1 < revision.rows else None)
 
 
-def rows(db: Connection, project: str, revision: Revision, start: int, most: int) -> list[Found]:
+def read_rows(db: Connection, project: str, revision: Revision, start: int, most: int) -> list[StoredRow]:
     """So many rows from a place on, fewer only at the end: for whoever reads all of them, bit by bit."""
-    shown: list[Found] = []
-    for some in _stretches(db, project, revision, start):
+    shown: list[StoredRow] = []
+    for some in _row_batches(db, project, revision, start):
         shown += some
         if len(shown) >= most:
             break
     return shown[:most]
 
 
-async def every(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[Found]]:
+async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
     """All rows in their order, some at a time, each time in a look of its own: nobody is kept waiting."""
     of, first = revision.testset, 0
     for place in await database.read(testset_revisions.places, project, of, revision.number):
         entries = (await database.read(testset_pieces.read, project, of, [place.digest]))[place.digest]
-        for start in range(0, place.rows, _ROWS_AT_ONCE):
-            some = entries[start * ENTRY : (start + _ROWS_AT_ONCE) * ENTRY]
-            yield await database.read(found, project, of, some, first + start)
+        for start in range(0, place.rows, _ROW_BATCH):
+            some = entries[start * ENTRY : (start + _ROW_BATCH) * ENTRY]
+            yield await database.read(load_rows, project, of, some, first + start)
         first += place.rows
 
 
-def found(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[Found]:
+def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
     """The rows of a stretch of a revision's list, whose first one stands at that place."""
     pairs = list(testset_pieces.split(entries))
     raw = testset_rows.contents(db, project, testset, [hashed for _, hashed in pairs])
-    return [Found(first + at, row_id(packed), hashed, raw[hashed]) for at, (packed, hashed) in enumerate(pairs)]
+    return [
+        StoredRow(first + at, format_row_id(packed), hashed, raw[hashed]) for at, (packed, hashed) in enumerate(pairs)
+    ]
 
 
-def row(db: Connection, project: str, revision: Revision, named: str) -> Found:
+def get_row(db: Connection, project: str, revision: Revision, named: str) -> StoredRow:
     """The row of that id."""
     missing = NotFound(f"The revision {revision.number} has no row {named[:80]!r}.")
     try:
-        packed = packed_id(named)
+        packed = pack_row_id(named)
     except ValueError:
         raise missing from None
     places = testset_revisions.places(db, project, revision.testset, revision.number)
     before = 0
-    for start in range(0, len(places), _PIECES_AT_ONCE):
-        some = places[start : start + _PIECES_AT_ONCE]
+    for start in range(0, len(places), _PIECE_BATCH):
+        some = places[start : start + _PIECE_BATCH]
         data = testset_pieces.read(db, project, revision.testset, [place.digest for place in some])
         for place in some:
-            at = _at(data[place.digest], packed)
+            at = _position_in_piece(data[place.digest], packed)
             if at is not None:
                 hashed = data[place.digest][at * ENTRY + ID : (at + 1) * ENTRY]
                 raw = testset_rows.contents(db, project, revision.testset, [hashed])[hashed]
-                return Found(before + at, named, hashed, raw)
+                return StoredRow(before + at, named, hashed, raw)
             before += place.rows
     raise missing
 
 
-def _at(entries: bytes, packed: bytes) -> int | None:
+def _position_in_piece(entries: bytes, packed: bytes) -> int | None:
     """The place of a row in a piece."""
     found = entries.find(packed)
     while found >= 0 and found % ENTRY:  # The same bytes, by chance elsewhere.
@@ -144,34 +146,34 @@ def _at(entries: bytes, packed: bytes) -> int | None:
     return None if found < 0 else found // ENTRY
 
 
-def _stretches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[Found]]:
+def _row_batches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[StoredRow]]:
     """All rows from a place on, some at once."""
     of, before = revision.testset, 0
     for place in testset_revisions.places(db, project, of, revision.number):
         if before + place.rows > start:
             entries = testset_pieces.read(db, project, of, [place.digest])[place.digest]
-            for at in range(max(0, start - before), place.rows, _ROWS_AT_ONCE):
-                some = entries[at * ENTRY : (at + _ROWS_AT_ONCE) * ENTRY]
-                yield found(db, project, of, some, before + at)
+            for at in range(max(0, start - before), place.rows, _ROW_BATCH):
+                some = entries[at * ENTRY : (at + _ROW_BATCH) * ENTRY]
+                yield load_rows(db, project, of, some, before + at)
         before += place.rows
 
 
 # Cutting short
 
 
-def shortened(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     """The data with its long cells cut, and the bytes of JSON that each of those has."""
     cut: dict[str, int] = {}
     shown: dict[str, Any] = {}
     for name, value in data.items():
         size = len(jsons.encode(value)) if isinstance(value, str | list | dict) else 0
-        if size > LONGEST_CELL:
+        if size > MAX_CELL_BYTES:
             cut[name] = size
-        shown[name] = _cut(value, LONGEST_CELL)[0] if name in cut else value
+        shown[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in cut else value
     return shown, cut
 
 
-def _cut(value: Any, room: int) -> tuple[Any, int]:
+def _shorten(value: Any, room: int) -> tuple[Any, int]:
     """As much of a value as there is room for, of the same shape: the beginning of a conversation is one, too."""
     size = len(jsons.encode(value))
     if size <= room:
@@ -185,7 +187,7 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
         for item in items:
             if used >= room:
                 break
-            part, size = _cut(item, room - used)
+            part, size = _shorten(item, room - used)
             some.append(part)
             used += size + 1
         return some, used
@@ -194,7 +196,7 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
         for name, item in items.items():
             if used + len(name) >= room:
                 break
-            few[name], size = _cut(item, room - used - len(name))
+            few[name], size = _shorten(item, room - used - len(name))
             used += size + len(name) + 4
         return few, used
     return value, size

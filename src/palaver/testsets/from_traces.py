@@ -14,17 +14,17 @@ from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.messages import Message
 from palaver.core.parts import Text
 from palaver.errors import InvalidValue
-from palaver.testsets.rows import Data
+from palaver.testsets.rows import RowData
 from palaver.traces import repeats
 from palaver.traces.record import Span
 
-As = Literal["row", "script"]
-MESSAGES, EXPECTED, SCRIPT = "messages", "expected", "script"
-_REQUESTS = ("llm",)
+RowForm = Literal["row", "script"]
+MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
+_MODEL_SPAN_KINDS = ("llm",)
 """Kinds of spans whose inputs are the request to a model: its messages, and settings that are no inputs of a case."""
 
 
-class Happened(NamedTuple):
+class RecordedCall(NamedTuple):
     """One call: what was sent, what was given beside it, and what came back."""
 
     messages: Sequence[Message] = ()
@@ -34,26 +34,26 @@ class Happened(NamedTuple):
     """That of a workflow which is no chat; UNSET for a chat."""
 
 
-def row_of(happened: Happened, columns: Mapping[str, str] | None = None) -> Data:
+def make_row(happened: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
     """The row of one call. `columns` tells other names for the columns that it would have."""
     cells: list[tuple[str, Any]] = [*happened.inputs.items()]
     if happened.messages:
-        cells.insert(0, (MESSAGES, written(happened.messages)))
-    expected = happened.value if happened.value is not UNSET else expected_of(happened.reply)
+        cells.insert(0, (MESSAGES_COLUMN, encode_messages(happened.messages)))
+    expected = happened.value if happened.value is not UNSET else expected_value(happened.reply)
     if expected is not UNSET:
-        cells.append((EXPECTED, expected))
-    return _named(cells, columns or {})
+        cells.append((EXPECTED_COLUMN, expected))
+    return _rename_columns(cells, columns or {})
 
 
-def script_row_of(happened: Happened, columns: Mapping[str, str] | None = None) -> Data:
+def make_script_row(happened: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
     """The row of a whole conversation, to be played again turn by turn."""
-    script = script_of((*happened.messages, *happened.reply))
-    return _named([(SCRIPT, script), *happened.inputs.items()], columns or {})
+    script = make_script((*happened.messages, *happened.reply))
+    return _rename_columns([(SCRIPT_COLUMN, script), *happened.inputs.items()], columns or {})
 
 
-def conversation(
+def call_from_conversation(
     messages: Sequence[Message], *, upto: str | None = None, inputs: Mapping[str, Any] | None = None
-) -> Happened:
+) -> RecordedCall:
     """A conversation, cut after what the user said last at or before the message `upto`; what followed is the reply."""
     last = len(messages) - 1
     if upto is not None:
@@ -65,62 +65,62 @@ def conversation(
         raise InvalidValue("The user says nothing in the conversation up to there.", pointer="/source/upto")
     after = range(asked + 1, len(messages))
     end = next((place for place in after if messages[place].role == "user"), len(messages))
-    return Happened(messages[: asked + 1], inputs or {}, messages[asked + 1 : end])
+    return RecordedCall(messages[: asked + 1], inputs or {}, messages[asked + 1 : end])
 
 
-def span(found: Span) -> Happened:
+def call_from_span(found: Span) -> RecordedCall:
     """A span: its messages or inputs, and what came out of it."""
-    given, answered = _messages(found, "input"), _messages(found, "output")
+    given, answered = _side_messages(found, "input"), _side_messages(found, "output")
     answered = answered[repeats.repeated(given, answered) :]
     is_ours = "palaver" in found.conventions
     value = found.outputs if found.outputs is not None and (is_ours or not answered) else UNSET
-    messages, inputs = _sent(found, given)
+    messages, inputs = _sent_messages_and_inputs(found, given)
     if not messages and not inputs and not answered and value is UNSET:
         raise InvalidValue("Nothing is kept of what went in or came out there.", pointer="/source")
-    return Happened(messages, inputs, () if value is not UNSET else answered, value)
+    return RecordedCall(messages, inputs, () if value is not UNSET else answered, value)
 
 
-def accepted(row: Mapping[str, Any], answer: Happened, *, column: str = EXPECTED) -> Data:
+def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
     """A case's row that expects from now on what was answered to it."""
-    expected = answer.value if answer.value is not UNSET else expected_of(answer.reply)
+    expected = answer.value if answer.value is not UNSET else expected_value(answer.reply)
     if expected is UNSET:
         raise InvalidValue("The result has no answer that could be expected.", pointer="/source/result")
     return {**row, column: expected}
 
 
-def written(messages: Sequence[Message]) -> list[Any]:
+def encode_messages(messages: Sequence[Message]) -> list[Any]:
     """Messages as cells have them: in the form of Chat Completions, arguments letter by letter."""
     return dialects.write(messages, "chat-completions")
 
 
-def expected_of(reply: Sequence[Message]) -> Any:
+def expected_value(reply: Sequence[Message]) -> Any:
     """One message as an object, several as a list; UNSET for none."""
-    messages = written(reply)
+    messages = encode_messages(reply)
     return UNSET if not messages else messages[0] if len(messages) == 1 else messages
 
 
-def script_of(messages: Sequence[Message]) -> dict[str, Any]:
+def make_script(messages: Sequence[Message]) -> dict[str, Any]:
     """Each message of the user's is a turn; proposed is that the same tools are called, in order, and no text."""
     first = next((place for place, message in enumerate(messages) if message.role == "user"), len(messages))
     turns: list[dict[str, Any]] = []
     for message in messages[first:]:
         if message.role == "user":
-            turns.append({"user": _said(message)})
+            turns.append({"user": _user_turn(message)})
         elif calls := message.tool_calls:
             expect = turns[-1].setdefault("expect", {"tools": []})
             expect["tools"] += [{"name": call.name} for call in calls]
     if not turns:
         raise InvalidValue("A script needs something that the user said.", pointer="/source")
-    start = written(messages[:first])
+    start = encode_messages(messages[:first])
     return {"start": start, "turns": turns} if start else {"turns": turns}
 
 
-def _said(message: Message) -> Any:
+def _user_turn(message: Message) -> Any:
     is_text = all(type(part) is Text for part in message.parts) and message.name is None
-    return message.text if is_text else written([message])[0]
+    return message.text if is_text else encode_messages([message])[0]
 
 
-def _messages(found: Span, side: Prefer) -> tuple[Message, ...]:
+def _side_messages(found: Span, side: Prefer) -> tuple[Message, ...]:
     """The messages of a side, unless they were found under a name that belongs to the other one."""
     messages, value = (found.messages_in, found.inputs) if side == "input" else (found.messages_out, found.outputs)
     inside = read_conversation(value, side) if messages and value is not None else None
@@ -128,10 +128,12 @@ def _messages(found: Span, side: Prefer) -> tuple[Message, ...]:
     return () if is_others else messages
 
 
-def _sent(found: Span, messages: tuple[Message, ...]) -> tuple[Sequence[Message], Mapping[str, Any]]:
+def _sent_messages_and_inputs(
+    found: Span, messages: tuple[Message, ...]
+) -> tuple[Sequence[Message], Mapping[str, Any]]:
     """What went in. A conversation that stands among the inputs is not given twice."""
     value = found.inputs
-    if messages and (value is None or found.kind in _REQUESTS):
+    if messages and (value is None or found.kind in _MODEL_SPAN_KINDS):
         return messages, {}
     if not isinstance(value, dict):
         return messages, {} if messages or value is None else {"input": value}
@@ -145,8 +147,8 @@ def _sent(found: Span, messages: tuple[Message, ...]) -> tuple[Sequence[Message]
     return messages, {name: item for name, item in inputs.items() if name != key}
 
 
-def _named(cells: Sequence[tuple[str, Any]], columns: Mapping[str, str]) -> Data:
-    data: Data = {}
+def _rename_columns(cells: Sequence[tuple[str, Any]], columns: Mapping[str, str]) -> RowData:
+    data: RowData = {}
     unknown = columns.keys() - {name for name, _ in cells}
     if unknown:
         raise InvalidValue(f"There is no column {min(unknown)[:80]!r} to rename.", pointer="/columns")

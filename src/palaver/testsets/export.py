@@ -6,24 +6,24 @@ from collections.abc import AsyncGenerator
 
 from palaver.storage.database import Database
 from palaver.storage.testsets.revisions import Revision
-from palaver.testsets import files, reading
-from palaver.testsets.files import Format, Read
-from palaver.testsets.files.names import ID
+from palaver.testsets import files, row_pages
+from palaver.testsets.files import FileRow, Format
+from palaver.testsets.files.reserved_names import ID
 
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_NAME = 80
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME_LENGTH = 80
 
 
-async def exported(
+async def export_revision(
     database: Database, project: str, revision: Revision, form: Format, *, ids: bool = False
 ) -> AsyncGenerator[bytes]:
     """The bytes of the file; with `ids`, each row's is written beside its data, so that an import finds it again."""
     columns = [column["name"] for column in revision.columns]
-    writer = files.writer(form, columns, meta=[ID] if ids else ())
+    writer = files.open_writer(form, columns, meta=[ID] if ids else ())
     if opening := writer.begin():
         yield opening
-    async for rows in reading.every(database, project, revision):
-        outgoing = [Read(row.data, {ID: row.id} if ids else None) for row in rows]
+    async for rows in row_pages.iterate_rows(database, project, revision):
+        outgoing = [FileRow(row.data, {ID: row.id} if ids else None) for row in rows]
         if piece := await asyncio.to_thread(writer.rows, outgoing):
             yield piece
     ending = writer.end()
@@ -32,7 +32,7 @@ async def exported(
             yield piece
 
 
-def filename(name: str, revision: int, form: Format) -> str:
+def export_filename(name: str, revision: int, form: Format) -> str:
     """What the file of a revision is called, whatever its set is called: no path, no trick."""
-    plain = _ODD.sub("-", name).strip(".-")[:_LONGEST_NAME].rstrip(".-") or "testset"
+    plain = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")[:_MAX_NAME_LENGTH].rstrip(".-") or "testset"
     return f"{plain}-{revision}.{form}"

@@ -20,12 +20,12 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
 
 
-def literal(text: str) -> str:
+def json_literal(text: str) -> str:
     """As a JSON string."""
     return _encode(text).decode()
 
 
-def from_literal(text: str) -> str | None:
+def parse_json_literal(text: str) -> str | None:
     """The string of a JSON literal, which must be the whole text; None for anything else."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return None
@@ -35,32 +35,32 @@ def from_literal(text: str) -> str | None:
         return None
 
 
-def written(name: str) -> str:
+def escape_name(name: str) -> str:
     """A column's name as it stands in a file."""
-    return literal(name) if _is_reserved(name) else name
+    return json_literal(name) if _is_reserved(name) else name
 
 
-def read(name: str) -> str:
+def unescape_name(name: str) -> str:
     """A column's name, from what stands in a file."""
-    inner = from_literal(name)
-    return inner if inner is not None and _is_reserved(inner) and literal(inner) == name else name
+    inner = parse_json_literal(name)
+    return inner if inner is not None and _is_reserved(inner) and json_literal(inner) == name else name
 
 
-def parted(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def split_meta(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What an object of a file holds: its data, and what is kept beside it."""
     meta = {name: value for name, value in fields.items() if name in META}
-    return {read(name): value for name, value in fields.items() if name not in META}, meta or None
+    return {unescape_name(name): value for name, value in fields.items() if name not in META}, meta or None
 
 
-def joined(data: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+def merge_meta(data: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     """The other way round."""
-    return {**meta, **{written(name): value for name, value in data.items()}}
+    return {**meta, **{escape_name(name): value for name, value in data.items()}}
 
 
 def _is_reserved(name: str) -> bool:
     while name not in RESERVED:
-        inner = from_literal(name)
-        if inner is None or literal(inner) != name:
+        inner = parse_json_literal(name)
+        if inner is None or json_literal(inner) != name:
             return False
         name = inner
     return True

@@ -9,8 +9,15 @@ from msgspec import UNSET
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Text, ToolCall
 from palaver.errors import InvalidValue
-from palaver.testsets import cutting
-from palaver.testsets.cutting import Happened, accepted, conversation, row_of, script_of, script_row_of
+from palaver.testsets import from_traces
+from palaver.testsets.from_traces import (
+    RecordedCall,
+    accept_answer,
+    call_from_conversation,
+    make_row,
+    make_script,
+    make_script_row,
+)
 from palaver.testsets.scripts import check_script
 from palaver.traces.record import Span
 
@@ -50,7 +57,7 @@ ANSWERED = [
 
 
 def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
-    row = row_of(conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
+    row = make_row(call_from_conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
 
     assert row == {
         "messages": [*SENT, *ANSWERED, {"role": "user", "content": "Thanks"}],
@@ -63,28 +70,28 @@ def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
 
 @pytest.mark.parametrize("upto", ["m2", "m3", "m4", "m5"])
 def test_a_conversation_may_be_cut_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
-    assert row_of(conversation(TALK, upto=upto)) == {"messages": SENT, "expected": ANSWERED}
+    assert make_row(call_from_conversation(TALK, upto=upto)) == {"messages": SENT, "expected": ANSWERED}
 
 
 def test_a_call_alone_keeps_its_arguments_letter_by_letter_and_no_content() -> None:
-    assert row_of(conversation(TALK[:4])) == {"messages": SENT, "expected": CALLED}
+    assert make_row(call_from_conversation(TALK[:4])) == {"messages": SENT, "expected": CALLED}
 
 
 def test_without_a_reply_nothing_is_expected() -> None:
-    assert row_of(conversation(TALK[:3])) == {"messages": SENT}
+    assert make_row(call_from_conversation(TALK[:3])) == {"messages": SENT}
 
 
 @pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
 def test_a_place_that_is_not_there_is_named(upto: str, message: str) -> None:
     with pytest.raises(InvalidValue, match=message) as caught:
-        conversation(TALK, upto=upto)
+        call_from_conversation(TALK, upto=upto)
     assert caught.value.pointer == "/source/upto"
 
 
 def test_columns_may_have_other_names() -> None:
-    happened = Happened([Message.user("hi")], {"lang": "en"}, [Message.assistant("ho")])
+    happened = RecordedCall([Message.user("hi")], {"lang": "en"}, [Message.assistant("ho")])
 
-    row = row_of(happened, {"messages": "chat", "expected": "answer"})
+    row = make_row(happened, {"messages": "chat", "expected": "answer"})
 
     assert row == {
         "chat": [{"role": "user", "content": "hi"}],
@@ -93,21 +100,21 @@ def test_columns_may_have_other_names() -> None:
     }
     for columns, message in (({"lang": "expected"}, "Two columns"), ({"x": "y"}, "no column 'x' to rename")):
         with pytest.raises(InvalidValue, match=message):
-            row_of(happened, columns)
+            make_row(happened, columns)
 
 
 def test_an_input_that_has_the_name_of_what_is_expected_is_not_lost() -> None:
     with pytest.raises(InvalidValue, match="Two columns would be called 'expected'"):
-        row_of(Happened([], {"expected": 1}, [Message.assistant("ho")]))
+        make_row(RecordedCall([], {"expected": 1}, [Message.assistant("ho")]))
 
 
 def test_the_value_of_a_workflow_is_expected_as_it_is() -> None:
-    assert row_of(Happened(inputs={"a": 1}, value=None)) == {"a": 1, "expected": None}
-    assert row_of(Happened(inputs={"a": 1}, value=[{"role": "user"}])) == {"a": 1, "expected": [{"role": "user"}]}
+    assert make_row(RecordedCall(inputs={"a": 1}, value=None)) == {"a": 1, "expected": None}
+    assert make_row(RecordedCall(inputs={"a": 1}, value=[{"role": "user"}])) == {"a": 1, "expected": [{"role": "user"}]}
 
 
 def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools() -> None:
-    row = script_row_of(conversation(TALK, inputs={"lang": "en"}))
+    row = make_script_row(call_from_conversation(TALK, inputs={"lang": "en"}))
 
     assert row == {
         "script": {
@@ -125,7 +132,7 @@ def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools
 def test_a_script_keeps_what_is_more_than_text() -> None:
     image = File("image/png", url="https://example.org/a.png")
 
-    script = script_of([Message.user("Look:", image), Message.assistant(Data("chart", 1), CALL, CALL)])
+    script = make_script([Message.user("Look:", image), Message.assistant(Data("chart", 1), CALL, CALL)])
 
     assert script == {
         "turns": [
@@ -143,7 +150,7 @@ def test_a_script_keeps_what_is_more_than_text() -> None:
     }
     check_script(script)
     with pytest.raises(InvalidValue, match="something that the user said"):
-        script_of([Message.assistant("hello?")])
+        make_script([Message.assistant("hello?")])
 
 
 def _span(**fields: Any) -> Span:
@@ -215,19 +222,19 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
     ],
 )
 def test_a_span_becomes_a_row(fields: dict[str, Any], row: dict[str, Any]) -> None:
-    assert row_of(cutting.span(_span(**fields))) == row
+    assert make_row(from_traces.call_from_span(_span(**fields))) == row
 
 
 def test_a_span_of_which_nothing_was_kept_is_refused() -> None:
     with pytest.raises(InvalidValue, match="Nothing is kept"):
-        cutting.span(_span())
+        from_traces.call_from_span(_span())
 
 
 def test_an_answer_is_accepted() -> None:
     row = {"q": 1, "expected": "old", "note": "x"}
 
-    assert accepted(row, Happened(reply=[HO])) == {"q": 1, "expected": HO_WRITTEN, "note": "x"}
-    assert accepted(row, Happened(value=None), column="answer") == {**row, "answer": None}
+    assert accept_answer(row, RecordedCall(reply=[HO])) == {"q": 1, "expected": HO_WRITTEN, "note": "x"}
+    assert accept_answer(row, RecordedCall(value=None), column="answer") == {**row, "answer": None}
     assert row["expected"] == "old"
     with pytest.raises(InvalidValue, match="has no answer"):
-        accepted(row, Happened(value=UNSET))
+        accept_answer(row, RecordedCall(value=UNSET))

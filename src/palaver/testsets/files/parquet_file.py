@@ -15,17 +15,16 @@ import msgspec
 
 from palaver.core import jsons
 from palaver.errors import NotImplementedYet, TooLarge
-from palaver.testsets.files import names
-from palaver.testsets.files.rows_out import Outgoing, objects
-from palaver.testsets.files.values import Read, Report, check, decoded, wrong
-from palaver.testsets.limits import Limits
+from palaver.testsets.files import reserved_names
+from palaver.testsets.files.base import FileReport, FileRow, RowLike, check_row, decode_json, line_error, object_encoder
+from palaver.testsets.limits import TestsetLimits
 
 _JSON = b"palaver.json"
-_BATCH = 128
+_READ_BATCH_ROWS = 128
 """Rows that are decoded at a time: few, because one page may unfold to much."""
 _GROUP_ROWS, _GROUP_BYTES = 10_000, 16 * 1024 * 1024
 """What is written together."""
-_IN_MEMORY = 4 * 1024 * 1024
+_MAX_MEMORY_BYTES = 4 * 1024 * 1024
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -39,24 +38,24 @@ class _Column(NamedTuple):
     """Of what stands there, and is not null, in such a row."""
 
 
-class Reader:
+class ParquetReader:
     """Reads a file of it, when all of it has come."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TestsetLimits) -> None:
         _arrow()
-        self.report = Report()
+        self.report = FileReport()
         self._limits = limits
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - `end` closes it
+        self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
 
-    def feed(self, chunk: bytes) -> Sequence[Read]:
+    def feed(self, chunk: bytes) -> Sequence[FileRow]:
         """Nothing yet."""
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         self._file.write(chunk)
         return ()
 
-    def end(self) -> Iterator[Read]:
+    def end(self) -> Iterator[FileRow]:
         """All rows."""
         arrow, parquet = _arrow()
         with self._file as spool:
@@ -66,7 +65,7 @@ class Reader:
                 self._check(file.metadata)
                 columns = _columns(file.schema_arrow, arrow)
                 self.report.columns = [column.name for column in columns if column.meaning is None]
-                for batch in file.iter_batches(batch_size=_BATCH):
+                for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
                     yield from self._rows(batch, columns)
             except (
                 arrow.ArrowException,
@@ -74,15 +73,15 @@ class Reader:
                 ValueError,
                 OverflowError,
             ) as error:  # Some dates are none of Python's.
-                raise wrong(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
+                raise line_error(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
 
     def _check(self, facts: Any) -> None:
         self._limits.check_rows(facts.num_rows)
-        if facts.num_columns > self._limits.columns + len(names.RESERVED):
+        if facts.num_columns > self._limits.columns + len(reserved_names.RESERVED):
             raise TooLarge(f"There are more than {self._limits.columns} columns.")
         self._limits.check_file(sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups)))
 
-    def _rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[Read]:
+    def _rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
         cells = [values.to_pylist() for values in batch.columns]
         for place in range(batch.num_rows):
             self.report.rows += 1
@@ -94,38 +93,38 @@ class Reader:
                     continue
                 if column.meaning is None:
                     data[column.name] = column.value(own[place], line)
-                elif column.meaning != names.EMPTY:
+                elif column.meaning != reserved_names.EMPTY:
                     meta[column.meaning] = column.value(own[place], line)
-            check(data, jsons.encode(data), line, self._limits)
-            yield Read(data, meta or None, line)
+            check_row(data, jsons.encode(data), line, self._limits)
+            yield FileRow(data, meta or None, line)
 
 
-class Writer:
+class ParquetWriter:
     """Writes a file of it, when all rows are known."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         _arrow()
-        self._objects = objects(columns, meta)
-        self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(names.written, columns))}
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - `end` closes it
+        self._objects = object_encoder(columns, meta)
+        self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(reserved_names.escape_name, columns))}
+        self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
 
     def begin(self) -> bytes:
         """Nothing yet."""
         return b""
 
-    def rows(self, rows: Iterable[Outgoing]) -> bytes:
+    def rows(self, rows: Iterable[RowLike]) -> bytes:
         """Nothing yet."""
         for fields in self._objects(rows):
             for name, value in fields.items():
-                self._kinds[name].add(_kind(value))
+                self._kinds[name].add(_native_kind(value))
             self._file.write(jsons.encode(fields) + b"\n")
         return b""
 
     def end(self) -> Iterator[bytes]:
         """The file."""
         arrow, parquet = _arrow()
-        kinds = self._kinds or {names.EMPTY: {"bool"}}
+        kinds = self._kinds or {reserved_names.EMPTY: {"bool"}}
         native = {name: min(found, default="str") if len(found) < 2 else None for name, found in kinds.items()}
         native = {name: None if kind == "json" else kind for name, kind in native.items()}
         told = jsons.encode([name for name, kind in native.items() if kind is None])
@@ -135,7 +134,7 @@ class Writer:
         sink = _Sink()
         with self._file as spool, parquet.ParquetWriter(sink, schema) as writer:
             spool.seek(0)
-            for group in _groups(spool):
+            for group in _row_groups(spool):
                 arrays = [
                     arrow.array([_cell(row, field.name, native) for row in group], type=field.type) for field in schema
                 ]
@@ -181,14 +180,14 @@ def _columns(schema: Any, arrow: Any) -> list[_Column]:
         metadata: dict[bytes, bytes] = schema.metadata or {}
         told = msgspec.json.decode(metadata.get(_JSON, b"[]"), type=set[str])
     except msgspec.MsgspecError:
-        raise wrong(1, "the metadata under palaver.json is no list of names.") from None
+        raise line_error(1, "the metadata under palaver.json is no list of names.") from None
     columns: list[_Column] = []
     for field in schema:
-        reserved = field.name if field.name in names.RESERVED else None
-        value = _from_json if field.name in told else _as_it_is if _is_plain(field.type, arrow) else _made_plain
-        columns.append(_Column(field.name if reserved else names.read(field.name), reserved, value))
+        reserved = field.name if field.name in reserved_names.RESERVED else None
+        value = _from_json if field.name in told else _keep_value if _is_plain(field.type, arrow) else _to_json_value
+        columns.append(_Column(field.name if reserved else reserved_names.unescape_name(field.name), reserved, value))
     if len({(column.name, column.meaning) for column in columns}) < len(columns):
-        raise wrong(1, "two columns have the same name.")
+        raise line_error(1, "two columns have the same name.")
     return columns
 
 
@@ -199,25 +198,25 @@ def _is_plain(kind: Any, arrow: Any) -> bool:
 
 def _from_json(value: Any, line: int) -> Any:
     if not isinstance(value, str):
-        raise wrong(line, "a column that palaver.json names holds no text.")
-    return decoded(value.encode(), line)
+        raise line_error(line, "a column that palaver.json names holds no text.")
+    return decode_json(value.encode(), line)
 
 
-def _as_it_is(value: Any, _: int) -> Any:
+def _keep_value(value: Any, _: int) -> Any:
     return value
 
 
-def _made_plain(value: Any, line: int) -> Any:
+def _to_json_value(value: Any, line: int) -> Any:
     """What Parquet has and JSON has not: a date becomes its text, bytes become base64, NaN becomes null."""
     if isinstance(value, float) and value - value == 0:
         return value
     try:
         return jsons.plain(value)
     except jsons.NotJson as error:
-        raise wrong(line, f"there is {error}.") from None
+        raise line_error(line, f"there is {error}.") from None
 
 
-def _kind(value: Any) -> str:
+def _native_kind(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return "int" if value in _INT64 else "json"
     return type(value).__name__ if isinstance(value, str | float | bool) else "json"
@@ -229,7 +228,7 @@ def _cell(row: dict[str, Any], name: str, native: dict[str, str | None]) -> Any:
     return row[name] if native[name] else jsons.encode(row[name]).decode()
 
 
-def _groups(spool: Any) -> Iterator[list[dict[str, Any]]]:
+def _row_groups(spool: Any) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
     for line in spool:

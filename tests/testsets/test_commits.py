@@ -16,15 +16,15 @@ from palaver.storage.testsets import keeping as testsets
 from palaver.storage.testsets import revisions as testset_revisions
 from palaver.storage.testsets.revisions import Revision
 from palaver.storage.testsets.tables import testset_contents, testset_pieces
-from palaver.testsets import comparing, keeping, reading
+from palaver.testsets import commits, diff, row_pages
+from palaver.testsets.commits import CommitInfo, PreparedCommit, SubmittedRow
 from palaver.testsets.delta import Delta
-from palaver.testsets.finding import Wanted
-from palaver.testsets.keeping import Given, Prepared, Written
-from palaver.testsets.rows import Data, new_packed_id
+from palaver.testsets.row_filter import RowFilter
+from palaver.testsets.rows import RowData, new_packed_id
 
 P, TS = "default", "ts_1"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-WRITTEN = Written(at=NOW)
+WRITTEN = CommitInfo(at=NOW)
 
 
 def counting(seed: int = 1) -> Callable[[], bytes]:
@@ -33,35 +33,35 @@ def counting(seed: int = 1) -> Callable[[], bytes]:
     return lambda: new_packed_id(1, chance.getrandbits(80))
 
 
-async def made(database: Database, rows: list[Data]) -> Revision:
-    prepared = await database.read(keeping.rows, P, None, [Given(row) for row in rows], new=counting())
+async def made(database: Database, rows: list[RowData]) -> Revision:
+    prepared = await database.read(commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new=counting())
     wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
-    return await database.write(keeping.create, P, wanted, prepared, WRITTEN)
+    return await database.write(commits.create_testset, P, wanted, prepared, WRITTEN)
 
 
-async def committed(database: Database, prepared: Prepared) -> tuple[Revision, bool]:
-    return await database.write(keeping.commit, P, TS, prepared, WRITTEN)
+async def committed(database: Database, prepared: PreparedCommit) -> tuple[Revision, bool]:
+    return await database.write(commits.commit, P, TS, prepared, WRITTEN)
 
 
 async def delta(database: Database, base: int, **changes: Any) -> Revision:
     wanted = msgspec.convert(changes, Delta)
-    prepared = await database.read(keeping.delta, P, TS, wanted, base=base, new=counting(base + 1))
+    prepared = await database.read(commits.prepare_delta, P, TS, wanted, base=base, new=counting(base + 1))
     return (await committed(database, prepared))[0]
 
 
-async def data(database: Database, revision: Revision) -> list[Data]:
-    return [row.data async for rows in reading.every(database, P, revision) for row in rows]
+async def data(database: Database, revision: Revision) -> list[RowData]:
+    return [row.data async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
 async def ids(database: Database, revision: Revision) -> list[str]:
-    return [row.id async for rows in reading.every(database, P, revision) for row in rows]
+    return [row.id async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
 async def count(database: Database, table: Any) -> int:
     return await database.read(lambda db: db.scalar(select(func.count()).select_from(table)) or 0)
 
 
-def rows(number: int) -> list[Data]:
+def rows(number: int) -> list[RowData]:
     return [{"q": f"question {place}", "n": place} for place in range(number)]
 
 
@@ -96,8 +96,8 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
             add=[{"data": {"new": True}, "after": names[7]}, {"data": {"new": "yes"}}],
         )
     everything = list(zip(await ids(database, revision), await data(database, revision), strict=True))
-    given = [Given(row, name) for name, row in everything]
-    same = await database.read(keeping.rows, P, None, given)
+    given = [SubmittedRow(row, name) for name, row in everything]
+    same = await database.read(commits.prepare_rows, P, None, given)
 
     assert same.gathered.digest == revision.digest
     assert same.gathered.columns == revision.columns
@@ -123,7 +123,7 @@ async def test_columns_change_in_all_rows(database: Database) -> None:
 async def test_of_two_commits_from_one_base_the_second_is_refused(database: Database) -> None:
     await made(database, rows(3))
     one, other = [
-        await database.read(keeping.delta, P, TS, msgspec.convert({"add": [{"data": {"n": n}}]}, Delta), base=1)
+        await database.read(commits.prepare_delta, P, TS, msgspec.convert({"add": [{"data": {"n": n}}]}, Delta), base=1)
         for n in (8, 9)
     ]
     await committed(database, one)
@@ -155,7 +155,7 @@ async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Datab
     pages = 0
     while pages == 0 or after is not None:
         page = await database.read(
-            reading.page, P, revision, Wanted("question 33"), Window(5, after), clock=lambda: next(clock)
+            row_pages.list_rows, P, revision, RowFilter("question 33"), Window(5, after), clock=lambda: next(clock)
         )
         found += [row.place for row in page.data]
         after, pages = page.next, pages + 1
@@ -166,8 +166,8 @@ async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Datab
 
 async def test_a_page_of_large_rows_is_short(database: Database) -> None:
     revision = await made(database, [{"text": str(place) * 700_000} for place in range(9)] * 4)
-    first = await database.read(reading.page, P, revision, Wanted(), Window(100))
-    second = await database.read(reading.page, P, revision, Wanted(), Window(100, first.next))
+    first = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100))
+    second = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100, first.next))
 
     assert 20 < len(first.data) < 30
     assert [row.place for row in (*first.data, *second.data)] == list(range(36))
@@ -177,8 +177,8 @@ async def test_revisions_are_compared_a_page_at_a_time(database: Database) -> No
     first = await made(database, rows(10))
     names = await ids(database, first)
     second = await delta(database, 1, remove=names[:7])
-    pages = [await database.read(comparing.difference, P, first, second, Window(4))]
-    pages.append(await database.read(comparing.difference, P, first, second, Window(4, pages[0].rows.next)))
+    pages = [await database.read(diff.diff_revisions, P, first, second, Window(4))]
+    pages.append(await database.read(diff.diff_revisions, P, first, second, Window(4, pages[0].rows.next)))
 
     assert [row.id for page in pages for row in page.rows.data] == names[:7]
     assert pages[1].rows.next is None

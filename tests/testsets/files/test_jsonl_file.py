@@ -5,31 +5,34 @@ from typing import Any
 import pytest
 
 from palaver.errors import InvalidValue, TooLarge
-from palaver.testsets.files import Read, read, write
-from palaver.testsets.limits import Limits
+from palaver.testsets.files import FileRow, read_file, write_file
+from palaver.testsets.limits import TestsetLimits
 
 CHAT = [{"role": "user", "content": "hi"}]
 
 
-def _read(text: str | bytes, **options: Any) -> list[Read]:
-    return list(read([text if isinstance(text, bytes) else text.encode()], "jsonl", **options))
+def _read(text: str | bytes, **options: Any) -> list[FileRow]:
+    return list(read_file([text if isinstance(text, bytes) else text.encode()], "jsonl", **options))
 
 
 def test_keys_are_written_in_the_order_of_the_columns() -> None:
     rows = [{"b": 1, "a": "é"}, {"c": None, "b": 2}]
 
-    assert b"".join(write(map(Read, rows), ["a", "b", "c"], "jsonl")).decode() == '{"a":"é","b":1}\n{"b":2,"c":null}\n'
+    assert (
+        b"".join(write_file(map(FileRow, rows), ["a", "b", "c"], "jsonl")).decode()
+        == '{"a":"é","b":1}\n{"b":2,"c":null}\n'
+    )
 
 
 def test_empty_lines_a_byte_order_mark_and_crlf_are_passed_over() -> None:
-    assert _read('\ufeff\r\n{"a": 1}\r\n \n\n{"a": 2}') == [Read({"a": 1}, None, 2), Read({"a": 2}, None, 5)]
+    assert _read('\ufeff\r\n{"a": 1}\r\n \n\n{"a": 2}') == [FileRow({"a": 1}, None, 2), FileRow({"a": 2}, None, 5)]
     assert _read("") == []
 
 
 def test_what_is_no_object_is_wrapped_and_counted() -> None:
     text = f'{CHAT}\n[1, 2]\n5\n"x"\nnull\n{{}}\n'.replace("'", '"')
 
-    reading = read([text.encode()], "jsonl")
+    reading = read_file([text.encode()], "jsonl")
 
     assert [row.data for row in reading] == [
         {"messages": CHAT},
@@ -44,7 +47,7 @@ def test_what_is_no_object_is_wrapped_and_counted() -> None:
 
 def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
     assert _read('{"__id__": "x", "q": 1, "__flags__": null, "\\"__id__\\"": 2, "__x__": 3}') == [
-        Read({"q": 1, "__id__": 2, "__x__": 3}, {"__id__": "x", "__flags__": None}, 1)
+        FileRow({"q": 1, "__id__": 2, "__x__": 3}, {"__id__": "x", "__flags__": None}, 1)
     ]
 
 
@@ -80,16 +83,16 @@ def test_cells_may_be_as_deep_as_anything_that_we_read() -> None:
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(rows=1), "{}\n{}\n"),
-        (Limits(row=10), '{"a":"12345"}'),
-        (Limits(row=10), "x" * 70_000),
-        (Limits(file=5), "{}\n{}\n"),
+        (TestsetLimits(rows=1), "{}\n{}\n"),
+        (TestsetLimits(row=10), '{"a":"12345"}'),
+        (TestsetLimits(row=10), "x" * 70_000),
+        (TestsetLimits(file=5), "{}\n{}\n"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: Limits, text: str) -> None:
+def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _read(text, limits=limits)
 
 
 def test_spaces_do_not_count_for_the_size_of_a_row() -> None:
-    assert _read('{"a":                  1}', limits=Limits(row=10)) == [Read({"a": 1}, None, 1)]
+    assert _read('{"a":                  1}', limits=TestsetLimits(row=10)) == [FileRow({"a": 1}, None, 1)]

@@ -11,13 +11,13 @@ import pytest
 from pyarrow import parquet
 
 from palaver.errors import InvalidValue, NotImplementedYet, TooLarge
-from palaver.testsets.files import Read, read, reader, write, writer
-from palaver.testsets.limits import Limits
+from palaver.testsets.files import FileRow, open_reader, open_writer, read_file, write_file
+from palaver.testsets.limits import TestsetLimits
 
 
 def _file(rows: list[dict[str, Any]]) -> Any:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return parquet.ParquetFile(io.BytesIO(b"".join(write(map(Read, rows), columns, "parquet"))))
+    return parquet.ParquetFile(io.BytesIO(b"".join(write_file(map(FileRow, rows), columns, "parquet"))))
 
 
 def _of_others(table: Any) -> bytes:
@@ -66,8 +66,8 @@ def test_files_of_others_become_json() -> None:
         }
     )
 
-    assert list(read([_of_others(table)], "parquet")) == [
-        Read(
+    assert list(read_file([_of_others(table)], "parquet")) == [
+        FileRow(
             {
                 "when": "2026-11-16T11:00:00Z",
                 "price": "1.50",
@@ -80,7 +80,7 @@ def test_files_of_others_become_json() -> None:
             {"__id__": "one"},
             1,
         ),
-        Read({"price": "2.00", "raw": "", "numbers": 1.5, "small": 2, "words": "x"}, {"__id__": "two"}, 2),
+        FileRow({"price": "2.00", "raw": "", "numbers": 1.5, "small": 2, "words": "x"}, {"__id__": "two"}, 2),
     ]
 
 
@@ -93,7 +93,7 @@ def test_many_rows_are_written_in_groups() -> None:
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    for begin in (lambda: reader("parquet"), lambda: writer("parquet", [])):
+    for begin in (lambda: open_reader("parquet"), lambda: open_writer("parquet", [])):
         with pytest.raises(NotImplementedYet, match=r"pip install 'palaver\[parquet\]'"):
             begin()
 
@@ -101,7 +101,7 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_what_is_no_parquet_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidValue, match="Line 1: this is not Parquet that we read"):
-        list(read([text], "parquet"))
+        list(read_file([text], "parquet"))
 
 
 @pytest.mark.parametrize("told", [b"5", b"[", b'["n"]'])
@@ -109,23 +109,23 @@ def test_metadata_that_lies_is_refused(told: bytes) -> None:
     table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": told})
 
     with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
-        list(read([_of_others(table)], "parquet"))
+        list(read_file([_of_others(table)], "parquet"))
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
     table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
 
     with pytest.raises(InvalidValue, match="two columns have the same name"):
-        list(read([_of_others(table)], "parquet"))
+        list(read_file([_of_others(table)], "parquet"))
 
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(rows=1), Limits(columns=1), Limits(row=100), Limits(file=100)],
+    [TestsetLimits(rows=1), TestsetLimits(columns=1), TestsetLimits(row=100), TestsetLimits(file=100)],
     ids=["rows", "columns", "row", "file"],
 )
-def test_what_is_too_large_is_refused(limits: Limits) -> None:
+def test_what_is_too_large_is_refused(limits: TestsetLimits) -> None:
     table = pa.table({str(number): ["x" * 200, "y"] for number in range(8)})
 
     with pytest.raises(TooLarge):
-        list(read([_of_others(table)], "parquet", limits=limits))
+        list(read_file([_of_others(table)], "parquet", limits=limits))

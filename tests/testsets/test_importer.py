@@ -22,10 +22,10 @@ from palaver.storage.testsets.revisions import Revision
 from palaver.storage.testsets.sweeping import sweep_dead
 from palaver.storage.testsets.tables import TESTSETS, testset_contents
 from palaver.storage.testsets.tables import testset_imports as under_way
-from palaver.testsets import files, keeping, reading
+from palaver.testsets import commits, files, row_pages
+from palaver.testsets.commits import CommitInfo, SubmittedRow
 from palaver.testsets.delta import Added, Delta
-from palaver.testsets.importing import Into, imported
-from palaver.testsets.keeping import Given, Written
+from palaver.testsets.importer import ImportTarget, import_file
 from palaver.testsets.rows import new_packed_id
 
 P, TS = "default", "ts_1"
@@ -47,33 +47,33 @@ async def pieces(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
         yield body[start : start + size]
 
 
-def taken(database: Database, body: bytes, into: Into, new: Callable[[], bytes], **more: Any) -> Any:
-    return imported(
-        database, P, into, files.reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new=new
+def taken(database: Database, body: bytes, into: ImportTarget, new: Callable[[], bytes], **more: Any) -> Any:
+    return import_file(
+        database, P, into, files.open_reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new=new
     )
 
 
 async def made(database: Database, body: bytes, new: Callable[[], bytes] | None = None) -> Revision:
-    async with taken(database, body, Into(testset=TS, is_new=True), new or counting()) as found:
+    async with taken(database, body, ImportTarget(testset=TS, is_new=True), new or counting()) as found:
         wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
-        return await database.write(keeping.create, P, wanted, found.prepared, Written(at=NOW))
+        return await database.write(commits.create_testset, P, wanted, found.prepared, CommitInfo(at=NOW))
 
 
 async def more(database: Database, body: bytes, new: Callable[[], bytes], **how: Any) -> Revision:
-    async with taken(database, body, Into(testset=TS, **how), new) as found:
-        return (await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW)))[0]
+    async with taken(database, body, ImportTarget(testset=TS, **how), new) as found:
+        return (await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW)))[0]
 
 
 async def data(database: Database, revision: Revision) -> list[Any]:
-    return [row.data async for rows in reading.every(database, P, revision) for row in rows]
+    return [row.data async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
 async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) -> None:
     new = counting()
     await made(database, lines(0, 1_700), new)
     revision = await more(database, lines(1_700, 4_000), new)
-    every = [Given(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
-    whole = await database.read(keeping.rows, P, None, every, new=counting())
+    every = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
+    whole = await database.read(commits.prepare_rows, P, None, every, new=counting())
 
     assert (revision.digest, revision.columns) == (whole.gathered.digest, whole.gathered.columns)
     assert await database.read(testset_revisions.places, P, TS, 2) == whole.gathered.places
@@ -82,11 +82,13 @@ async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) 
 
 async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(database: Database) -> None:
     await made(database, lines(0, 3))
-    prepared = await database.read(keeping.delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1)
-    async with taken(database, lines(9, 12), Into(testset=TS), counting(2)) as found:
-        await database.write(keeping.commit, P, TS, prepared, Written(at=NOW))
+    prepared = await database.read(
+        commits.prepare_delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1
+    )
+    async with taken(database, lines(9, 12), ImportTarget(testset=TS), counting(2)) as found:
+        await database.write(commits.commit, P, TS, prepared, CommitInfo(at=NOW))
         with pytest.raises(StaleBase):
-            await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW))
+            await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
     head = await database.read(testset_revisions.get, P, TS, "head", 2)
 
     assert [row["q"] for row in await data(database, head)][-1] == "question 9"
@@ -96,20 +98,20 @@ async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(data
 
 async def test_an_import_that_was_given_up_cannot_be_committed(database: Database) -> None:
     await made(database, lines(0, 3))
-    async with taken(database, lines(9, 12), Into(testset=TS), counting(2)) as found:
+    async with taken(database, lines(9, 12), ImportTarget(testset=TS), counting(2)) as found:
         await sweep_dead(database, NOW + 2 * testset_imports.DEAD)
         with pytest.raises(StillRunning, match="given up"):
-            await database.write(keeping.commit, P, TS, found.prepared, Written(at=NOW))
+            await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
 
     assert (await database.read(testsets.get, P, TS)).head == 1
 
 
 async def test_ids_go_to_whoever_has_the_same_data(database: Database) -> None:
     first = await made(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
-    before = [row.id async for rows in reading.every(database, P, first) for row in rows]
+    before = [row.id async for rows in row_pages.iterate_rows(database, P, first) for row in rows]
     body = f'{{"n":1}}\n{{"__id__":"{before[0]}","n":7}}\n{{"n":1}}\n{{"n":1}}\n'.encode()
     second = await more(database, body, counting(2), mode="replace")
-    after = [row.id async for rows in reading.every(database, P, second) for row in rows]
+    after = [row.id async for rows in row_pages.iterate_rows(database, P, second) for row in rows]
 
     assert len(set(after)) == 4
     assert set(before[:2]) <= set(after)
@@ -121,7 +123,7 @@ import asyncio, os, signal, sys
 from datetime import UTC, datetime
 from palaver.storage.database import open_database
 from palaver.testsets import files
-from palaver.testsets.importing import Into, imported
+from palaver.testsets.importer import ImportTarget, import_file
 
 async def chunks():
     for n in range(4):
@@ -130,9 +132,9 @@ async def chunks():
 
 async def main():
     database = open_database(sys.argv[1])
-    into = Into(testset="ts_1", is_new=True)
+    into = ImportTarget(testset="ts_1", is_new=True)
     now = lambda: datetime.now(UTC)
-    async with imported(database, "default", into, files.reader("jsonl"), chunks(), now=now):
+    async with import_file(database, "default", into, files.open_reader("jsonl"), chunks(), now=now):
         pass
 
 asyncio.run(main())

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.testsets.files.cells import quoted, quoted_name, read_cell, written_cell, written_name
-from palaver.testsets.rows import canonical
-from tests.testsets.values import JSON
+from palaver.testsets.files.csv_cells import format_cell, format_name, parse_cell, quote_cell, quote_name
+from palaver.testsets.rows import canonical_json
+from tests.testsets.strategies import JSON
 
 DEEP = "[" * 65 + "]" * 65
 
@@ -80,9 +80,9 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
         for _ in range(62):
             value = [value]
 
-    found = read_cell(text)
+    found = parse_cell(text)
 
-    assert (type(found), canonical(found)) == (type(value), canonical(value))
+    assert (type(found), canonical_json(found)) == (type(value), canonical_json(value))
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
     ],
 )
 def test_a_cell_is_written_so_that_it_is_read_as_it_was(value: Any, text: str) -> None:
-    assert written_cell(value) == text
-    assert canonical(read_cell(text)) == canonical(value)
+    assert format_cell(value) == text
+    assert canonical_json(parse_cell(text)) == canonical_json(value)
 
 
 @given(JSON)
 def test_every_value_survives_a_cell(value: Any) -> None:
-    assert canonical(read_cell(written_cell(value))) == canonical(value)
+    assert canonical_json(parse_cell(format_cell(value))) == canonical_json(value)
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_every_value_survives_a_cell(value: Any) -> None:
     ],
 )
 def test_a_name_is_a_literal_only_where_it_must_be(name: str, text: str) -> None:
-    assert written_name(name) == text
+    assert format_name(name) == text
 
 
 def test_quotes_stand_where_they_are_needed() -> None:
-    assert [quoted(text) for text in ("a", "a,b", 'a"b', "a\nb", "a;b|c\td")] == [
+    assert [quote_cell(text) for text in ("a", "a,b", 'a"b', "a\nb", "a;b|c\td")] == [
         "a",
         '"a,b"',
         '"a""b"',
         '"a\nb"',
         "a;b|c\td",
     ]
-    assert [quoted_name(text) for text in ("a b", "a;b", "a\tb", "a|b", "a,b")] == [
+    assert [quote_name(text) for text in ("a b", "a;b", "a\tb", "a|b", "a,b")] == [
         "a b",
         '"a;b"',
         '"a\tb"',

@@ -1,0 +1,178 @@
+"""Interfaces and helpers that all file formats share."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.recognition import dialect_of
+from palaver.errors import InvalidValue
+from palaver.testsets.files import reserved_names
+from palaver.testsets.limits import TestsetLimits
+
+_decode = msgspec.json.Decoder().decode
+
+
+class FileRow(msgspec.Struct, frozen=True, gc=False):
+    """A row of a file."""
+
+    data: dict[str, Any]
+    meta: dict[str, Any] | None = None
+    line: int = 0
+    """Where it begins, counted from 1; in Parquet, which row it is."""
+
+
+class FileReport:
+    """What a reader can tell besides the rows; true once it has ended."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.wrapped = 0
+        """Values that were no objects, and became `{"messages": …}` or `{"value": …}`."""
+        self.bytes = 0
+        self.columns: list[str] | None = None
+        """What the file itself calls its columns, where it says."""
+        self.delimiter: str | None = None
+
+
+class RowReader(Protocol):
+    """Reads one file: bytes as they come, cut anywhere; rows as soon as they are whole."""
+
+    report: FileReport
+
+    def feed(self, chunk: bytes) -> Sequence[FileRow]:
+        """The rows that are known to be whole now."""
+        ...
+
+    def end(self) -> Iterable[FileRow]:
+        """The rest."""
+        ...
+
+
+def line_error(line: int, message: str) -> InvalidValue:
+    """What is wrong with a file, and in which line."""
+    return InvalidValue(f"Line {line}: {message}", pointer=f"/lines/{line}", details={"line": line})
+
+
+def decode_json(text: bytes, line: int) -> Any:
+    """The value of a JSON text."""
+    try:
+        return _decode(text)
+    except RecursionError:
+        raise _too_deep(line) from None
+    except UnicodeError:
+        raise line_error(line, "this is not UTF-8.") from None
+    except msgspec.MsgspecError as error:
+        reason = str(error).removeprefix("JSON is malformed: ")
+        if _has_lone_surrogate(text):
+            reason = "a string holds half of a surrogate pair, which no UTF-8 can"
+        raise line_error(line, f"this is not JSON that we read: {reason[:1].lower()}{reason[1:]}.") from None
+
+
+def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits: TestsetLimits) -> FileRow:
+    """The row that a value in a file is. `text` is what it was read from."""
+    if type(value) is not dict:
+        value = {"messages" if dialect_of(value) is not None else "value": value}
+        report.wrapped += 1
+    fields = cast("dict[str, Any]", value)
+    report.rows += 1
+    limits.check_rows(report.rows)
+    check_row(fields, text, line, limits)
+    if b"__" not in text:
+        return FileRow(fields, None, line)
+    data, meta = reserved_names.split_meta(fields)
+    return FileRow(data, meta, line)
+
+
+def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLimits) -> None:
+    """Is it small enough, and not too deep? Its text tells of most without a look."""
+    if len(text) > limits.row:
+        limits.check_row(len(jsons.encode(fields)), f"Line {line}")
+    if len(text) > 2 * jsons.DEEPEST and text.count(b"[") + text.count(b"{") > jsons.DEEPEST:
+        check_depth(fields, line)
+
+
+def check_depth(fields: dict[str, Any], line: int) -> None:
+    """Is each cell no deeper than what we read from anybody?"""
+    level: list[Any] = list(fields.values())
+    for _ in range(jsons.DEEPEST):
+        level = [inner for item in level for inner in _children(item)]
+    if any(isinstance(item, dict | list) for item in level):
+        raise _too_deep(line)
+
+
+def _children(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return cast("dict[str, Any]", item).values()
+    return cast("list[Any]", item) if isinstance(item, list) else ()
+
+
+def _too_deep(line: int) -> InvalidValue:
+    return line_error(line, f"a value is nested deeper than {jsons.DEEPEST} levels.")
+
+
+def _has_lone_surrogate(text: bytes) -> bool:
+    lowered = text.lower()
+    return any(
+        mark in lowered for mark in (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
+    )
+
+
+class RowLike(Protocol):
+    """A row to be written: a `Row` of a set, or what was read from another file."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Its cells."""
+        ...
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        """What stands beside them."""
+        ...
+
+
+class RowWriter(Protocol):
+    """Writes one file, piece by piece."""
+
+    def begin(self) -> bytes:
+        """What stands before the first row."""
+        ...
+
+    def rows(self, rows: Iterable[RowLike]) -> bytes:
+        """These rows."""
+        ...
+
+    def end(self) -> Iterator[bytes]:
+        """What is left."""
+        ...
+
+
+def object_encoder(
+    columns: Sequence[str], meta: Sequence[str]
+) -> Callable[[Iterable[RowLike]], Iterator[dict[str, Any]]]:
+    """Makes of rows the objects that stand in a file: what is beside the data, then keys in the columns' order."""
+    order = {name: place for place, name in enumerate(columns)}
+    as_they_are = not meta and all("__" not in name for name in columns)
+
+    def made(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            data = order_columns(row.data, order)
+            yield data if as_they_are else reserved_names.merge_meta(data, select_meta(row, meta))
+
+    return made
+
+
+def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:
+    """What is to be written of a row besides its data."""
+    kept = row.meta or {}
+    return {name: kept[name] for name in meta if name in kept}
+
+
+def order_columns(data: dict[str, Any], order: Mapping[str, int]) -> dict[str, Any]:
+    """With keys in the order of the columns; those that are no columns come last."""
+    places = [order.get(name, len(order)) for name in data]
+    if places == sorted(places):
+        return data
+    return {name: data[name] for name in sorted(data, key=lambda name: order.get(name, len(order)))}
