@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from palaver.evaluation.reading.statistics.bootstrap import intervals
 from palaver.evaluation.reading.statistics.wilson import wilson
 from palaver.evaluation.reading.summary import summary
 from tests.evaluation.reading.written import large, near, once, results
+from tests.growth import assert_linear
 
 
 def test_a_run_is_told_by_variant_and_evaluator() -> None:
@@ -130,10 +129,5 @@ def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
     assert summary(run).variants[0].latency == Latencies(50.0, 95.0)
 
 
-def test_ten_thousand_rows_of_two_variants_are_read_within_the_time_that_was_promised() -> None:
-    run = large()
-    begin = time.thread_time()
-
-    summary(run)
-
-    assert time.thread_time() - begin < 1.5  # Promised are 0.3 s; this must hold on any machine, however slow.
+def test_the_time_for_ten_thousand_rows_of_two_variants_grows_with_their_number() -> None:
+    assert_linear(summary, large, 10_000)

@@ -1,12 +1,12 @@
 """JSON inside a text: the whole, a fenced block, or what balances."""
 
-import time
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
 from palaver.evaluation.values.found_json import Block, balanced, blocks, found, whole
+from tests.growth import assert_linear
 
 FENCED = """Here it is:
 
@@ -84,12 +84,6 @@ def test_blocks_know_their_language_and_whether_they_are_all_there_is() -> None:
     assert blocks("some `code` in a line") == []
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"' * 100_000, "[1, " * 100_000, '["a' * 100_000, "{}" * 100_000 + "["]
-)
+@pytest.mark.parametrize("text", ["[[", '{"', "[1, ", '["a', "{}"])
 def test_brackets_without_end_do_not_take_without_end(text: str) -> None:
-    begun = time.perf_counter()
-
-    found(text)
-
-    assert time.perf_counter() - begun < 5
+    assert_linear(found, lambda count: text * count + "[", 100_000)

