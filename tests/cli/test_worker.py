@@ -105,7 +105,7 @@ def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Pa
         ended = until(http, endless, "failed", "incomplete")
 
     assert (status, code, ended) == ("cancelled", 0, "incomplete")
-    assert took < 3
+    assert took < 30  # A watchdog: it would take a minute.
 
 
 def test_nothing_is_brought_back_over_a_database_that_a_worker_is_at_work_on(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ async def test_it_draws_within_a_second(page: Page, watch: Watch, built: Path) -
 
     drawn = await first_paint(page)
     figure("first contentful paint, ms", round(drawn))
-    # The promise is a second on a machine that does nothing else; here twenty tests may run beside it.
-    assert drawn < 5_000
+    # A watchdog. The promise is a second on a machine that does nothing else.
+    assert drawn < 20_000
     assert {answer.status for answer in watch.answers} <= {101, 200}
     fetched = {found[1] for url in watch.requests if (found := re.search(r"/(assets/.+)$", url))}
     assert sum((built / f"{name}.gz").stat().st_size for name in fetched) < LIMIT, fetched

@@ -201,4 +201,4 @@ async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path:
 
     assert left[0].startswith("mine 0 ")
     assert len(waited) > 3  # It came in while the others went,
-    assert max(waited) < 1  # and never waited for all of them.
+    assert max(waited) < 0.9 * sum(waited)  # and never waited for all of them.

@@ -142,7 +142,7 @@ async def _two_cancels(servers: Servers) -> str:
     assert both[0].json() == both[1].json()
     assert both[0].json()["status"] == "cancelled"
     assert direct[-1]["type"] in ENDED
-    assert took < 5  # A watchdog; a cancel takes a few hundredths of a second.
+    assert took < 20  # A watchdog; a cancel takes a few hundredths of a second, and the run would take 30.
     await servers.check(_run(response), status="cancelled")
     return "cancelled"
 
@@ -248,6 +248,6 @@ def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path
         took = time.monotonic() - since
         shown = [http.get(f"/v1/responses/{one}").json() for one in found]
 
-    assert took < 7 * beat  # 35 seconds, at the usual pace.
+    assert took < 7 * beat + 20  # 35 seconds, at the usual pace, and what a slow machine needs.
     assert [_frames(text)[-1]["type"] for text in told] == ["response.incomplete"] * 4
     assert [(one["status"], one["output"][0]["content"][0]["text"]) for one in shown] == [("incomplete", "Hel")] * 4

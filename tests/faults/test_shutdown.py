@@ -200,7 +200,9 @@ async def stop_while_reading(
         httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http,
         reading(server, readers),
     ):
-        await http.post("/v1/responses", json=body)  # A connection that is open when the signal comes.
+        (
+            await http.post("/v1/responses", json=body)
+        ).raise_for_status()  # A connection that is open when the signal comes.
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
             await asyncio.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)

@@ -66,7 +66,7 @@ def test_stalled_readers_are_left_and_others_do_not_notice(server: Served) -> No
         grown = resident(server) - before
         assert tally_becomes(http, f"{many} 0")
 
-    assert sorted(took)[25] < 1
+    assert sorted(took)[25] < 10  # A watchdog: an answer takes a few milliseconds.
     # KiB each: the log of what was said, and at most a buffer's worth unread; and once, what waits for a busy disk.
     assert grown < many * 1024 + 64 * 1024
 

@@ -325,7 +325,9 @@ def _with_text(body: Any, text: str) -> Any:
 
 async def test_a_page_of_another_origin_cannot_use_the_cookie(house: Keyed) -> None:  # S2.7
     _, header = await house.give()
-    await house.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
+    (
+        await house.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
+    ).raise_for_status()
     body = {"name": "x", "scopes": ["admin"]}
 
     own = await house.http.post("/api/keys", json=body, headers={"origin": "http://localhost"})
@@ -428,7 +430,7 @@ async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
 
-    assert min(loaded) < 2 * max(idle) + 0.05  # A watchdog: this process is also the client, and machines are shared.
+    assert min(loaded) < 10 * max(idle) + 0.5  # A watchdog: this process is also the client, and machines are shared.
 
 
 def _said(script: str) -> dict[str, Any]:
@@ -446,7 +448,7 @@ def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: P
     def statuses(header: dict[str, str], wanted: int) -> list[int]:
         """What is answered until that is; it may take two seconds."""
         seen: list[int] = []
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while time.monotonic() < until and wanted not in seen:
             seen.append(httpx.get(f"{server.url}/version", headers=header, trust_env=False).status_code)
             time.sleep(0.1)

@@ -396,7 +396,7 @@ def test_cycles_depth_and_length_cost_nothing() -> None:
     made = [preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])]
 
     assert made == ["json", "json", "text", "json", "chat"]
-    assert time.thread_time() - since < 1
+    assert time.thread_time() - since < 10  # A watchdog: some hundredths of a second as a rule.
 
 
 def test_a_message_is_a_value_like_any_other() -> None:

@@ -87,7 +87,7 @@ def test_a_hundred_thousand_levels_return_at_once(name: str) -> None:
         started = time.thread_time()
         function(value)
 
-        assert time.thread_time() - started < 2, named
+        assert time.thread_time() - started < 20, named  # A watchdog: the square of so many levels takes hours.
 
 
 DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
@@ -282,7 +282,7 @@ def test_texts_of_fifty_megabytes_pass() -> None:
         for value in values:
             function(value)
 
-        assert time.thread_time() - started < 10, named
+        assert time.thread_time() - started < 30, named  # A watchdog: they take some tenths of a second.
 
 
 def test_a_valid_text_of_fifty_megabytes_is_opened() -> None:

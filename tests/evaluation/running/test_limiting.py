@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from itertools import pairwise
 
 from palaver.engine.engine import utc_now
 from palaver.evaluation.planning.plans import Rate
@@ -15,6 +14,7 @@ async def test_two_processes_together_keep_the_pace(database: Database) -> None:
     await database.write(put, "ev_1", plan(), rows(1))
     paces = [Pace(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
     made: list[float] = []
+    since = time.monotonic()
 
     async def call(pace: Pace) -> None:
         await pace.wait()
@@ -22,14 +22,12 @@ async def test_two_processes_together_keep_the_pace(database: Database) -> None:
 
     await asyncio.gather(*(call(paces[number % 2]) for number in range(12)))
 
-    made.sort()
-    gaps = [later - earlier for earlier, later in pairwise(made)]
-    assert made[-1] - made[0] >= 11 * 0.025 - 0.05
-    assert sum(gap < 0.01 for gap in gaps) <= 2, gaps
+    early = [number for number, at in enumerate(sorted(made)) if at - since < number * 0.025 - 0.01]
+    assert early == []
 
 
 async def test_an_evaluation_that_is_gone_keeps_nobody_waiting(database: Database) -> None:
     pace = Pace(database, "default", "ev_1", Rate(calls=1, seconds=60), utc_now)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await pace.wait()
