@@ -74,7 +74,7 @@ async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Wat
             "columns": [{"id": "c1", "workflow": "scripted"}],
             "rows": [{"id": "r1", "name": PAYLOADS[2][:60]}],
         }
-        await http.post("/api/boards", json=board)
+        (await http.post("/api/boards", json=board)).raise_for_status()
 
     await page.goto(f"/play/{thread}")
     await send(page, ALL)

@@ -39,7 +39,7 @@ async def test_a_word_is_there_before_the_next_and_who_stops_it_stops_it_there(e
         async for line in answer.aiter_lines():
             events.append(msgspec.json.decode(line))
             if events[-1]["type"] == "message_delta":
-                await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")
+                (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
 
     assert [event["type"] for event in events] == ["data", "message_start", "message_delta", "message_end", "done"]
     assert events[0]["data"]["value"] == "thinking of a plot …"

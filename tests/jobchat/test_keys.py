@@ -21,8 +21,8 @@ async def test_the_callers_key_is_used_for_their_request_only(chatting: Chatting
     workflow, fake = chatting([{"text": "Yes."}] * 2)
 
     async with client(workflow) as http:
-        await http.post("/services/job_chat", json={"content": "zzz", "api_key": OWN})
-        await http.post("/services/job_chat", json={"content": "zzz", "api_key": " "})
+        (await http.post("/services/job_chat", json={"content": "zzz", "api_key": OWN})).raise_for_status()
+        (await http.post("/services/job_chat", json={"content": "zzz", "api_key": " "})).raise_for_status()
 
     assert [request.key for request in fake.requests] == [OWN, "sk-ant-the-servers-own-key"]
 

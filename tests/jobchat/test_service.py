@@ -187,7 +187,7 @@ async def test_equal_turns_make_equal_prompts(chatting: Chatting) -> None:
 
     async with client(workflow) as http:
         for _ in range(2):
-            await http.post("/services/job_chat", json=payload)
+            (await http.post("/services/job_chat", json=payload)).raise_for_status()
 
     first, second = (request.body for request in fake.requests)
     assert first == second
@@ -221,7 +221,7 @@ async def test_the_correction_repeats_the_conversation_and_names_what_failed(cha
     workflow, fake = chatting(scenario.script)
 
     async with client(workflow) as http:
-        await http.post("/services/job_chat", json=payload_of(scenario))
+        (await http.post("/services/job_chat", json=payload_of(scenario))).raise_for_status()
 
     first, second = (request.body for request in fake.requests)
     assert second["messages"][: len(first["messages"])] == first["messages"]

@@ -113,7 +113,7 @@ async def things(house: Keyed) -> Things:
     judged = {"items": {"run": ids["evaluation"]}, "questions": [{"key": "correct"}]}
     ids["review"] = (await made("/api/reviews", judged))["id"]
     ids["rule"] = (await made("/api/online", {"name": "ours", "evaluators": [{"key": "refusal"}]}))["id"]
-    await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)
+    (await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)).raise_for_status()
     ids |= {"trace": "0af7651916cd43dd8448eb211c80319c", "span": "b7ad6b7169203331", "session": "s-1"}
     span: dict[str, Any] = {"traceId": ids["trace"], "spanId": ids["span"], "name": "secret of team-a"}
     span["attributes"] = [{"key": "session.id", "value": {"stringValue": ids["session"]}}]
@@ -349,7 +349,7 @@ async def test_ones_own_thread_does_not_lead_there_either(two: Two, route: str, 
         own = (await house.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
         sent = filled(body, two.things.ids)
         answers.append(told(await house.http.post(f"/api/threads/{own}/{route}", json=sent, headers=header)))
-        await house.http.delete(f"/api/threads/{own}", headers=header)
+        (await house.http.delete(f"/api/threads/{own}", headers=header)).raise_for_status()
 
     assert answers[0] == answers[1]
     assert answers[0].status == (422 if "variant" in body else 404)  # A variant is a parameter of the call.

@@ -133,7 +133,7 @@ async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) 
             headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
             headers.pop("cookie")
             made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"}, headers=headers)
-            await house.http.post("/far/invoke", json={"messages": []}, headers=headers)
+            (await house.http.post("/far/invoke", json={"messages": []}, headers=headers)).raise_for_status()
 
     seen = repr(far.asked)
     assert made.status_code == 201
@@ -158,7 +158,7 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
         with stranger(whole(document)) as far:
             async with keyed(allow_private_urls=True) as house:
                 made = (await house.http.post("/api/connections", json={"url": far.url})).json()
-                await house.http.post(f"/{made['name']}/invoke", json={"messages": []})
+                (await house.http.post(f"/{made['name']}/invoke", json={"messages": []})).raise_for_status()
 
     assert thief.asked == []
     assert (made["name"], made["evidence"]["call"]) == ("127.0.0.1", f"POST {far.url}/invoke")

@@ -118,7 +118,7 @@ async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> No
         workflow = far.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for name, value in CREDENTIALS.items():
-                await http.post("/far/invoke", json=body, headers={name: value})
+                (await http.post("/far/invoke", json=body, headers={name: value})).raise_for_status()
 
     assert len(far.asked) == len(CREDENTIALS)
     assert "hunter2" not in repr(far.asked)
@@ -132,7 +132,9 @@ async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
         async with calling(workflow) as http:
             for field in ("base_url", "url", "endpoint", "api_base", "model"):
                 given = {field: thief.url, "parameters": {field: thief.url}, "inputs": {"text": thief.url}}
-                await http.post("/far/invoke", json={**given, "messages": [{"role": "user", "content": thief.url}]})
+                (
+                    await http.post("/far/invoke", json={**given, "messages": [{"role": "user", "content": thief.url}]})
+                ).raise_for_status()
 
     assert thief.asked == []
 

@@ -52,8 +52,12 @@ async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, sco
         header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         messages = [{"role": "user", "content": TOLD}]
         live = await http.post("/talker/invoke", json={"messages": messages}, headers=header)
-        await http.post("/plain/invoke", json={"inputs": {"text": TOLD, "password": "MARKED-odd"}}, headers=header)
-        await http.post("/talker/v1/responses", json={"input": TOLD, "user": "u", "metadata": {"k": PROVIDER}})
+        (
+            await http.post("/plain/invoke", json={"inputs": {"text": TOLD, "password": "MARKED-odd"}}, headers=header)
+        ).raise_for_status()
+        (
+            await http.post("/talker/v1/responses", json={"input": TOLD, "user": "u", "metadata": {"k": PROVIDER}})
+        ).raise_for_status()
         await server.telemetry.flushed()
         await server.recorder.flushed()
         exported = [(await http.get(f"/api/traces/export?format={form}")).text for form in ("jsonl", "otlp")]

@@ -50,7 +50,7 @@ async def test_every_answer_has_a_request_id() -> None:
 
 async def test_metrics_count_by_route_and_not_by_path() -> None:
     async with client(echo) as http:
-        await http.post("/echo/invoke", json={})
+        (await http.post("/echo/invoke", json={})).raise_for_status()
         await http.get("/no/such/path")
         text = (await http.get("/metrics")).text
 

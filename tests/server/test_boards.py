@@ -91,7 +91,7 @@ async def test_a_board_may_be_empty(http: httpx.AsyncClient) -> None:
 
 async def test_the_board_that_was_saved_last_is_the_first(http: httpx.AsyncClient) -> None:
     places = [(await saved(http, name=name))[0] for name in ("one", "two", "three")]
-    await http.put(places[0], json=BOARD | {"name": "one again"})
+    (await http.put(places[0], json=BOARD | {"name": "one again"})).raise_for_status()
 
     first = (await http.get("/api/boards?limit=2")).json()
     second = (await http.get(f"/api/boards?limit=2&after={first['next']}")).json()

@@ -57,7 +57,7 @@ async def test_what_somebody_has_in_their_project() -> None:
         key, mine = await house.give("read", "invoke")
         _, theirs = await house.give("read", "invoke", project="other")
         thread = (await house.http.post("/api/threads", json={"workflow": "echo", "title": "T"}, headers=mine)).json()
-        await house.http.patch(f"/api/threads/{thread['id']}", json={"pinned": True}, headers=mine)
+        (await house.http.patch(f"/api/threads/{thread['id']}", json={"pinned": True}, headers=mine)).raise_for_status()
         for name in ("first", "last"):
             board = (await house.http.post("/api/boards", json={"name": name}, headers=mine)).json()
         first, other = await shown(house, mine), await shown(house, theirs)
@@ -77,7 +77,7 @@ async def test_runs_that_go_on_are_named() -> None:
         began = (await house.http.post("/scripted/v1/responses", json=body)).json()
         run = began["id"].replace("resp_", "run_")
         going = (await shown(house))["running"]
-        await house.http.post(f"/api/runs/{run}/cancel")
+        (await house.http.post(f"/api/runs/{run}/cancel")).raise_for_status()
         ended = (await shown(house))["running"]
 
     assert (going, ended) == ([run], [])
@@ -87,7 +87,7 @@ async def test_who_has_it_already_is_told_so() -> None:
     async with keyed() as house:
         first = await house.http.get("/api/bootstrap")
         same = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
-        await house.http.post("/api/threads", json={"workflow": "echo"})
+        (await house.http.post("/api/threads", json={"workflow": "echo"})).raise_for_status()
         other = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
         head = await house.http.head("/api/bootstrap")
 

@@ -259,7 +259,7 @@ async def test_of_many_at_once_one_is_done(http: httpx.AsyncClient, database: Da
 
 async def test_another_body_or_query_under_the_same_key_is_refused(http: httpx.AsyncClient, database: Database) -> None:
     key = {"idempotency-key": "k1"}
-    await http.post("/api/things", json=body("a"), headers=key)
+    (await http.post("/api/things", json=body("a"), headers=key)).raise_for_status()
     refused = [
         await http.post("/api/things", json=body("b"), headers=key),
         await http.post("/api/things?dry_run=true", json=body("a"), headers=key),
@@ -285,12 +285,12 @@ async def test_a_key_counts_for_a_day_a_project_and_a_credential(
     app: Litestar, http: httpx.AsyncClient, database: Database, day: list[datetime]
 ) -> None:
     key = {"idempotency-key": "k1"}
-    await http.post("/api/things", json=body("a"), headers=key)
+    (await http.post("/api/things", json=body("a"), headers=key)).raise_for_status()
     async with asking(app, Somebody("other")) as other, asking(app, Somebody(key="ab12cd34")) as mine:
-        await other.post("/api/things", json=body("b"), headers=key)
-        await mine.post("/api/things", json=body("c"), headers=key)
+        (await other.post("/api/things", json=body("b"), headers=key)).raise_for_status()
+        (await mine.post("/api/things", json=body("c"), headers=key)).raise_for_status()
     day[0] += timedelta(days=1)
-    await http.post("/api/things", json=body("d"), headers=key)
+    (await http.post("/api/things", json=body("d"), headers=key)).raise_for_status()
 
     assert await names(database) == {"a", "b", "c", "d"}
 

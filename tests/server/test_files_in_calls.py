@@ -218,7 +218,9 @@ async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Bod
 
 async def test_a_call_without_files_asks_the_database_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(record="off") as (http, server):
-        await http.post("/ours/invoke", json={"messages": [{"role": "user", "content": "Hi."}]})  # It has arrived.
+        (
+            await http.post("/ours/invoke", json={"messages": [{"role": "user", "content": "Hi."}]})
+        ).raise_for_status()  # It has arrived.
         asked: list[object] = []
 
         async def refuse(work: object, *_: Any) -> None:
@@ -259,7 +261,7 @@ async def test_files_of_a_thread_go_to_every_turn_and_with_the_thread() -> None:
         assert ended["status"] == "finished"
         assert [part.file_id for part in files(received[-1])] == [file, second]
         assert [(await meta(http, name))["expires_at"] for name in (file, second)] == [None, None]
-        await http.delete(f"/api/threads/{thread}")
+        (await http.delete(f"/api/threads/{thread}")).raise_for_status()
         assert [await meta(http, name) for name in (file, second)] == [None, None]
 
 
@@ -268,7 +270,7 @@ async def test_a_file_that_was_deleted_is_told_of_in_words(name: str) -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         thread = await thread_with(http, file, name)
-        await http.delete(f"/api/files/{file}")
+        (await http.delete(f"/api/files/{file}")).raise_for_status()
 
         ended = await turn(http, thread, messages=[{"role": "user", "content": "What is it?"}])
         shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"][0]
@@ -285,7 +287,7 @@ async def test_a_client_of_the_ai_sdk_goes_on_in_a_thread_whose_file_is_gone() -
     async with serving() as (http, _):
         file = await uploaded(http)
         thread = await thread_with(http, file)
-        await http.delete(f"/api/files/{file}")
+        (await http.delete(f"/api/files/{file}")).raise_for_status()
         old = in_ui()(file)["messages"]
         question = {"id": "m2", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
         said = [*old, {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "Hm."}]}, question]
@@ -323,7 +325,7 @@ async def test_responses_that_go_on_know_the_files_before_them() -> None:
         beside = in_responses("input_file")(UNKNOWN)["input"]
         referred = await http.post("/ours/v1/responses", json={"input": [reference]})
         refused = await http.post("/ours/v1/responses", json={"input": [reference, *beside]})
-        await http.delete(f"/api/files/{file}")
+        (await http.delete(f"/api/files/{file}")).raise_for_status()
         third = await http.post("/ours/v1/responses", json=next_body)
 
         assert [second.status_code, referred.status_code, third.status_code] == [200, 200, 200]
@@ -349,7 +351,7 @@ async def test_conversations_take_files_and_refuse_unknown_ones() -> None:
         assert answer.status_code == 200, answer.text
         assert [part.file_id for part in files(received[-1])] == [file]
         items = (await http.get(f"/v1/conversations/{name}/items", params={"order": "asc"})).json()["data"]
-        await http.delete(f"/v1/conversations/{name}/items/{items[0]['id']}")
+        (await http.delete(f"/v1/conversations/{name}/items/{items[0]['id']}")).raise_for_status()
         assert await meta(http, file) is None
 
 
@@ -374,7 +376,7 @@ async def test_a_file_that_two_threads_name_goes_with_the_second() -> None:
         copy = (await http.post(f"/api/threads/{first}/duplicate", json={})).json()["id"]
         left = []
         for thread in (first, second, copy):
-            await http.delete(f"/api/threads/{thread}")
+            (await http.delete(f"/api/threads/{thread}")).raise_for_status()
             left.append(await meta(http, file) is not None)
 
         assert left == [True, True, False]
@@ -400,12 +402,12 @@ async def test_erasing_a_user_erases_their_files() -> None:
     async with serving() as (http, _):
         hers, shared = await uploaded(http), await uploaded(http, b"other")
         body = in_completions(hers) | {"user": "ada"}
-        await http.post("/ours/v1/chat/completions", json=body)
-        await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "ada"})
-        await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "bob"})
+        (await http.post("/ours/v1/chat/completions", json=body)).raise_for_status()
+        (await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "ada"})).raise_for_status()
+        (await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "bob"})).raise_for_status()
 
         found = (await http.post("/api/erase", json={"user": "ada"})).json()
-        await http.post("/api/erase", json={"user": "ada", "dry_run": False})
+        (await http.post("/api/erase", json={"user": "ada", "dry_run": False})).raise_for_status()
 
         assert (found["runs"], found["files"]) == (2, 1)
         assert [await meta(http, file) is None for file in (hers, shared)] == [True, False]

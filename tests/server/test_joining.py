@@ -204,7 +204,7 @@ async def test_a_chat_that_is_a_thread_is_stopped_however_it_began() -> None:
 async def test_a_variant_is_named_by_header_and_the_body_lies_over_it(route: str) -> None:
     async with serving() as (http, _):
         loud = {"name": "loud", "parameters": {"style": "LOUD"}}
-        await http.post("/api/workflows/echo/variants", json=loud)
+        (await http.post("/api/workflows/echo/variants", json=loud)).raise_for_status()
 
         answer = await ask(http, route, "hi", x_palaver_variant="loud")
         unknown = await ask(http, route, "hi", x_palaver_variant="loud:2")
@@ -218,7 +218,9 @@ async def test_a_variant_is_named_by_header_and_the_body_lies_over_it(route: str
 
 async def test_parameters_of_the_body_lie_over_those_of_the_variant() -> None:
     async with serving() as (http, _):
-        await http.post("/api/workflows/echo/variants", json={"name": "loud", "parameters": {"style": "LOUD"}})
+        (
+            await http.post("/api/workflows/echo/variants", json={"name": "loud", "parameters": {"style": "LOUD"}})
+        ).raise_for_status()
 
         answer = await http.post(
             "/echo/v1/responses",
@@ -264,7 +266,9 @@ async def test_a_stream_with_a_key_is_told_again_from_its_start() -> None:
 async def test_a_call_that_was_refused_or_whose_key_is_none() -> None:
     async with serving() as (http, _):
         refused = await ask(http, "responses", "hi", idempotency_key="k", x_palaver_variant="late")
-        await http.post("/api/workflows/echo/variants", json={"name": "late", "parameters": {"style": "LATE"}})
+        (
+            await http.post("/api/workflows/echo/variants", json={"name": "late", "parameters": {"style": "LATE"}})
+        ).raise_for_status()
         made = await ask(http, "responses", "hi", idempotency_key="k", x_palaver_variant="late")
         wrong = await ask(http, "responses", "hi", idempotency_key="k" * 129)
 
@@ -325,9 +329,11 @@ async def test_what_was_said_and_not_answered_is_not_said_twice() -> None:
         thread = await new_thread(http, "broken")
 
         refused = await http.post("/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1")]})
-        await http.post(
-            "/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1"), ui("user", "two", "u2")]}
-        )
+        (
+            await http.post(
+                "/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1"), ui("user", "two", "u2")]}
+            )
+        ).raise_for_status()
 
         assert refused.status_code == 200
         assert await branch(http, thread) == [("user", "one"), ("user", "two")]
@@ -381,9 +387,12 @@ async def test_a_result_of_the_clients_own_tool_is_taken_from_its_list() -> None
             "content": None,
             "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "where", "arguments": "{}"}}],
         }
-        await http.post(
-            f"/api/threads/{thread}/messages", json={"messages": [{"id": "u1", "role": "user", "content": "one"}, call]}
-        )
+        (
+            await http.post(
+                f"/api/threads/{thread}/messages",
+                json={"messages": [{"id": "u1", "role": "user", "content": "one"}, call]},
+            )
+        ).raise_for_status()
         before = await nodes(http, thread)
         part = {"type": "dynamic-tool", "toolName": "where", "toolCallId": "c1", "input": {}}
         done = {**part, "state": "output-available", "output": "here"}
@@ -402,10 +411,12 @@ async def test_an_approval_is_taken_from_the_clients_list() -> None:
         thread = await new_thread(http)
         call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
         asking = {"id": "a1", "role": "assistant", "content": "May I?", "tool_calls": [call]}
-        await http.post(
-            f"/api/threads/{thread}/messages",
-            json={"messages": [{"id": "u1", "role": "user", "content": "pay"}, asking]},
-        )
+        (
+            await http.post(
+                f"/api/threads/{thread}/messages",
+                json={"messages": [{"id": "u1", "role": "user", "content": "pay"}, asking]},
+            )
+        ).raise_for_status()
         before = await nodes(http, thread)
         part = {
             "type": "dynamic-tool",
@@ -519,7 +530,7 @@ async def test_a_response_joins_a_conversation() -> None:
         thread = (await http.post("/v1/conversations", json={})).json()["id"]
 
         for text in ("one", "two"):
-            await http.post("/echo/v1/responses", json={"input": text, "conversation": thread})
+            (await http.post("/echo/v1/responses", json={"input": text, "conversation": thread})).raise_for_status()
         again = await http.post("/echo/v1/responses", json={"input": [], "conversation": {"id": thread}})
         unknown = await http.post("/echo/v1/responses", json={"input": "x", "conversation": "conv_none"})
 

@@ -139,7 +139,7 @@ async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: Keyed) -
     key, _ = await house.give("read")
     place = f"/api/keys/{core_keys.wire_id(key.id)}"
     first = await house.http.patch(place, json={"name": "one"}, headers=by_admin)
-    await house.http.patch(place, json={"name": "two"}, headers=by_admin)
+    (await house.http.patch(place, json={"name": "two"}, headers=by_admin)).raise_for_status()
 
     stale = {**by_admin, "if-match": first.headers["etag"]}
     refused = [await house.http.patch(place, json={}, headers=stale), await house.http.delete(place, headers=stale)]
@@ -336,7 +336,7 @@ async def test_a_project_is_made_with_its_first_key(house: Keyed) -> None:
     [("team-a", 409, "name_taken"), ("default", 409, "name_taken"), ("Team A", 422, "invalid_value")],
 )
 async def test_a_name_that_is_taken_or_odd_is_refused(house: Keyed, name: str, status: int, code: str) -> None:
-    await house.http.post("/api/projects", json={"name": "team-a"})
+    (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     answer = await house.http.post("/api/projects", json={"name": name}, headers=(await house.give())[1])
 
     assert (answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["path"]) == (
@@ -386,7 +386,7 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
     house: Keyed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recent, "SECONDS", -1)
-    await house.http.post("/api/projects", json={"name": "team-a"})
+    (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     _, by_admin = await house.give()
     away = Overloaded("The database cannot be reached.")
     with monkeypatch.context() as broken:

@@ -76,7 +76,9 @@ async def test_an_authors_rules_hold_for_the_runs_of_that_workflow_alone(databas
     async with serving(database) as (server, http):
         messages = [{"role": "user", "content": "My name is Ada-Lovelace"}]
         told = await http.post("/private/invoke", json={"messages": messages})
-        await http.post("/plain/invoke", json={"inputs": {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}})
+        (
+            await http.post("/plain/invoke", json={"inputs": {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}})
+        ).raise_for_status()
         found = await spans_of(server, http)
 
     assert "Ada-Lovelace +1 202 555 0143" in told.text

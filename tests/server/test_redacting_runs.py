@@ -89,13 +89,17 @@ async def test_threads_and_conversations_are_kept_without_it(database: Database)
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         made = (await http.post("/api/threads", json={"workflow": "parrot", **ASKED})).json()
         turn = await http.post(f"/api/threads/{made['id']}/turns", json=ASKED, headers=STREAM)
-        await http.patch(f"/api/threads/{made['id']}", json={"inputs": {"secret": "the blue door"}})
-        await http.post(f"/api/threads/{made['id']}/messages", json=ASKED)
+        (
+            await http.patch(f"/api/threads/{made['id']}", json={"inputs": {"secret": "the blue door"}})
+        ).raise_for_status()
+        (await http.post(f"/api/threads/{made['id']}/messages", json=ASKED)).raise_for_status()
         conversation = (await http.post("/v1/conversations", json={})).json()["id"]
         said = {"model": "parrot", "input": f"Mail {MAIL}", "conversation": conversation}
         answered = await http.post("/v1/responses", json=said)
         imported = (await http.get("/api/threads/export")).text.replace(made["id"], "conv_copy").replace(MASK, MAIL)
-        await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
+        (
+            await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
+        ).raise_for_status()
         await server.recorder.flushed()
         kept = await database.read(everything)
         thread = (await http.get(f"/api/threads/{made['id']}/messages")).json()["data"]
@@ -189,7 +193,7 @@ async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.Monke
 async def test_without_such_a_rule_all_is_kept() -> None:
     database = open_database(MEMORY)
     async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
-        await http.post("/parrot/invoke", json=ASKED)
+        (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
         await server.recorder.flushed()
         kept = await database.read(everything)
 

@@ -59,7 +59,7 @@ async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_
 
     told = await turned_away_from(house, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
     row = (await house.http.get(f"/api/runs/{run}", headers=theirs)).json()
-    await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)
+    (await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert [event["type"] for event in told] == ["run-started", "text-started", "text-delta", "run-failed"]
     assert told[-1] == {
@@ -77,7 +77,7 @@ async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: Keyed)
     path = f"/v1/responses/{run.replace('run_', 'resp_')}?stream=true"
 
     told = await turned_away_from(house, path, mine, key.id, '"Hel"')
-    await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)
+    (await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert told[-1]["type"] == "response.failed"
     assert told[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
@@ -94,7 +94,7 @@ async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: Keyed) -> 
             if "Hel" in piece:
                 break
         told = await turned_away_from(house, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
-        await house.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)
+        (await house.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
 
     assert [frame["type"] for frame in told[-4:]] == ["text-end", "error", "finish-step", "finish"]
     assert told[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}

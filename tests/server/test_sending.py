@@ -300,7 +300,7 @@ async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: 
             said = {"messages": [{"role": "user", "content": f"Hi, my key is {secret}"}]}
             assert (await house.http.post("/echo/invoke", json=said)).status_code == 200
             failed = {"messages": [{"role": "user", "content": "fail: no"}]}
-            await house.http.post("/scripted/invoke", json=failed)
+            (await house.http.post("/scripted/invoke", json=failed)).raise_for_status()
             await send(house.http, chat("foreign", "Hi", "Ho"))
             await house.server.telemetry.flushed()
             await until(lambda: house.server.telemetry.sending.sent >= 2)
@@ -335,7 +335,7 @@ def test_a_server_that_sends_to_itself_keeps_each_span_once(tmp_path: Path) -> N
         served(tmp_path, WORKFLOWS, "--port", port, **settings) as one,
         httpx.Client(base_url=one.url, trust_env=False, timeout=30) as http,
     ):
-        http.post("/echo/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
+        http.post("/echo/invoke", json={"messages": [{"role": "user", "content": "Hi"}]}).raise_for_status()
         until_then = time.monotonic() + 30
         while not sent(http) and time.monotonic() < until_then:
             time.sleep(0.05)

@@ -114,7 +114,7 @@ async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> No
 
 async def test_steps_that_are_exported_come_back_as_equal_records() -> None:
     async with serving(langchain_agent()) as (http, server):
-        await http.post("/maths/invoke", json=HELLO)
+        (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         await only(http, server)
         lines = (await http.get("/api/traces/export", params={"format": "otlp"})).text.splitlines()
         before = await exported(http)
@@ -139,7 +139,7 @@ async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
     turns = [asking(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
     agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
     async with serving(agent, trace_content=content) as (http, server):
-        await http.post("/maths/invoke", json=HELLO)
+        (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         row = await only(http, server)
         bones = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
         records = [await record(http, {**row, **bone}) for bone in bones]
@@ -181,7 +181,7 @@ async def ended(server: Server) -> None:
 async def test_a_run_that_somebody_cancels_keeps_what_was_said() -> None:
     async with serving() as (http, server):
         answer, lines = await begun(http, "slow")
-        await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")
+        (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
         assert [line async for line in lines]
         await ended(server)
         kept = await record(http, await only(http, server))

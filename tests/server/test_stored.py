@@ -174,7 +174,7 @@ async def test_a_call_goes_with_its_own_result(http: httpx.AsyncClient) -> None:
     name = await conversation(http, HELLO, CALL, RESULT, CALL, RESULT | {"output": "13:00"})
     path = f"/v1/conversations/{name}/items"
 
-    await http.delete(f"{path}/fc_c1")
+    (await http.delete(f"{path}/fc_c1")).raise_for_status()
 
     assert await texts(http, path) == ["Hello", "function_call", "function_call_output"]
     assert msgspec.json.decode((await http.get(f"{path}/fco_c1")).content)["output"] == "13:00"
@@ -184,6 +184,6 @@ async def test_a_call_goes_with_its_own_result(http: httpx.AsyncClient) -> None:
 async def test_a_result_that_is_taken_out_leaves_its_call(http: httpx.AsyncClient) -> None:
     path = f"/v1/conversations/{await conversation(http, HELLO, CALL, RESULT)}/items"
 
-    await http.delete(f"{path}/fco_c1")
+    (await http.delete(f"{path}/fco_c1")).raise_for_status()
 
     assert await texts(http, path) == ["Hello", "function_call"]

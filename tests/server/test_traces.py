@@ -218,11 +218,10 @@ async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPa
     async with traced() as house:
         monkeypatch.setattr(house.server.telemetry.writer, "_room", 1)
         with house.server.telemetry.writer.holding(1):
-            behind = await send(house.http, span("a"))
-        taken = await send(house.http, span("a"))
+            behind = await post(house.http, request(span("a")), PROTOBUF)
+        await send(house.http, span("a"))
 
         assert (behind.status_code, behind.headers["retry-after"], behind.content[:2]) == (503, "1", b"\x08\x0e")
-        assert taken.status_code == 200
 
 
 async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,12 +251,11 @@ async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.
 
 async def test_many_senders_at_once_are_all_kept(tmp_path: Path) -> None:
     async with traced(url=str(tmp_path / "spans.db")) as house:
-        answers = await asyncio.gather(
+        await asyncio.gather(
             *(send(house.http, *(span(f"{n}-{i}", trace=f"t{n}") for i in range(20))) for n in range(10))
         )
         listed = (await house.http.get("/api/traces")).json()["data"]
 
-        assert {answer.status_code for answer in answers} == {200}
         assert [row["spans"] for row in listed] == [20] * 10
 
 
@@ -273,9 +271,8 @@ async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:  # S4.5
     names: dict[str, Any] = {f"a.{number}": 1 for number in range(5_000)} | {"__proto__": "x", ".".join("a" * 200): 1}
     async with traced() as house:
         flood = span("flood", **names)
-        answer = await send(house.http, flood, span("other", 1))
+        await send(house.http, flood, span("other", 1))
         record = (await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('flood')}")).json()
 
-        assert answer.status_code == 200
         assert (len(record["attributes"]), record["dropped"]) == (2_000, {"attributes": 3_002})
         assert (await house.http.get("/api/traces")).json()["data"][0]["spans"] == 2

@@ -162,7 +162,7 @@ async def test_what_the_thread_has_is_given_to_its_runs() -> None:
 
         by_thread = await over(http, (await turn(http, thread, "hi"))["run"]["id"])
         by_turn = await over(http, (await turn(http, thread, parent=None, parameters={"style": "own"}))["run"]["id"])
-        await http.patch(f"/api/threads/{thread}", json={"parameters": {"style": "edited"}})
+        (await http.patch(f"/api/threads/{thread}", json={"parameters": {"style": "edited"}})).raise_for_status()
         edited = await over(http, (await turn(http, thread, parent=None))["run"]["id"])
         other = await over(http, (await turn(http, thread, parent=None, variant="default"))["run"]["id"])
 

@@ -121,7 +121,7 @@ async def test_what_the_code_makes_cannot_be_edited(http: httpx.AsyncClient) -> 
 async def test_the_list_has_the_newest_first_in_pages_and_without_what_is_archived(http: httpx.AsyncClient) -> None:
     await http.get("/api/workflows/tutor/variants")
     one, two = await made(http, "one"), await made(http, "two")
-    await http.delete(f"/api/variants/{one['id']}")
+    (await http.delete(f"/api/variants/{one['id']}")).raise_for_status()
 
     first = (await http.get("/api/workflows/tutor/variants?limit=1")).json()
     second = (await http.get(f"/api/workflows/tutor/variants?limit=1&after={first['next']}")).json()
@@ -206,7 +206,7 @@ async def test_a_name_is_taken_once_in_a_workflow(http: httpx.AsyncClient) -> No
     variant, other = await made(http), await made(http, "other")
     again = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
     renamed = await http.patch(f"/api/variants/{other['id']}", json={"name": "short"})
-    await http.delete(f"/api/variants/{variant['id']}")
+    (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     archived = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
 
     there = {"code": "name_taken", "message": "A variant 'short' is there already: take another name."}
@@ -247,7 +247,9 @@ async def test_the_differences_of_two_versions(http: httpx.AsyncClient) -> None:
     variant = await made(http)
     await made(http, "other", temperature=0.7)
     place = f"/api/variants/{variant['id']}"
-    await http.post(f"{place}/versions", json={"base": 1, "parameters": {"style": "terse", "temperature": 0.7}})
+    (
+        await http.post(f"{place}/versions", json={"base": 1, "parameters": {"style": "terse", "temperature": 0.7}})
+    ).raise_for_status()
     own = await http.get(f"{place}/diff?from=1&to=2")
     others = [await http.get(f"{place}/diff?from=2&to={to}") for to in ("other:1", "other", "tutor@other:1")]
     unknown = [await http.get(f"{place}/diff?from={pair}") for pair in ("1&to=9", "1&to=none", "0&to=1", "1&to=n:2")]
@@ -390,7 +392,7 @@ async def test_variants_go_out_and_come_back_as_lines(app: Litestar, http: httpx
     await http.get("/api/workflows/tutor/variants")
     await made(http)
     gone = await made(http, "gone")
-    await http.delete(f"/api/variants/{gone['id']}")
+    (await http.delete(f"/api/variants/{gone['id']}")).raise_for_status()
     out = await http.get("/api/variants/export?workflow=tutor")
     none = await http.get("/api/variants/export?workflow=other")
     async with asking(app, Somebody("other")) as other:
@@ -421,7 +423,7 @@ async def test_more_variants_than_a_page_go_out(http: httpx.AsyncClient) -> None
 
 async def test_an_import_commits_what_differs(http: httpx.AsyncClient) -> None:
     variant = await made(http)
-    await http.delete(f"/api/variants/{variant['id']}")
+    (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     line = LINE.replace(b'"short"}', b'"terse"}').replace(b'""', b'"New."')
     answer = await http.post("/api/variants/import", content=b"\n" + line, headers=NDJSON)
     now = (await http.get(f"/api/variants/{variant['id']}")).json()

@@ -255,7 +255,7 @@ async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: Keyed
 
 
 async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(house: Keyed, far: str) -> None:
-    await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})
+    (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     thread = (await house.http.post("/api/threads", json={"workflow": "far"})).json()["id"]
     turn = {"messages": [{"role": "user", "parts": [{"type": "text", "text": "Hello"}]}]}
     first = await house.http.post(f"/api/threads/{thread}/turns", json=turn)
@@ -282,7 +282,7 @@ async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(h
 
 
 async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keyed, far: str) -> None:
-    await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})
+    (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     body = {"model": "far", "input": '[{"text": "begin "}, {"sleep": 0.5}, {"text": "end"}]', "stream": True}
     async with house.http.stream("POST", "/v1/responses", json=body) as going:
         lines = going.aiter_lines()
@@ -304,8 +304,8 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
 
 async def test_a_name_is_free_again(house: Keyed, far: str) -> None:
     body = {"name": "far", "url": f"{far}/scripted"}
-    await house.http.post("/api/connections", json=body)
-    await house.http.delete("/api/connections/far")
+    (await house.http.post("/api/connections", json=body)).raise_for_status()
+    (await house.http.delete("/api/connections/far")).raise_for_status()
     again = await house.http.post("/api/connections", json={**body, "url": f"{far}/echo"})
 
     assert (again.status_code, again.json()["is_chat"]) == (201, False)
@@ -426,7 +426,7 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(tmp_path: Pat
     with stranger(table(inspect=CHAT)) as there:
         server = await served(url)
         async with client(server) as http:
-            await http.post("/api/connections", json={"url": f"{there.url}/far"})
+            (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
         await server.close()
     server = await served(url)
     async with client(server) as http:
@@ -446,7 +446,7 @@ async def test_code_that_takes_the_name_later_wins_and_the_list_says_so(tmp_path
     server = await served(url)
     async with client(server) as http:
         for name in ("scripted", "status_page"):
-            await http.post("/api/connections", json={"url": f"{far}/echo", "name": name})
+            (await http.post("/api/connections", json={"url": f"{far}/echo", "name": name})).raise_for_status()
     await server.close()
     database = open_database(url)
     row = await database.read(kept.get, "default", "status_page")
@@ -503,7 +503,7 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
     with stranger(answer) as there:
         server = await served(url)
         async with client(server) as http:
-            await http.post("/api/connections", json={"url": f"{there.url}/far"})
+            (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
             answers["inspect"] = whole({"flags": {"is_chat": False}})
             refreshed = (await http.post("/api/workflows/far/refresh")).json()
             answers.clear()
@@ -528,7 +528,7 @@ async def test_every_process_serves_it_and_lets_it_go(
     if kind == "looking":
         monkeypatch.setattr(there.connected, "changed", lambda: None)
     async with client(here) as http:
-        await http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})
+        (await http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
 
         async def is_there() -> bool:
             return "far" in there.registry
@@ -543,14 +543,14 @@ async def test_every_process_serves_it_and_lets_it_go(
 
         await until(is_told)
         same = there.registry.workflow("far") is first
-        await http.delete("/api/connections/far")
-        await http.post("/api/connections", json={"url": f"{far}/echo", "name": "far"})
+        (await http.delete("/api/connections/far")).raise_for_status()
+        (await http.post("/api/connections", json={"url": f"{far}/echo", "name": "far"})).raise_for_status()
 
         async def is_another() -> bool:
             return "far" in there.registry and not there.registry.find("far").is_chat
 
         await until(is_another)
-        await http.delete("/api/connections/far")
+        (await http.delete("/api/connections/far")).raise_for_status()
 
         async def is_gone() -> bool:
             return "far" not in there.registry

@@ -125,7 +125,7 @@ async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, da
     await with_set(database, id="ts_2")
     first = await begun(http, name="Alpha")
     second = await begun(http, name="beta", testset={"id": "ts_2"})
-    await http.post(f"/api/evaluations/{first['id']}/cancel", json={})
+    (await http.post(f"/api/evaluations/{first['id']}/cancel", json={})).raise_for_status()
 
     async def names(**asked: Any) -> list[str]:
         return [row["name"] for row in (await http.get("/api/evaluations", params=asked)).json()["data"]]

@@ -158,7 +158,7 @@ async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_aga
     unchanged = await http.get(
         f"/api/evaluations/{evaluation}/summary", headers={"if-none-match": first.headers["etag"]}
     )
-    await http.post(f"/api/evaluations/{evaluation}/rerun", json={"which": "all"})
+    (await http.post(f"/api/evaluations/{evaluation}/rerun", json={"which": "all"})).raise_for_status()
     empty = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()
 
     assert (second.json(), unchanged.status_code, looked) == (first.json(), 304, [evaluation] * 2)

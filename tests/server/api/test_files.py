@@ -304,7 +304,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.As
     reading = files._pieces(database, file)
 
     assert len(await anext(reading)) == kept.PIECE
-    await http.delete(made["url"])
+    (await http.delete(made["url"])).raise_for_status()
     with pytest.raises(Exception, match="There is no file"):
         await anext(reading)
 

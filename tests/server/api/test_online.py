@@ -84,7 +84,7 @@ async def test_live_runs_are_scored_and_counted(server: Server, http: httpx.Asyn
 
 
 async def test_what_evaluations_call_is_not_scored(server: Server, http: httpx.AsyncClient) -> None:
-    await http.post("/api/online", json=RULE)
+    (await http.post("/api/online", json=RULE)).raise_for_status()
     rows = [{"data": {"messages": "Hi", "expected": "Hi"}}]
     testset = (await http.post("/api/testsets", json={"name": "some", "rows": rows})).json()["id"]
     body = {"testset": {"id": testset}, "variants": [{"workflow": "back"}], "evaluators": [{"key": "exact_match"}]}

@@ -130,7 +130,7 @@ async def test_an_item_is_free_again_when_it_is_released_or_its_time_is_over(peo
     at = await people.review(reviewers=1)
     assert await people.next("ann", at) == "item_0"
     taken = await people.say("bob", at, "item_0", correct=True)
-    await people["ann"].post(f"{at}/items/item_0/release", json={})
+    (await people["ann"].post(f"{at}/items/item_0/release", json={})).raise_for_status()
     assert await people.next("bob", at) == "item_0"
     past = datetime.now(UTC) - timedelta(seconds=1)
     await people.database.write(lambda db: db.execute(update(review_holds).values(until=past)))
@@ -206,7 +206,7 @@ async def test_of_a_trace_nobody_said_what_to_expect_and_of_what_is_gone_it_is_n
     await said_live(people.database, "one")
     ann, live, run = people["ann"], await people.review(items={"traces": {}}), await people.review()
     seen = (await ann.get(f"{live}/next")).json()["item"]
-    await ann.delete(f"/api/evaluations/{people.run}")
+    (await ann.delete(f"/api/evaluations/{people.run}")).raise_for_status()
     answers = [await ann.get(f"{at}/items/item_0/expected") for at in (live, run)]
     elsewhere = await people["eve"].get(f"{live}/items/item_0/expected")
 
@@ -369,7 +369,7 @@ async def test_traces_are_reviewed_and_what_is_said_stands_beside_them(people: P
     rows = (await people["ann"].get(f"{at}/items")).json()["data"]
     item = await people.next("ann", at)
     given = {"answers": {"correct": True}, "comment": "Fine."}
-    await people["ann"].post(f"{at}/items/{item}/answers", json=given)
+    (await people["ann"].post(f"{at}/items/{item}/answers", json=given)).raise_for_status()
     [score] = (await people["ann"].get(f"/api/traces/{trace_id('three')}/scores")).json()["data"]
 
     assert [one["trace_id"] for one in rows] == [trace_id("three"), trace_id("one")]

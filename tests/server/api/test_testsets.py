@@ -125,7 +125,7 @@ async def test_sets_are_listed_last_changed_first_and_found_by_their_names(http:
 async def test_a_name_is_taken_until_its_set_is_archived(http: httpx.AsyncClient) -> None:
     first = await made(http)
     taken = await http.post("/api/testsets", json={"name": "Refunds"})
-    await http.delete(f"/api/testsets/{first}")
+    (await http.delete(f"/api/testsets/{first}")).raise_for_status()
     second = await made(http)
     back = await http.patch(f"/api/testsets/{first}", json={"archived": False})
     renamed = await http.patch(f"/api/testsets/{first}", json={"archived": False, "name": "Old refunds"})
@@ -150,7 +150,7 @@ async def test_what_was_changed_meanwhile_is_not_overwritten_by_who_says_so(http
     testset = await made(http)
     tag = (await http.get(f"/api/testsets/{testset}")).headers["etag"]
     same = await http.get(f"/api/testsets/{testset}", headers={"if-none-match": tag})
-    await http.patch(f"/api/testsets/{testset}", json={"description": "ours"})
+    (await http.patch(f"/api/testsets/{testset}", json={"description": "ours"})).raise_for_status()
     late = await http.patch(f"/api/testsets/{testset}", json={"description": "theirs"}, headers={"if-match": tag})
 
     assert same.status_code == 304

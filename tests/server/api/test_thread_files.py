@@ -75,7 +75,7 @@ async def test_a_file_with_a_fault_makes_nothing(http: httpx.AsyncClient) -> Non
 async def test_branches_are_written_as_cases(http: httpx.AsyncClient) -> None:
     thread = (await made(http, inputs={"subject": "x"}))["id"]
     edit = {"messages": [spoken("user", "Or?", "v1")], "replaces": "u1"}
-    await http.post(f"/api/threads/{thread}/messages", json=edit)
+    (await http.post(f"/api/threads/{thread}/messages", json=edit)).raise_for_status()
 
     def texts(answer: httpx.Response) -> list[Any]:
         cases = [msgspec.json.decode(line) for line in answer.content.splitlines()]

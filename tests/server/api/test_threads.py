@@ -94,7 +94,7 @@ async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, data
 
     assert thread["board"] == "brd_1"
     assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1", thread=thread["id"]),)
-    await http.delete(f"/api/threads/{thread['id']}")
+    (await http.delete(f"/api/threads/{thread['id']}")).raise_for_status()
     assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1"),)
 
 
@@ -141,7 +141,7 @@ async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: http
 
 async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
     thread = (await made(http))["id"]
-    await http.patch(f"/api/threads/{thread}", json={"pinned": True})
+    (await http.patch(f"/api/threads/{thread}", json={"pinned": True})).raise_for_status()
 
     async def count(**query: Any) -> int:
         return len((await http.get("/api/threads", params=query)).json()["data"])
@@ -328,7 +328,11 @@ async def test_a_message_is_erased_with_or_without_those_below(http: httpx.Async
 
 async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> None:
     thread = (await made(http))["id"]
-    await http.post(f"/api/threads/{thread}/messages", json={"messages": [spoken("user", "b", "b1")], "replaces": "u1"})
+    (
+        await http.post(
+            f"/api/threads/{thread}/messages", json={"messages": [spoken("user", "b", "b1")], "replaces": "u1"}
+        )
+    ).raise_for_status()
     first = (await http.get(f"/api/threads/{thread}/tree?limit=2")).json()
     second = (await http.get(f"/api/threads/{thread}/tree?limit=2&after={first['next']}")).json()
 
@@ -371,7 +375,11 @@ async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.A
 async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
     thread = (await made(http, inputs={"a": 1}, variant="v:1"))["id"]
     place = f"/api/threads/{thread}"
-    await http.post(f"{place}/messages", json={"messages": [spoken("assistant", "Or not.", "a2")], "replaces": "a1"})
+    (
+        await http.post(
+            f"{place}/messages", json={"messages": [spoken("assistant", "Or not.", "a2")], "replaces": "a1"}
+        )
+    ).raise_for_status()
 
     copy = (await http.post(f"{place}/duplicate", json={})).json()
     fork = (await http.post(f"{place}/duplicate", json={"upto": "u1", "title": "Fork", "variant": None})).json()

@@ -107,7 +107,7 @@ async def test_a_thread_goes_with_its_traces_if_one_says_so(server: Server, http
     for traces in ("false", "true"):
         thread = (await http.post("/api/threads", json={"workflow": "scripted"})).json()["id"]
         said = {"messages": [{"role": "user", "content": "Hi"}]}
-        await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)
+        (await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)).raise_for_status()
         await send(http, span("outside", trace=thread[-8:], session__id=thread))
         await server.telemetry.flushed()
         gone = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
