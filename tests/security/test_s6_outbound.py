@@ -114,7 +114,8 @@ CREDENTIALS = {
 @pytest.mark.parametrize("dialect", ["invoke", "responses", "chat-completions"])
 async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> None:  # S6.4, S6.6
     body = {"secrets": {"key": "hunter2"}, "credentials": "hunter2", "messages": [{"role": "user", "content": "Why?"}]}
-    with stranger(whole({"role": "assistant", "content": "Hi"})) as far:
+    said = {"role": "assistant", "content": "Hi"}
+    with stranger(whole({"choices": [{"message": said}]} if dialect == "chat-completions" else said)) as far:
         workflow = far.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for name, value in CREDENTIALS.items():
@@ -132,9 +133,8 @@ async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
         async with calling(workflow) as http:
             for field in ("base_url", "url", "endpoint", "api_base", "model"):
                 given = {field: thief.url, "parameters": {field: thief.url}, "inputs": {"text": thief.url}}
-                (
-                    await http.post("/far/invoke", json={**given, "messages": [{"role": "user", "content": thief.url}]})
-                ).raise_for_status()
+                body = {**given, "messages": [{"role": "user", "content": thief.url}]}
+                assert (await http.post("/far/invoke", json=body)).status_code == 502
 
     assert thief.asked == []
 
