@@ -97,5 +97,5 @@ def test_a_client_that_leaves_ends_a_sync_generator_and_frees_its_thread(tmp_pat
         assert server.stop() == 0
 
 
-def _call(url: str, name: str, inputs: dict[str, float]) -> Any:
+def _call(url: str, name: str, inputs: dict[str, Any]) -> Any:
     return httpx.post(f"{url}/{name}/invoke", json={"inputs": inputs}, timeout=120, trust_env=False).json()
