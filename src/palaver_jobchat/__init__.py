@@ -17,11 +17,11 @@ __all__ = ["app"]
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module 'palaver_jobchat' has no attribute {name!r}")
-    from palaver_jobchat.models.choosing import MISSING
+    from palaver_jobchat.models.factory import MISSING_PACKAGES
 
     try:
-        from palaver_jobchat.service import build
+        from palaver_jobchat.service import build_workflow
     except ModuleNotFoundError as error:
-        raise PalaverError(MISSING) from error
-    globals()["app"] = made = build()
+        raise PalaverError(MISSING_PACKAGES) from error
+    globals()["app"] = made = build_workflow()
     return made

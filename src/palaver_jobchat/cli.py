@@ -53,7 +53,7 @@ def index(folder: Path, output: Path | None) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from palaver_jobchat.docs.command import index_folder
+    from palaver_jobchat.docs.index import index_folder
 
     settings = read_settings(os.environ, Path.cwd())
     with Progress(console=Console(stderr=True), transient=True) as bars:
@@ -77,11 +77,10 @@ def adaptor(name: str, full: bool) -> None:  # noqa: FBT001 (click)
     Example:
       palaver-jobchat adaptor http@6.5.4
     """
-    from palaver_jobchat.adaptors.library import Library
-    from palaver_jobchat.adaptors.showing import show
+    from palaver_jobchat.adaptors.library import AdaptorLibrary, describe_adaptor
 
-    library = Library(read_settings(os.environ, Path.cwd()))
-    click.echo(asyncio.run(show(library, name, full=full)), nl=False)
+    library = AdaptorLibrary(read_settings(os.environ, Path.cwd()))
+    click.echo(asyncio.run(describe_adaptor(library, name, full=full)), nl=False)
 
 
 @commands.command("fake-model")

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from palaver_jobchat.edits import Outcome, Result, requested
+from palaver_jobchat.edit_report import failure_reason
+from palaver_jobchat.edits import EditOutcome, EditResult, requested_edits
+from palaver_jobchat.javascript import Syntax
 from palaver_jobchat.prompt import Prompt, element
-from palaver_jobchat.syntax import Syntax
-from palaver_jobchat.telling import reason
-from palaver_jobchat.wording import EDIT_JOB
+from palaver_jobchat.system_prompt import EDIT_JOB
 
 TOOL_CHOICE: Final = {"type": "tool", "name": EDIT_JOB["name"]}
 """A correction is made by the tool, and by nothing else."""
@@ -18,7 +18,7 @@ _ASKING = (
 )
 
 
-def correction(before: Prompt, answer: Sequence[dict[str, Any]], result: Result, syntax: Syntax) -> Prompt:
+def correction(before: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
     """The request that asks for a correction. `answer` is the model's: its blocks of text and of calls."""
     said = [_sendable(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
     calls = [block for block in said if block.get("type") == "tool_use"]
@@ -40,7 +40,7 @@ def _sendable(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _results(calls: Sequence[dict[str, Any]], result: Result, syntax: Syntax) -> Iterator[dict[str, Any]]:
+def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
     """One result for each call: what became of its edits; the last one also tells how the job stands."""
     ours = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
     numbered = list(enumerate(result.outcomes, 1))
@@ -48,7 +48,7 @@ def _results(calls: Sequence[dict[str, Any]], result: Result, syntax: Syntax) ->
         if call.get("name") != EDIT_JOB["name"]:
             yield _result(call, "There is no such tool.", is_error=True)
             continue
-        count = len(requested([call.get("input")]))
+        count = len(requested_edits([call.get("input")]))
         edits, numbered = numbered[:count], numbered[count:]
         lines = [line for number, outcome in edits for line in _failure(number, outcome)]
         is_last = call is ours[-1]
@@ -61,9 +61,9 @@ def _results(calls: Sequence[dict[str, Any]], result: Result, syntax: Syntax) ->
         yield _result(call, "\n".join(lines) or "Applied.", is_error=is_error)
 
 
-def _failure(number: int, outcome: Outcome) -> Iterator[str]:
+def _failure(number: int, outcome: EditOutcome) -> Iterator[str]:
     if outcome.state == "failed":
-        yield f"Edit {number} was not applied: {reason(outcome)}."
+        yield f"Edit {number} was not applied: {failure_reason(outcome)}."
 
 
 def _result(call: dict[str, Any], text: str, *, is_error: bool) -> dict[str, Any]:

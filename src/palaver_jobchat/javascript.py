@@ -9,14 +9,29 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import tree_sitter
 import tree_sitter_javascript
 
-from palaver_jobchat.syntax import Fault, Syntax
 
-LONGEST = 0.5
+class SyntaxProblem(msgspec.Struct, frozen=True):
+    """One place that is not JavaScript."""
+
+    line: int
+    column: int
+    message: str
+
+
+class Syntax(msgspec.Struct, frozen=True):
+    """Whether code is JavaScript, and the first places where it is not."""
+
+    ok: bool = True
+    errors: tuple[SyntaxProblem, ...] = ()
+
+
+MAX_PARSE_SECONDS = 0.5
 """Seconds of this thread's own time. Whole jobs need 0.03; some prose would need minutes, as errors mend each other."""
-MOST = 3
+MAX_REPORTED_PROBLEMS = 3
 """Faults that are told. Those after the first are often its echo."""
 
 FUNCTIONS: Final = frozenset(
@@ -131,12 +146,12 @@ class Program:
         return self._built[1]
 
 
-def parse(code: str) -> Syntax:
+def check_syntax(code: str) -> Syntax:
     """Whether code is JavaScript, and the first places where it is not."""
-    return read(code).syntax
+    return parse_program(code).syntax
 
 
-def read(code: str) -> Program:
+def parse_program(code: str) -> Program:
     """The code, read. May be called in any thread."""
     source = _UNREADABLE.sub("\x01", code).encode()
     pieces, stopped = _pieces(source)
@@ -150,7 +165,7 @@ def read(code: str) -> Program:
 
 def _pieces(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[], int | None]]:
     """What gives the parser its text, until the time is over; and what tells where that was."""
-    latest = time.thread_time() + LONGEST
+    latest = time.thread_time() + MAX_PARSE_SECONDS
     end: int | None = None
 
     def piece(offset: int, _: object) -> bytes:
@@ -162,11 +177,11 @@ def _pieces(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[],
     return piece, lambda: end
 
 
-def _faults(root: tree_sitter.Node, source: bytes) -> list[Fault]:
+def _faults(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]:
     """The first places that are not JavaScript, in order."""
-    found: list[Fault] = []
+    found: list[SyntaxProblem] = []
     waiting = [root] if root.has_error else []
-    while waiting and len(found) < MOST:
+    while waiting and len(found) < MAX_REPORTED_PROBLEMS:
         node = waiting.pop()
         if node.is_missing:
             what = "a name or a value" if node.is_named else _named(node.type)
@@ -179,7 +194,7 @@ def _faults(root: tree_sitter.Node, source: bytes) -> list[Fault]:
     if not found:
         captured = tree_sitter.QueryCursor(_FOREIGN).captures(root)
         places = sorted((node.start_byte, name) for name, nodes in captured.items() for node in nodes)
-        found = [_fault(source, offset, _FOREIGN_MESSAGES[name]) for offset, name in places[:MOST]]
+        found = [_fault(source, offset, _FOREIGN_MESSAGES[name]) for offset, name in places[:MAX_REPORTED_PROBLEMS]]
     return found
 
 
@@ -205,11 +220,11 @@ def _named(text: str) -> str:
     return f"`{shown}`" if shown and "`" not in shown else shown or "end of a line"
 
 
-def _fault(source: bytes, offset: int, message: str) -> Fault:
+def _fault(source: bytes, offset: int, message: str) -> SyntaxProblem:
     start = source.rfind(b"\n", 0, offset) + 1
     # Whole characters only: where reading was given up may be within one.
     column = len(source[start:offset].decode(errors="ignore")) + 1
-    return Fault(source.count(b"\n", 0, offset) + 1, column, message)
+    return SyntaxProblem(source.count(b"\n", 0, offset) + 1, column, message)
 
 
 def _build(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
@@ -236,3 +251,18 @@ def _build(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
             if not more:
                 break
     return top, depth
+
+
+HOLE = "\ufffc"
+"""Stands in a template's text where a value comes in."""
+
+
+def string_value(node: Node) -> str | None:
+    """What a string or template says; nothing of other nodes."""
+    match node.kind:
+        case "string":
+            return node.text[1:-1]
+        case "template_string":
+            return "".join(HOLE if child.kind == "template_substitution" else child.text for child in node.children)
+        case _:
+            return None

@@ -18,7 +18,7 @@ _PAGE_MARK = re.compile(r"^\[pg:[^\]]*\] ?")
 FLAGS = ("use_new_prompt", "suggest_code", "download_adaptor_docs", "refresh_rag", "rehearsal")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class PayloadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many characters each field may have. More is refused: an answer from half the evidence looks whole."""
 
     content: int = 50_000
@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 500_000
 
 
-LIMITS = Limits()
+LIMITS = PayloadLimits()
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Turn(msgspec.Struct, frozen=True):
     @property
     def said(self) -> str:
         """The content without the page mark that some clients put before a user's words."""
-        return unmarked(self.content) if self.role == "user" else self.content
+        return strip_page_mark(self.content) if self.role == "user" else self.content
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True):
     log: str | None = None
 
 
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+class PreviousTopic(msgspec.Struct, frozen=True, kw_only=True):
     """What the turn before was about, as our own `meta` said and the client returned."""
 
     page: str | None = None
@@ -76,7 +76,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     context: JobContext = JobContext()
     results: tuple[Any, ...] = ()
     """Search results of an earlier turn: a stranger's, not read yet."""
-    earlier: Earlier | None = None
+    earlier: PreviousTopic | None = None
     mode: Literal["plain", "edits"] = "plain"
     """Plain: code stands in the answer's text. Edits: the model changes the job by its tool."""
     download_adaptor_docs: bool = True
@@ -87,7 +87,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def question(self) -> str:
         """The user's words."""
-        said = unmarked(self.content)
+        said = strip_page_mark(self.content)
         return said if said.strip() else self.content
 
     @property
@@ -109,12 +109,12 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
         return {field: size for field, size in sizes.items() if size}
 
 
-def unmarked(text: str) -> str:
+def strip_page_mark(text: str) -> str:
     """A user's words without the mark of a page: `[pg:my_job] how?`."""
     return _PAGE_MARK.sub("", text)
 
 
-class _Faults:
+class _PayloadErrors:
     """What is wrong with a payload, gathered while it is read."""
 
     def __init__(self) -> None:
@@ -156,9 +156,9 @@ class _Faults:
         return None
 
 
-def read(body: object, limits: Limits = LIMITS) -> Payload:
+def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
     """The payload in any JSON value, or the Failure that says all that is wrong with it."""
-    faults = _Faults()
+    faults = _PayloadErrors()
     if not isinstance(body, dict):
         raise Failure("bad_request", "The payload must be a JSON object.", status=400)
     given = cast("dict[str, Any]", body)
@@ -190,7 +190,7 @@ def read(body: object, limits: Limits = LIMITS) -> Payload:
     return payload
 
 
-def _turns(items: list[Any], faults: _Faults) -> Iterator[Turn]:
+def _turns(items: list[Any], faults: _PayloadErrors) -> Iterator[Turn]:
     for place, item in enumerate(items):
         field = f"history[{place}]"
         if not isinstance(item, dict):
@@ -206,9 +206,9 @@ def _turns(items: list[Any], faults: _Faults) -> Iterator[Turn]:
             yield Turn(role, content)
 
 
-def _context(given: Mapping[str, Any], faults: _Faults) -> JobContext:
+def _context(given: Mapping[str, Any], faults: _PayloadErrors) -> JobContext:
     asked = faults.text(given, "adaptor", "context.adaptor")
-    adaptor = names.read(asked) if asked and asked.strip() else None
+    adaptor = names.parse_adaptor(asked) if asked and asked.strip() else None
     if asked and asked.strip() and adaptor is None:
         faults.add("context.adaptor", f"must look like '{names.EXAMPLE}'")
     return JobContext(
@@ -225,14 +225,14 @@ def _written(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _earlier(value: object) -> Earlier | None:
+def _earlier(value: object) -> PreviousTopic | None:
     """What we said before, if it is that: it came by way of a client, so another shape is no fault."""
     if not isinstance(value, dict):
         return None
     said = cast("dict[str, Any]", value)
     adaptor: Any = said.get("adaptor")
     known = cast("dict[str, Any]", adaptor) if isinstance(adaptor, dict) else {}
-    return Earlier(
+    return PreviousTopic(
         page=_string(said.get("page")), adaptor=_string(known.get("name")), version=_string(known.get("version"))
     )
 
@@ -241,13 +241,13 @@ def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _mode(new: bool | None, suggest: bool | None, faults: _Faults) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
+def _mode(new: bool | None, suggest: bool | None, faults: _PayloadErrors) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
     if new is not None and suggest is not None and new != suggest:
         faults.add("use_new_prompt", "and suggest_code disagree: send one of them")
     return "edits" if new or suggest else "plain"
 
 
-def _measure(payload: Payload, limits: Limits) -> None:
+def _measure(payload: Payload, limits: PayloadLimits) -> None:
     sizes = payload.sizes
     for field, size in sizes.items():
         limit: int = getattr(limits, field.removeprefix("context."))

@@ -12,11 +12,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from palaver_jobchat.adaptors.choosing import Choice
-from palaver_jobchat.adaptors.folder import Docs
-from palaver_jobchat.docs.search import Found
+from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.selection import Selection
+from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
-from palaver_jobchat.wording import ANSWERS, EDIT_JOB, PRIMER, ROLE, RULES
+from palaver_jobchat.system_prompt import ANSWERS, EDIT_JOB, PRIMER, ROLE, RULES
 
 Kind = Literal["adaptor", "docs", "job", "input", "output", "log"]
 OPENING = "(earlier conversation)"
@@ -36,8 +36,12 @@ class Prompt(msgspec.Struct, frozen=True):
     tools: list[dict[str, Any]]
 
 
-def prompt(
-    payload: Payload, *, docs: Docs | None = None, choice: Choice | None = None, found: Sequence[Found] = ()
+def build_prompt(
+    payload: Payload,
+    *,
+    docs: AdaptorDocs | None = None,
+    choice: Selection | None = None,
+    found: Sequence[SearchResult] = (),
 ) -> Prompt:
     """The prompt for a payload, with what is known about its adaptor and what a search found."""
     blocks = [
@@ -58,7 +62,7 @@ def element(kind: Kind, content: str) -> str:
     return f'<{mark} kind="{kind}">{content}</{mark}>'
 
 
-def shown(text: str) -> str:
+def redact_configuration(text: str) -> str:
     """A job's input or output without the values of its configuration, which are a credential's."""
     try:
         value = msgspec.json.decode(text.removeprefix("\ufeff"))
@@ -79,7 +83,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _adaptor(docs: Docs, choice: Choice | None) -> str:
+def _adaptor(docs: AdaptorDocs, choice: Selection | None) -> str:
     named = docs.adaptor.name + (f" {docs.version}" if docs.version else "")
     start = f"The job's adaptor is {named}."
     if docs.state == "missing" or choice is None or not (choice.full or choice.signatures):
@@ -97,7 +101,7 @@ def _listed(start: str, text: str) -> str:
     return f"{start}\n{element('adaptor', text)}"
 
 
-def _retrieved(choice: Choice | None, found: Sequence[Found]) -> Iterator[str]:
+def _retrieved(choice: Selection | None, found: Sequence[SearchResult]) -> Iterator[str]:
     if choice is not None and not choice.is_whole and choice.full:
         yield f"More about some of the adaptor's functions:\n{element('adaptor', choice.text)}"
     if found:
@@ -105,7 +109,7 @@ def _retrieved(choice: Choice | None, found: Sequence[Found]) -> Iterator[str]:
         yield "\n".join(("From the documentation, which may or may not be to the point:", *pieces))
 
 
-def _piece(found: Found) -> str:
+def _piece(found: SearchResult) -> str:
     heading = " > ".join(part for part in (found.title, found.section) if part)
     return f"{heading}\n\n{found.text}" if heading else found.text
 
@@ -131,8 +135,8 @@ def _job(context: JobContext) -> Iterator[str]:
     else:
         yield "The job has no code yet."
     given: tuple[tuple[str, Kind, str | None], ...] = (
-        ("The input of its last run:", "input", context.input and shown(context.input)),
-        ("The output of its last run:", "output", context.output and shown(context.output)),
+        ("The input of its last run:", "input", context.input and redact_configuration(context.input)),
+        ("The output of its last run:", "output", context.output and redact_configuration(context.output)),
         ("The log of its last run:", "log", context.log),
     )
     for title, kind, text in given:

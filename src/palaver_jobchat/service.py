@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from palaver import Context, Data, Message, chat
-from palaver_jobchat import inputs, models, payload
-from palaver_jobchat.adaptors.library import Library
-from palaver_jobchat.answering import Assistant
-from palaver_jobchat.docs.looking import Looking
+from palaver_jobchat import input_schemas, models, payload
+from palaver_jobchat.adaptors.library import AdaptorLibrary
+from palaver_jobchat.assistant import Assistant
+from palaver_jobchat.docs.retriever import DocsRetriever
 from palaver_jobchat.models.base import Model
-from palaver_jobchat.rehearsing import NOTICE, Rehearsal
+from palaver_jobchat.models.rehearsal import NOTICE, RehearsalModel
 from palaver_jobchat.settings import Settings, read_settings
 
 _ROLES = ("user", "assistant")
 
 
-def build(settings: Settings | None = None, model: Model | None = None) -> Any:
+def build_workflow(settings: Settings | None = None, model: Model | None = None) -> Any:
     """The workflow, with these settings or with those of the environment and the working folder."""
     settings = read_settings(os.environ, Path.cwd()) if settings is None else settings
-    model = models.model(settings) if model is None else model
-    library = Library(settings)
-    looking = Looking(settings)
+    model = models.create_model(settings) if model is None else model
+    library = AdaptorLibrary(settings)
+    looking = DocsRetriever(settings)
     assistant = Assistant(settings, model, library, looking)
-    rehearsing = Assistant(settings, Rehearsal(settings), library, looking)
+    rehearsing = Assistant(settings, RehearsalModel(settings), library, looking)
 
     asks_anthropic = settings.provider == "anthropic"
 
@@ -39,16 +39,16 @@ def build(settings: Settings | None = None, model: Model | None = None) -> Any:
     async def job_chat(
         messages: list[Message],
         ctx: Context,
-        context: inputs.JobContext = None,
-        meta: inputs.ReturnedMeta = None,
-        use_new_prompt: inputs.UseNewPrompt = None,
-        suggest_code: inputs.SuggestCode = None,
-        download_adaptor_docs: inputs.DownloadAdaptorDocs = None,
-        refresh_rag: inputs.RefreshRag = None,
-        rehearsal: inputs.Rehearsal = None,
-        model_script: inputs.ModelScript = None,
+        context: input_schemas.JobContext = None,
+        meta: input_schemas.ReturnedMeta = None,
+        use_new_prompt: input_schemas.UseNewPrompt = None,
+        suggest_code: input_schemas.SuggestCode = None,
+        download_adaptor_docs: input_schemas.DownloadAdaptorDocs = None,
+        refresh_rag: input_schemas.RefreshRag = None,
+        rehearsal: input_schemas.Rehearsal = None,
+        model_script: input_schemas.ModelScript = None,
     ) -> AsyncGenerator[object]:
-        asked = payload.read(
+        asked = payload.parse_payload(
             {
                 **_conversation(messages),
                 "context": context,
@@ -76,7 +76,7 @@ def build(settings: Settings | None = None, model: Model | None = None) -> Any:
                 yield something
 
     if not model.is_configured:
-        job_chat.__annotations__["rehearsal"] = inputs.RehearsalFirst
+        job_chat.__annotations__["rehearsal"] = input_schemas.RehearsalFirst
     return chat(
         job_chat,
         description="Helps to write OpenFn jobs: answers questions about them, and suggests changes of their code.",

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from palaver import PalaverError
-from palaver_jobchat.payload import Limits
+from palaver_jobchat.payload import PayloadLimits
 
 PREFIX = "PALAVER_JOBCHAT_"
 _LIMIT = "limit_"
@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A folder with a model2vec model, or module:function."""
     adaptor_budget: int = 40_000
     docs_budget: int = 12_000
-    limits: Limits = Limits()
+    limits: PayloadLimits = PayloadLimits()
 
     def __repr__(self) -> str:
         """Without the key."""

@@ -8,7 +8,7 @@ import msgspec
 
 from palaver import __all__ as exported
 from palaver.testing import client, echo
-from palaver_jobchat.payload import Limits
+from palaver_jobchat.payload import PayloadLimits
 from palaver_jobchat.settings import Settings as JobChatSettings
 from tests.docs.pages import DOCS, ROOT
 
@@ -35,7 +35,7 @@ def test_every_public_name_of_the_package_is_used_or_explained() -> None:
 
 def test_every_setting_of_job_chat_is_explained() -> None:
     settings = {field.name.upper() for field in msgspec.structs.fields(JobChatSettings)} - {"LIMITS"}
-    limits = {f"LIMIT_{field.name.upper()}" for field in msgspec.structs.fields(Limits)}
+    limits = {f"LIMIT_{field.name.upper()}" for field in msgspec.structs.fields(PayloadLimits)}
 
     assert unnamed(settings | limits, JOB_CHAT) == []
 

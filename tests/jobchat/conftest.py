@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palaver_jobchat import models
-from palaver_jobchat.service import build
+from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.scenarios import Chatting
@@ -28,8 +28,8 @@ async def chatting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIter
             if key is not None:
                 monkeypatch.setenv("ANTHROPIC_API_KEY", key)
             given = Settings(**{"online": False, "retries": 0, "cache": str(tmp_path / "cache"), **settings})
-            model = models.model(given)
+            model = models.create_model(given)
             opened.push_async_callback(model.aclose)
-            return build(given, model), fake
+            return build_workflow(given, model), fake
 
         yield made

@@ -3,12 +3,12 @@
 from typing import Any
 
 from palaver_jobchat.correction import correction
-from palaver_jobchat.edits import apply_edits, requested
+from palaver_jobchat.edits import apply_edits, requested_edits
+from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.payload import JobContext, Payload
-from palaver_jobchat.prompt import element, prompt
-from palaver_jobchat.syntax import Fault, Syntax
+from palaver_jobchat.prompt import build_prompt, element
 
-BEFORE = prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
+BEFORE = build_prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
 TELLING = (
     "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
     "or with what mends the syntax. The job's code now:"
@@ -32,7 +32,7 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
         call(2, {}, "search"),
         call(3, second),
     ]
-    result = apply_edits("a();\na();\n", requested([first, second]))
+    result = apply_edits("a();\na();\n", requested_edits([first, second]))
 
     asked = correction(BEFORE, answer, result, Syntax())
 
@@ -61,8 +61,8 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
 
 def test_broken_code_is_told_with_its_lines() -> None:
     given = {"edits": [{"action": "rewrite", "new_code": "a("}]}
-    result = apply_edits("a();\na();\n", requested([given]))
-    syntax = Syntax(ok=False, errors=(Fault(1, 3, "something is missing"),))
+    result = apply_edits("a();\na();\n", requested_edits([given]))
+    syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
 
     (told,) = correction(BEFORE, [call(1, given)], result, syntax).messages[-1]["content"]
 
@@ -74,7 +74,7 @@ def test_broken_code_is_told_with_its_lines() -> None:
 
 def test_an_input_that_was_no_object_goes_back_as_one() -> None:
     given = {"edits": [replace("a();\na", "b();\na")]}
-    result = apply_edits("a();\na();\n", requested([given, "no"]))
+    result = apply_edits("a();\na();\n", requested_edits([given, "no"]))
 
     asked = correction(BEFORE, [call(1, given), call(2, "no")], result, Syntax())
 

@@ -6,15 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.edits import Outcome, Result, apply_edits, correct, correct_syntax, cut_off, requested
-from palaver_jobchat.places import MOST
+from palaver_jobchat.edit_matching import MAX_MATCHES
+from palaver_jobchat.edits import (
+    EditOutcome,
+    EditResult,
+    apply_correction,
+    apply_edits,
+    apply_syntax_correction,
+    requested_edits,
+    truncated_result,
+)
 
 
 def replace(old: str, new: str, action: str = "replace") -> dict[str, str]:
     return {"action": action, "old_code": old, "new_code": new}
 
 
-def fates(result: Result) -> list[str]:
+def fates(result: EditResult) -> list[str]:
     return [f"{outcome.state} {outcome.how or outcome.reason or ''}".strip() for outcome in result.outcomes]
 
 
@@ -85,13 +93,13 @@ def test_one_edit(job: str, edit: Any, code: str, fate: str) -> None:
 def test_edits_run_in_order_and_one_that_fails_leaves_the_text_to_the_next() -> None:
     result = apply_edits("a();\nb();\na();\n", [replace("b", "c"), replace("a", "x"), replace("c();\n", "")])
 
-    assert result == Result(
+    assert result == EditResult(
         job="a();\nb();\na();\n",
         code="a();\na();\n",
         outcomes=(
-            Outcome(action="replace", old="b", new="c", state="applied", how="exact", start=5, end=6),
-            Outcome(action="replace", old="a", new="x", state="failed", reason="ambiguous", lines=(1, 3)),
-            Outcome(action="replace", old="c();\n", new="", state="applied", how="exact", start=5, end=10),
+            EditOutcome(action="replace", old="b", new="c", state="applied", how="exact", start=5, end=6),
+            EditOutcome(action="replace", old="a", new="x", state="failed", reason="ambiguous", lines=(1, 3)),
+            EditOutcome(action="replace", old="c();\n", new="", state="applied", how="exact", start=5, end=10),
         ),
     )
 
@@ -119,18 +127,20 @@ def test_all_that_replace_all_changed_lies_between_its_ends() -> None:
 def test_places_without_end_are_not_all_counted() -> None:
     (outcome,) = apply_edits("a" * 10_000, [replace("a", "b")]).outcomes
 
-    assert len(outcome.lines) == MOST + 1
+    assert len(outcome.lines) == MAX_MATCHES + 1
 
 
 def test_calls_give_their_edits_in_order_and_a_call_of_another_shape_is_one_malformed_edit() -> None:
-    edits = requested([{"edits": [replace("a", "b")]}, {"edits": []}, "no", {"edits": {}}, {"edits": [1]}])
+    edits = requested_edits([{"edits": [replace("a", "b")]}, {"edits": []}, "no", {"edits": {}}, {"edits": [1]}])
 
     assert edits == [replace("a", "b"), None, None, 1]
     assert fates(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
 
 
 def test_an_answer_that_was_cut_off_counts_as_one_failed_edit() -> None:
-    assert cut_off("a") == Result(job="a", code="a", outcomes=(Outcome(state="failed", reason="truncated"),))
+    assert truncated_result("a") == EditResult(
+        job="a", code="a", outcomes=(EditOutcome(state="failed", reason="truncated"),)
+    )
 
 
 # Corrections.
@@ -139,7 +149,7 @@ HALF = apply_edits("a a\nb\n", [replace("z", "y"), replace("b", "c"), replace("a
 
 
 def test_as_many_corrections_as_failures_are_taken_one_by_one() -> None:
-    corrected = correct(HALF, [replace("c", "d"), replace("a", "y")])
+    corrected = apply_correction(HALF, [replace("c", "d"), replace("a", "y")])
 
     assert corrected.code == "a a\nd\n"
     assert fates(corrected) == ["applied corrected", "applied exact", "failed ambiguous"]
@@ -148,11 +158,11 @@ def test_as_many_corrections_as_failures_are_taken_one_by_one() -> None:
 
 @pytest.mark.parametrize("edits", [[], [replace("c", "d")] * 3, [replace("c", "c")], None, [replace("a", "b")]])
 def test_another_number_of_corrections_is_dropped_unless_all_fit(edits: Any) -> None:
-    assert correct(HALF, edits) == HALF
+    assert apply_correction(HALF, edits) == HALF
 
 
 def test_another_number_of_corrections_that_all_fit_stands_for_all_that_failed() -> None:
-    corrected = correct(HALF, [{"action": "rewrite", "new_code": "x\n"}])
+    corrected = apply_correction(HALF, [{"action": "rewrite", "new_code": "x\n"}])
 
     assert corrected.code == "x\n"
     assert fates(corrected) == ["applied corrected", "applied exact", "applied corrected"]
@@ -161,21 +171,21 @@ def test_another_number_of_corrections_that_all_fit_stands_for_all_that_failed()
 def test_a_correction_does_not_take_an_emptied_job_for_a_blank_one() -> None:
     emptied = apply_edits("a", [replace("a", ""), replace("b", "c")])
 
-    assert correct(emptied, [replace("x", "y")]) == emptied
+    assert apply_correction(emptied, [replace("x", "y")]) == emptied
 
 
 def test_a_correction_keeps_the_line_ends_of_the_job_and_not_of_what_it_became() -> None:
     result = apply_edits("a\r\n", [replace("a\r\n", "b"), replace("z", "y")])
 
-    assert correct(result, [replace("b", "c\nd")]).code == "c\r\nd"
+    assert apply_correction(result, [replace("b", "c\nd")]).code == "c\r\nd"
 
 
 def test_a_correction_of_syntax_alone_is_kept_only_if_it_parses() -> None:
     broken = apply_edits("a()", [replace("()", "(")])
 
-    assert correct_syntax(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
-    assert correct_syntax(broken, [replace("(", "((")], lambda code: False) == broken
-    assert correct_syntax(broken, [replace("z", "y")], lambda code: True) == broken
+    assert apply_syntax_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
+    assert apply_syntax_correction(broken, [replace("(", "((")], lambda code: False) == broken
+    assert apply_syntax_correction(broken, [replace("z", "y")], lambda code: True) == broken
 
 
 # Laws.
@@ -237,7 +247,7 @@ def test_crlf_in_crlf_out(lines: list[str], edits: list[Any]) -> None:
 @given(job=st.text(max_size=30), edits=JSON)
 def test_no_json_is_too_strange(job: str, edits: Any) -> None:
     result = apply_edits(job, edits)
-    corrected = correct(result, edits)
+    corrected = apply_correction(result, edits)
 
     assert len(result.outcomes) == (len(edits) if isinstance(edits, list) else 1)
     assert len(corrected.outcomes) == len(result.outcomes)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver_jobchat import javascript
-from palaver_jobchat.javascript import parse, read
-from palaver_jobchat.syntax import Fault, Syntax
+from palaver_jobchat.javascript import Syntax, SyntaxProblem, check_syntax, parse_program
 
 
 @pytest.mark.parametrize(
@@ -26,56 +25,56 @@ from palaver_jobchat.syntax import Fault, Syntax
     ],
 )
 def test_this_is_javascript(code: str) -> None:
-    assert parse(code) == Syntax(ok=True)
+    assert check_syntax(code) == Syntax(ok=True)
 
 
 @pytest.mark.parametrize(
     ("code", "faults"),
     [
-        ("fn(state => {\n  return state;\n", [Fault(1, 13, "this `{` is never closed")]),
-        ("fn(state => {\n  return state;\n}", [Fault(1, 3, "this `(` is never closed")]),
-        ("(]\n[}", [Fault(2, 1, "this `[` is never closed")]),
-        ("get('a'));", [Fault(1, 9, "unexpected `)`")]),
-        ("x('é', {b: 1 c: 2});", [Fault(1, 14, "unexpected `c: 2`")]),
-        ("'abc\nget(1)", [Fault(1, 1, "the text that begins with ' here never ends")]),
-        ("if (a {\n b();\n}", [Fault(1, 6, "`)` is missing")]),
-        ("c('é' + )", [Fault(1, 8, "a name or a value is missing")]),
-        ("@@@\0", [Fault(1, 1, "unexpected `@@@\ufffd`")]),
-        ("get('a');\nfn(s => <b/>)", [Fault(2, 9, "JSX is not JavaScript")]),
-        ("try { a() }\nb()", [Fault(1, 1, "`try` needs `catch` or `finally`")]),
+        ("fn(state => {\n  return state;\n", [SyntaxProblem(1, 13, "this `{` is never closed")]),
+        ("fn(state => {\n  return state;\n}", [SyntaxProblem(1, 3, "this `(` is never closed")]),
+        ("(]\n[}", [SyntaxProblem(2, 1, "this `[` is never closed")]),
+        ("get('a'));", [SyntaxProblem(1, 9, "unexpected `)`")]),
+        ("x('é', {b: 1 c: 2});", [SyntaxProblem(1, 14, "unexpected `c: 2`")]),
+        ("'abc\nget(1)", [SyntaxProblem(1, 1, "the text that begins with ' here never ends")]),
+        ("if (a {\n b();\n}", [SyntaxProblem(1, 6, "`)` is missing")]),
+        ("c('é' + )", [SyntaxProblem(1, 8, "a name or a value is missing")]),
+        ("@@@\0", [SyntaxProblem(1, 1, "unexpected `@@@\ufffd`")]),
+        ("get('a');\nfn(s => <b/>)", [SyntaxProblem(2, 9, "JSX is not JavaScript")]),
+        ("try { a() }\nb()", [SyntaxProblem(1, 1, "`try` needs `catch` or `finally`")]),
     ],
 )
-def test_this_is_not(code: str, faults: list[Fault]) -> None:
-    assert parse(code) == Syntax(ok=False, errors=tuple(faults))
+def test_this_is_not(code: str, faults: list[SyntaxProblem]) -> None:
+    assert check_syntax(code) == Syntax(ok=False, errors=tuple(faults))
 
 
 def test_of_many_faults_the_first_three_are_told() -> None:
-    assert [fault.line for fault in parse("get(1));\n" * 9).errors] == [1, 2, 3]
+    assert [fault.line for fault in check_syntax("get(1));\n" * 9).errors] == [1, 2, 3]
 
 
 def test_long_nonsense_is_shown_in_part() -> None:
-    assert parse("#" * 99).errors[0].message == f"unexpected `{'#' * 30}…`"
+    assert check_syntax("#" * 99).errors[0].message == f"unexpected `{'#' * 30}…`"
 
 
 def test_reading_is_given_up_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(javascript, "LONGEST", -1)
+    monkeypatch.setattr(javascript, "MAX_PARSE_SECONDS", -1)
 
-    program = read("é\n" * 2000)
+    program = parse_program("é\n" * 2000)
 
     assert program.syntax == Syntax(
-        ok=False, errors=(Fault(1, 1, "reading it took too long, and the rest was not read"),)
+        ok=False, errors=(SyntaxProblem(1, 1, "reading it took too long, and the rest was not read"),)
     )
     assert not program.whole
 
 
 def test_prose_that_would_take_minutes_is_given_up_in_time() -> None:
-    (fault,) = parse("a 'b " * 30_000).errors
+    (fault,) = check_syntax("a 'b " * 30_000).errors
 
     assert fault.message == "reading it took too long, and the rest was not read"
 
 
 def test_the_tree_knows_what_things_are_and_where() -> None:
-    program = read("get('a',\n  async ({ b }) => `x${b}`);")
+    program = parse_program("get('a',\n  async ({ b }) => `x${b}`);")
 
     call = program.root.children[0].children[0]
     function = next(node for node in call.walk() if node.kind == "arrow_function")
@@ -89,17 +88,17 @@ def test_the_tree_knows_what_things_are_and_where() -> None:
 
 def test_threads_do_not_disturb_each_other() -> None:
     codes = ["get('/a');\n" * 200, "get('/a'\n" * 50, "", "{" * 999]
-    alone = [parse(code) for code in codes]
+    alone = [check_syntax(code) for code in codes]
 
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(parse, codes * 5))
+        together = list(pool.map(check_syntax, codes * 5))
 
     assert together == alone * 5
 
 
 @given(st.text(st.characters(), max_size=200) | st.text("(){}[]`$'\"/\\;=>.,ab \n\r\0\ud800é", max_size=60))
 def test_no_text_makes_it_raise_and_faults_lie_inside(code: str) -> None:
-    program = read(code)
+    program = parse_program(code)
 
     assert program.syntax.ok == (not program.syntax.errors)
     lines = code.split("\n")

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from palaver import Failure
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.payload import Earlier, JobContext, Limits, Payload, Turn, read
+from palaver_jobchat.payload import JobContext, Payload, PayloadLimits, PreviousTopic, Turn, parse_payload
 
 
-def refusal(body: Any, limits: Limits | None = None) -> Failure:
+def refusal(body: Any, limits: PayloadLimits | None = None) -> Failure:
     with pytest.raises(Failure) as caught:
-        read(body, limits or Limits())
+        parse_payload(body, limits or PayloadLimits())
     return caught.value
 
 
 def test_a_question_is_enough() -> None:
-    assert read({"content": "why?"}) == Payload(content="why?")
+    assert parse_payload({"content": "why?"}) == Payload(content="why?")
 
 
 def test_all_that_may_be_sent() -> None:
@@ -51,7 +51,7 @@ def test_all_that_may_be_sent() -> None:
         "anything": [],
     }
 
-    assert read(body) == Payload(
+    assert parse_payload(body) == Payload(
         content="how?",
         history=(Turn("user", "a"), Turn("assistant", " ")),
         context=JobContext(
@@ -63,7 +63,7 @@ def test_all_that_may_be_sent() -> None:
             log="oh",
         ),
         results=({"text": "x"}, 3),
-        earlier=Earlier(page="other", adaptor="@openfn/language-http", version="6.0.0"),
+        earlier=PreviousTopic(page="other", adaptor="@openfn/language-http", version="6.0.0"),
         mode="edits",
         download_adaptor_docs=False,
         refresh_rag=True,
@@ -77,14 +77,14 @@ def test_null_is_the_same_as_absent() -> None:
     )
     empty: dict[str, Any] = dict.fromkeys(["expression", "adaptor", "page_name", "input", "output", "log"])
 
-    assert read({"content": "a", **nothing}) == Payload(content="a")
-    assert read({"content": "a", "context": empty, "meta": {"rag": None}}) == Payload(content="a")
-    assert read({"content": "a", "context": {"adaptor": " "}, "meta": {"rag": {}}}) == Payload(content="a")
+    assert parse_payload({"content": "a", **nothing}) == Payload(content="a")
+    assert parse_payload({"content": "a", "context": empty, "meta": {"rag": None}}) == Payload(content="a")
+    assert parse_payload({"content": "a", "context": {"adaptor": " "}, "meta": {"rag": {}}}) == Payload(content="a")
 
 
 @pytest.mark.parametrize("said", [None, [], "x", {"adaptor": "http", "page": 5}])
 def test_what_we_said_before_in_another_shape_is_no_fault(said: Any) -> None:
-    assert read({"content": "a", "meta": {"job_chat": said}}).earlier in (None, Earlier())
+    assert parse_payload({"content": "a", "meta": {"job_chat": said}}).earlier in (None, PreviousTopic())
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,13 @@ def test_all_faults_at_once() -> None:
 def test_page_marks_are_kept_in_the_content_and_cut_off_the_words() -> None:
     history = [{"role": "user", "content": "[pg:a] how?"}, {"role": "user", "content": "[pg:a]"}]
 
-    payload = read({"content": "[pg:b] why?", "history": history})
+    payload = parse_payload({"content": "[pg:b] why?", "history": history})
 
     assert (payload.content, payload.question, payload.before) == ("[pg:b] why?", "why?", "how?")
-    assert (read({"content": "[pg:b]  "}).question, read({"content": "a"}).before) == ("[pg:b]  ", None)
+    assert (parse_payload({"content": "[pg:b]  "}).question, parse_payload({"content": "a"}).before) == (
+        "[pg:b]  ",
+        None,
+    )
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 5])
@@ -164,7 +167,7 @@ def test_a_payload_is_an_object(body: Any) -> None:
     ],
 )
 def test_the_two_flags_are_two_names_of_one_switch(new: bool | None, suggest: bool | None, mode: str) -> None:
-    assert read({"content": "a", "use_new_prompt": new, "suggest_code": suggest}).mode == mode
+    assert parse_payload({"content": "a", "use_new_prompt": new, "suggest_code": suggest}).mode == mode
 
 
 def test_a_field_over_its_limit_is_refused_and_not_cut() -> None:
@@ -183,13 +186,13 @@ def test_a_field_over_its_limit_is_refused_and_not_cut() -> None:
 def test_the_contents_of_the_history_count_together() -> None:
     turn = {"role": "user", "content": "abc"}
 
-    failure = refusal({"content": "a", "history": [turn, turn]}, Limits(history=5))
+    failure = refusal({"content": "a", "history": [turn, turn]}, PayloadLimits(history=5))
 
     assert (failure.details["field"], failure.details["size"]) == ("history", 6)
 
 
 def test_all_fields_together_have_a_limit_too() -> None:
-    failure = refusal({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, Limits(total=11))
+    failure = refusal({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, PayloadLimits(total=11))
 
     assert failure.message == (
         "All fields together have 12 characters; the limit is 11. The largest is context.input: shorten it."
@@ -215,7 +218,7 @@ KEYS = ["content", "history", "context", "meta", "rag", "search_results", "role"
 def test_any_json_is_read_or_refused(body: Any) -> None:
     failure = None
     try:
-        payload = read(body)
+        payload = parse_payload(body)
     except Failure as error:
         failure = error
     else:

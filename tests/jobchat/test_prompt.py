@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.adaptors.choosing import choose
-from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.adaptors.selection import select_entries
 from palaver_jobchat.adaptors.signatures import Entry
-from palaver_jobchat.docs.search import Found
+from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
-from palaver_jobchat.prompt import OPENING, element, prompt, shown
-from palaver_jobchat.wording import EDIT_JOB, PRIMER
+from palaver_jobchat.prompt import OPENING, build_prompt, element, redact_configuration
+from palaver_jobchat.system_prompt import EDIT_JOB, PRIMER
 
 CACHED = {"type": "ephemeral"}
 ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "burn(book)", "burn(book)\nBurns."))
-DOCS = Docs(
+DOCS = AdaptorDocs(
     adaptor=Adaptor("@openfn/language-library"), version="1.2.0", state="exact", docs_version="1.2.0", entries=ENTRIES
 )
-FOUND = [Found("Loans end.", "Lending", "Loans"), Found("Bare.")]
+FOUND = [SearchResult("Loans end.", "Lending", "Loans"), SearchResult("Bare.")]
 
 
 def texts(blocks: list[dict[str, Any]]) -> list[str]:
@@ -30,7 +30,7 @@ def texts(blocks: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_bare_question() -> None:
-    sent = prompt(Payload(content="why?"))
+    sent = build_prompt(Payload(content="why?"))
 
     assert [block["cache_control"] for block in sent.system] == [CACHED]
     assert sent.messages == [
@@ -48,7 +48,7 @@ def test_what_changes_most_stands_last() -> None:
         content="why?", context=context, mode="edits", history=(Turn("user", "a"), Turn("assistant", "b"))
     )
 
-    sent = prompt(payload, docs=DOCS, choice=choose(ENTRIES), found=FOUND)
+    sent = build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES), found=FOUND)
 
     assert [block["cache_control"] for block in sent.system] == [CACHED] * 3
     assert texts(sent.system)[1] == (
@@ -83,7 +83,7 @@ def test_what_changes_most_stands_last() -> None:
 
 def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
     def first(payload: Payload) -> str:
-        return prompt(payload, docs=DOCS, choice=choose(ENTRIES)).system[0]["text"]
+        return build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES)).system[0]["text"]
 
     other = Payload(content="b", context=JobContext(log="x", page="p"), history=(Turn("user", "c"),))
     assert first(Payload(content="a")) == first(other)
@@ -93,8 +93,8 @@ def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
 
 def test_the_job_and_the_question_do_not_touch_what_is_cached() -> None:
     history = (Turn("user", "a"), Turn("assistant", "b"))
-    one = prompt(Payload(content="x", history=history, context=JobContext(expression="a()")), docs=DOCS)
-    two = prompt(Payload(content="y", history=history, context=JobContext(expression="b()")), docs=DOCS)
+    one = build_prompt(Payload(content="x", history=history, context=JobContext(expression="a()")), docs=DOCS)
+    two = build_prompt(Payload(content="y", history=history, context=JobContext(expression="b()")), docs=DOCS)
 
     assert (one.system, one.messages[:-1]) == (two.system, two.messages[:-1])
     assert one.messages[-1] != two.messages[-1]
@@ -102,24 +102,24 @@ def test_the_job_and_the_question_do_not_touch_what_is_cached() -> None:
 
 def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
     long = [msgspec.structs.replace(entry, text=f"{entry.text}{'.' * 50}") for entry in ENTRIES]
-    choice = choose(long, code="burn(x)", budget=100)
+    choice = select_entries(long, code="burn(x)", budget=100)
 
-    system = texts(prompt(Payload(content="a"), docs=DOCS, choice=choice).system)
+    system = texts(build_prompt(Payload(content="a"), docs=DOCS, choice=choice).system)
 
     assert system[1].endswith(element("adaptor", "lend(book)\nburn(book)"))
     assert system[2] == f"More about some of the adaptor's functions:\n{element('adaptor', long[1].text)}"
-    assert len(prompt(Payload(content="a"), docs=DOCS, choice=choose(ENTRIES, budget=5)).system) == 2
+    assert len(build_prompt(Payload(content="a"), docs=DOCS, choice=select_entries(ENTRIES, budget=5)).system) == 2
 
 
 def test_what_is_not_known_exactly_is_said() -> None:
     near = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
-    missing = Docs(adaptor=Adaptor("@mine/thing"))
+    missing = AdaptorDocs(adaptor=Adaptor("@mine/thing"))
 
     assert (
         "describes version 1.0.0, the nearest known"
-        in prompt(Payload(content="a"), docs=near, choice=choose(ENTRIES)).system[1]["text"]
+        in build_prompt(Payload(content="a"), docs=near, choice=select_entries(ENTRIES)).system[1]["text"]
     )
-    assert prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
+    assert build_prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
         "The job's adaptor is @mine/thing. Its functions are not known here: say so when the answer depends on them."
     )
 
@@ -134,7 +134,7 @@ def test_blank_turns_and_page_marks_are_not_sent() -> None:
         Turn("assistant", "[pg:a] stays"),
     )
 
-    messages = prompt(Payload(content="[pg:b] now?", history=history)).messages
+    messages = build_prompt(Payload(content="[pg:b] now?", history=history)).messages
 
     assert [(message["role"], texts(message["content"])[-1]) for message in messages] == [
         ("user", OPENING),
@@ -144,7 +144,7 @@ def test_blank_turns_and_page_marks_are_not_sent() -> None:
         ("assistant", "[pg:a] stays"),
         ("user", "now?"),
     ]
-    assert prompt(Payload(content="[pg:b]")).messages[-1]["content"][-1]["text"] == "[pg:b]"
+    assert build_prompt(Payload(content="[pg:b]")).messages[-1]["content"][-1]["text"] == "[pg:b]"
 
 
 def test_a_prompt_has_at_most_four_cache_marks_and_no_empty_text() -> None:
@@ -152,7 +152,7 @@ def test_a_prompt_has_at_most_four_cache_marks_and_no_empty_text() -> None:
         content="a", history=(Turn("user", "b"),) * 5, context=JobContext(log=" ", input="", expression="\n")
     )
 
-    sent = prompt(payload, docs=DOCS, choice=choose(ENTRIES), found=FOUND)
+    sent = build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES), found=FOUND)
 
     assert msgspec.json.encode(sent).count(b"cache_control") == 4
     assert all(text.strip() for message in sent.messages for text in texts(message["content"]))
@@ -183,8 +183,10 @@ def test_no_text_can_close_its_own_element(text: str) -> None:
     ],
 )
 def test_the_values_of_a_configuration_are_hidden(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert redact_configuration(text) == expected
     assert (
         "s3cret"
-        not in msgspec.json.encode(prompt(Payload(content="a", context=JobContext(input=text, output=text)))).decode()
+        not in msgspec.json.encode(
+            build_prompt(Payload(content="a", context=JobContext(input=text, output=text)))
+        ).decode()
     )

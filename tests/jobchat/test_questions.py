@@ -11,12 +11,12 @@ import pytest
 from palaver import Case, Message
 from palaver.evaluation.offline import Offline
 from palaver.testing import client
-from palaver_jobchat import evaluating, payload
-from palaver_jobchat.evaluating import expected as expecting
-from palaver_jobchat.evaluating import job_expected, job_rules
-from palaver_jobchat.service import build
+from palaver_jobchat import evaluators, payload
+from palaver_jobchat.evaluators import expected as expecting
+from palaver_jobchat.evaluators import job_expected, job_rules
+from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
-from palaver_jobchat.testing.steps import read_script
+from palaver_jobchat.testing.script import read_script
 from tests.engine.running import came_to, ran
 from tests.jobchat.entry_points import entry_points
 
@@ -45,7 +45,7 @@ def job_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PALAVER_JOBCHAT_ONLINE", "0")
     monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path / "cache"))
-    return build(Settings(provider="scripted", online=False, cache=str(tmp_path / "cache")))
+    return build_workflow(Settings(provider="scripted", online=False, cache=str(tmp_path / "cache")))
 
 
 async def answer(job_chat: Any, row: dict[str, Any]) -> Case:
@@ -86,8 +86,8 @@ def test_one_line_is_one_row_and_no_two_are_the_same() -> None:
 
 def test_every_row_is_a_payload_with_a_script_and_an_expectation() -> None:
     for row in ROWS:
-        given = payload.read({name: value for name, value in row.items() if name not in ("topic", "expected")})
-        wanted = expecting.read(row["expected"])
+        given = payload.parse_payload({name: value for name, value in row.items() if name not in ("topic", "expected")})
+        wanted = expecting.parse_expected(row["expected"])
 
         assert len(read_script(row["model_script"])) >= 1
         assert isinstance(wanted.edit, bool)
@@ -109,7 +109,7 @@ def test_there_are_jobs_with_both_kinds_of_line_ends_and_without_code() -> None:
 
 
 async def test_every_scripted_answer_passes(job_chat: Any) -> None:
-    every = [getattr(evaluating, key) for key in evaluating.__all__]
+    every = [getattr(evaluators, key) for key in evaluators.__all__]
     for row in ROWS:
         case = await answer(job_chat, row)
 

@@ -22,7 +22,7 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: Chatting, key: s
     assert body["response"].startswith("Rehearsal: no model was asked.")
     assert body["suggested_code"] != job
     assert job.strip() in body["suggested_code"]
-    assert javascript.parse(body["suggested_code"]).ok
+    assert javascript.check_syntax(body["suggested_code"]).ok
     assert body["application_status"]["success"] is True
     assert body["meta"]["job_chat"]["model"] == "rehearsal"
     assert fake.requests == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palaver import PalaverError
-from palaver_jobchat.payload import Limits
+from palaver_jobchat.payload import PayloadLimits
 from palaver_jobchat.settings import Settings, read_settings
 
 
@@ -17,7 +17,9 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text('port = 1\n[jobchat]\nmodel = "m"\nretries = 5\nlimit_log = 7\n')
     env = {"PALAVER_JOBCHAT_RETRIES": "0", "PALAVER_JOBCHAT_ONLINE": "0", "PALAVER_JOBCHAT_LIMIT_CONTENT": "9"}
 
-    assert read_settings(env, tmp_path) == Settings(model="m", retries=0, online=False, limits=Limits(content=9, log=7))
+    assert read_settings(env, tmp_path) == Settings(
+        model="m", retries=0, online=False, limits=PayloadLimits(content=9, log=7)
+    )
 
 
 @pytest.mark.parametrize(

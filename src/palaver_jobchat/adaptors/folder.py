@@ -16,11 +16,11 @@ from palaver_jobchat.adaptors import signatures
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.adaptors.signatures import Entry
 
-LARGEST = 20 * 1024 * 1024
+MAX_BYTES = 20 * 1024 * 1024
 """Bytes of one description; none of a real adaptor comes near."""
 
 
-class Docs(msgspec.Struct, frozen=True, kw_only=True):
+class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about an adaptor that was asked for."""
 
     adaptor: Adaptor
@@ -41,7 +41,7 @@ class Docs(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def versions(folder: Path, short: str) -> list[str]:
+def list_versions(folder: Path, short: str) -> list[str]:
     """All versions of an adaptor in the folder, in no order that means anything."""
     found: set[str] = set()
     with suppress(OSError):
@@ -54,19 +54,19 @@ def versions(folder: Path, short: str) -> list[str]:
     return sorted(found)
 
 
-def load(folder: Path, short: str, version: str) -> tuple[Entry, ...] | None:
+def load_entries(folder: Path, short: str, version: str) -> tuple[Entry, ...] | None:
     """The entries of one version; nothing where there is no such file, or it cannot be read."""
     for path in (folder / f"{short}@{version}.json", folder / short / version / "ast.json"):
         with suppress(OSError):
             found = path.stat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 continue
             if (entries := _parsed(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
                 return entries
     return None
 
 
-def keep(folder: Path, short: str, version: str, content: bytes) -> None:
+def save_description(folder: Path, short: str, version: str, content: bytes) -> None:
     """Put a description into the folder, whole or not at all, whoever else does the same or ends us meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
@@ -83,4 +83,4 @@ def keep(folder: Path, short: str, version: str, content: bytes) -> None:
 @lru_cache(maxsize=64)
 def _parsed(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
     """The entries of a file in this very state: reading one takes some milliseconds, and most are asked for again."""
-    return signatures.decode(path.read_bytes())
+    return signatures.decode_description(path.read_bytes())

@@ -10,19 +10,20 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 from urllib.parse import quote
 
 import msgspec
 import platformdirs
 
-from palaver_jobchat.adaptors import folder, npm, signatures
-from palaver_jobchat.adaptors.fetching import Unusable, fetch_first
-from palaver_jobchat.adaptors.flights import Flights, landing, log
-from palaver_jobchat.adaptors.folder import Docs
-from palaver_jobchat.adaptors.names import Adaptor, chosen, nearest
-from palaver_jobchat.adaptors.registry import Registry
+from palaver import PalaverError
+from palaver_jobchat.adaptors import folder, names, npm_registry, signatures
+from palaver_jobchat.adaptors.download import DownloadError, fetch_first
+from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.names import Adaptor, choose_version, nearest_version
+from palaver_jobchat.adaptors.npm_registry import NpmRegistry
 from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.adaptors.single_flight import SingleFlight, log, wait_for
 from palaver_jobchat.settings import Settings
 
 SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
@@ -38,7 +39,7 @@ class _Source(msgspec.Struct, frozen=True):
     fetch: Callable[[str, str], Awaitable[bytes]] | None = None
 
 
-class _Wish(msgspec.Struct, frozen=True):
+class _LookupOptions(msgspec.Struct, frozen=True):
     """How one chat wants to be served."""
 
     download: bool
@@ -46,42 +47,42 @@ class _Wish(msgspec.Struct, frozen=True):
     deadline: float
 
 
-class Library:
+class AdaptorLibrary:
     """Finds the descriptions of adaptors, and keeps what it had to fetch."""
 
     def __init__(
         self,
         settings: Settings,
         *,
-        find_registry: Callable[[], str | None] = npm.users_registry,
+        find_registry: Callable[[], str | None] = npm_registry.users_registry,
         now: Callable[[], float] = time.monotonic,
         patience: float = 5.0,
     ) -> None:
         self._patience = patience
-        self._flights = Flights(now=now, longest=patience)
-        find = partial(npm.usable, settings.registry) if settings.registry else find_registry
-        self._registry = Registry(find, self._flights, now=now)
+        self._flights = SingleFlight(now=now, longest=patience)
+        find = partial(npm_registry.normalize_url, settings.registry) if settings.registry else find_registry
+        self._registry = NpmRegistry(find, self._flights, now=now)
         self._sources = self._ordered(settings)
         self._fetched: dict[tuple[Path, str, str], Entries] = {}
         """What was fetched last, for those who have no disk to keep it on."""
 
-    async def look_up(self, adaptor: Adaptor, *, download: bool, told: Callable[[str], None]) -> Docs:
+    async def look_up(self, adaptor: Adaptor, *, download: bool, told: Callable[[str], None]) -> AdaptorDocs:
         """The docs of an adaptor: of the version asked for, or of the nearest below it, or none.
 
         `told` gets a line for the user when something is fetched; without `download`, npm's registry is not asked.
         """
-        missing = Docs(adaptor=adaptor, version=adaptor.version)
+        missing = AdaptorDocs(adaptor=adaptor, version=adaptor.version)
         short = adaptor.short
         if short is None or adaptor.asks == "other":
             return missing
-        wish = _Wish(download, told, asyncio.get_running_loop().time() + self._patience)
+        wish = _LookupOptions(download, told, asyncio.get_running_loop().time() + self._patience)
         version = await self._version(short, adaptor, wish)
         if version is None:
             return missing
         if (entries := await self._exact(short, version, wish)) is not None:
-            return Docs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
+            return AdaptorDocs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
         if near := await self._nearest(short, version, wish):
-            return Docs(adaptor=adaptor, version=version, state="nearest", docs_version=near[0], entries=near[1])
+            return AdaptorDocs(adaptor=adaptor, version=version, state="nearest", docs_version=near[0], entries=near[1])
         return msgspec.structs.replace(missing, version=version)
 
     def _ordered(self, settings: Settings) -> list[_Source]:
@@ -97,22 +98,22 @@ class Library:
             own = _Source("samples", SAMPLES)
         return [own, _Source("registry", cache / "npm", self._registry.description if settings.online else None)]
 
-    async def _version(self, short: str, adaptor: Adaptor, wish: _Wish) -> str | None:
+    async def _version(self, short: str, adaptor: Adaptor, wish: _LookupOptions) -> str | None:
         """The version asked for, as a number. Whoever set a folder decides what is newest; then the registry does."""
         if adaptor.asks == "exact":
             return adaptor.version
         for source in self._sources:
-            if source.kind == "folder" and (found := chosen(adaptor, await _versions([source], short))):
+            if source.kind == "folder" and (found := choose_version(adaptor, await _versions([source], short))):
                 return found
         if self._may_fetch(self._sources[-1], wish):
             package = await self._registry.package(short, wish.deadline)
             if package and adaptor.asks == "newest" and package.latest in package.releases:
                 return package.latest
-            if package and (found := chosen(adaptor, package.releases)):
+            if package and (found := choose_version(adaptor, package.releases)):
                 return found
-        return chosen(adaptor, await _versions(self._sources, short))
+        return choose_version(adaptor, await _versions(self._sources, short))
 
-    async def _exact(self, short: str, version: str, wish: _Wish) -> Entries | None:
+    async def _exact(self, short: str, version: str, wish: _LookupOptions) -> Entries | None:
         for source in self._sources:
             entries = await self._kept(source, short, version)
             if entries is None and self._may_fetch(source, wish):
@@ -121,13 +122,13 @@ class Library:
                 return entries
         return None
 
-    async def _nearest(self, short: str, version: str, wish: _Wish) -> tuple[str, Entries] | None:
+    async def _nearest(self, short: str, version: str, wish: _LookupOptions) -> tuple[str, Entries] | None:
         local = await _versions(self._sources, short)
         package = self._registry.known(short) if self._may_fetch(self._sources[-1], wish) else None
         # If the registry has the version, fetching it has failed, and another one would fare no better.
         offered = set(package.releases) if package and version not in package.releases else set[str]()
         near: str | None = version
-        while near := nearest(near, {*local, *offered}):
+        while near := nearest_version(near, {*local, *offered}):
             if near in offered:
                 entries, offered = await self._exact(short, near, wish), set[str]()  # One attempt is enough.
             else:
@@ -136,15 +137,15 @@ class Library:
                 return near, entries
         return None
 
-    def _may_fetch(self, source: _Source, wish: _Wish) -> bool:
+    def _may_fetch(self, source: _Source, wish: _LookupOptions) -> bool:
         return source.fetch is not None and (wish.download or source.kind == "url")
 
     async def _kept(self, source: _Source, short: str, version: str) -> Entries | None:
         if (entries := self._fetched.get((source.folder, short, version))) is not None:
             return entries
-        return await asyncio.to_thread(folder.load, source.folder, short, version)
+        return await asyncio.to_thread(folder.load_entries, source.folder, short, version)
 
-    async def _fetch(self, source: _Source, short: str, version: str, wish: _Wish) -> Entries | None:
+    async def _fetch(self, source: _Source, short: str, version: str, wish: _LookupOptions) -> Entries | None:
         if source.kind == "registry" and not await self._registry.exists(wish.deadline):
             return None
         flight = self._flights.join(
@@ -152,7 +153,7 @@ class Library:
         )
         if flight is not None:
             wish.told(f"Looking up {short}@{version}")
-        return await landing(flight, wish.deadline)
+        return await wait_for(flight, wish.deadline)
 
     async def _bring(self, source: _Source, short: str, version: str) -> Entries:
         assert source.fetch is not None
@@ -171,11 +172,11 @@ async def _from_address(address: str, short: str, version: str) -> bytes:
 
 
 def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> Entries:
-    entries = signatures.decode(content)
+    entries = signatures.decode_description(content)
     if entries is None:
-        raise Unusable("this is no description of an adaptor")
+        raise DownloadError("this is no description of an adaptor")
     try:
-        folder.keep(place, short, version, content)
+        folder.save_description(place, short, version, content)
     except OSError as error:
         log.warning("%s@%s cannot be kept in the cache folder: %s.", short, version, error)
     return entries
@@ -183,5 +184,32 @@ def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> 
 
 async def _versions(sources: list[_Source], short: str) -> set[str]:
     """All versions of an adaptor that lie in the sources' folders."""
-    found = await asyncio.to_thread(lambda: [folder.versions(source.folder, short) for source in sources])
+    found = await asyncio.to_thread(lambda: [folder.list_versions(source.folder, short) for source in sources])
     return {version for versions in found for version in versions}
+
+
+async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = False) -> str:
+    """What is known about the adaptor that a text names: its signatures, or all of it."""
+    adaptor = names.parse_adaptor(text)
+    if adaptor is None:
+        raise PalaverError(f"{text!r} names no adaptor; one looks like {names.EXAMPLE!r} or 'http@6.5.4'.")
+    return format_docs(await library.look_up(adaptor, download=True, told=lambda _: None), full=full)
+
+
+def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:
+    """Docs as text for a terminal."""
+    between, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
+    title = " ".join(filter(None, [docs.adaptor.name, docs.version]))
+    return f"{title}\n{_state(docs)}\n" + (f"\n{between.join(parts)}\n" if parts else "")
+
+
+def _state(docs: AdaptorDocs) -> str:
+    match docs.state:
+        case "exact":
+            return "docs: exact"
+        case "nearest":
+            return f"docs: nearest ({docs.docs_version}); what this version has may differ"
+        case "missing":
+            return "docs: missing; a chat about it goes on without"
+        case _:
+            assert_never(docs.state)

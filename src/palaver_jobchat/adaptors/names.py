@@ -43,7 +43,7 @@ class Adaptor(msgspec.Struct, frozen=True):
         return "range" if _RANGE.fullmatch(self.version) else "other"
 
 
-def read(text: str) -> Adaptor | None:
+def parse_adaptor(text: str) -> Adaptor | None:
     """The adaptor that a text names; nothing where it is no such name."""
     text = text.strip()
     found = _FORM.fullmatch(text)
@@ -55,7 +55,7 @@ def read(text: str) -> Adaptor | None:
     return Adaptor(_OURS + name.removeprefix("language-"), found["version"])
 
 
-def chosen(adaptor: Adaptor, versions: Collection[str]) -> str | None:
+def choose_version(adaptor: Adaptor, versions: Collection[str]) -> str | None:
     """The one of these versions that was asked for. A preview is nobody's newest."""
     match adaptor.asks:
         case "exact":
@@ -70,7 +70,7 @@ def chosen(adaptor: Adaptor, versions: Collection[str]) -> str | None:
     return max(known, key=_order, default=None)
 
 
-def nearest(version: str, versions: Collection[str]) -> str | None:
+def nearest_version(version: str, versions: Collection[str]) -> str | None:
     """The highest lower version of the same major, which is the next best thing to read about."""
     if not _EXACT.fullmatch(version):
         return None

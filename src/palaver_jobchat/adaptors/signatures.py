@@ -36,16 +36,16 @@ class _Field(msgspec.Struct, frozen=True):
         return f"{name}{mark}: {self.type}" if self.type else f"{name}{mark}"
 
 
-def decode(content: bytes) -> tuple[Entry, ...] | None:
+def decode_description(content: bytes) -> tuple[Entry, ...] | None:
     """The entries of a file; nothing where it is no such file."""
     try:
         value = msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    return read(cast("object", value)) if isinstance(value, dict) else None
+    return parse_description(cast("object", value)) if isinstance(value, dict) else None
 
 
-def read(ast: object) -> tuple[Entry, ...]:
+def parse_description(ast: object) -> tuple[Entry, ...]:
     """The entries of a description, in its order. The adaptor's own name hides one that all adaptors share."""
     entries: dict[str, Entry] = {}
     for group in ("operations", "exports", "common"):

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-SMALLEST = 300
+MIN_CHUNK_CHARACTERS = 300
 """Characters. A section with fewer is read together with its neighbour."""
-LARGEST = 1500
+MAX_CHUNK_CHARACTERS = 1500
 """Characters. Only fenced code may be longer: half of it would be wrong."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
@@ -32,7 +32,7 @@ class _Section(msgspec.Struct):
     blocks: list[str]
 
 
-def split(markdown: str, *, name: str) -> list[Chunk]:
+def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
     """The pieces of a document. `name` is its title if it has none itself."""
     markdown = markdown.replace("\r\n", "\n")
     front = _FRONT.match(markdown)
@@ -62,7 +62,7 @@ def _says(text: str) -> bool:
 
 
 def _belong_together(before: str, after: str) -> bool:
-    return min(len(before), len(after)) < SMALLEST and len(before) + 2 + len(after) <= LARGEST
+    return min(len(before), len(after)) < MIN_CHUNK_CHARACTERS and len(before) + 2 + len(after) <= MAX_CHUNK_CHARACTERS
 
 
 def _sections(markdown: str) -> Iterator[_Section]:
@@ -106,7 +106,7 @@ def _packed(blocks: list[str]) -> Iterator[str]:
     """The blocks in as few pieces as their size allows."""
     text = ""
     for block in (part for whole in blocks for part in _small(whole)):
-        if text and len(text) + 2 + len(block) > LARGEST:
+        if text and len(text) + 2 + len(block) > MAX_CHUNK_CHARACTERS:
             yield text
             text = block
         else:
@@ -117,12 +117,12 @@ def _packed(blocks: list[str]) -> Iterator[str]:
 
 def _small(block: str) -> Iterator[str]:
     """A block in parts that are small enough: whole lines, else sentences, else as many characters as fit."""
-    if len(block) <= LARGEST or _FENCE.match(block):
+    if len(block) <= MAX_CHUNK_CHARACTERS or _FENCE.match(block):
         yield block
         return
     text = ""
     for part in _parts(block):
-        if text and len(text) + 1 + len(part) > LARGEST:
+        if text and len(text) + 1 + len(part) > MAX_CHUNK_CHARACTERS:
             yield text
             text = part
         else:
@@ -132,8 +132,10 @@ def _small(block: str) -> Iterator[str]:
 
 def _parts(block: str) -> Iterator[str]:
     for line in block.split("\n"):
-        if len(line) <= LARGEST:
+        if len(line) <= MAX_CHUNK_CHARACTERS:
             yield line
             continue
         for sentence in _SENTENCE.split(line):
-            yield from (sentence[at : at + LARGEST] for at in range(0, len(sentence), LARGEST))
+            yield from (
+                sentence[at : at + MAX_CHUNK_CHARACTERS] for at in range(0, len(sentence), MAX_CHUNK_CHARACTERS)
+            )

@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver_jobchat.docs.search import BUDGET, Found, Searched, within
-from palaver_jobchat.payload import Earlier
+from palaver_jobchat.docs.search import MAX_CHARACTERS, SearchResult, SearchResults, fit_budget
+from palaver_jobchat.payload import PreviousTopic
 
-MOST = 10
-LONGEST = 4_000
+MAX_RESULTS = 10
+MAX_RESULT_CHARACTERS = 4_000
 """Characters of one result from a client: it is a stranger's text."""
 
 
-class Rag(msgspec.Struct, frozen=True):
+class RagResults(msgspec.Struct, frozen=True):
     """The results that a turn uses, and what was searched for in it."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[SearchResult, ...] = ()
     queries: tuple[str, ...] = ()
 
     def meta(self) -> dict[str, Any]:
@@ -31,46 +31,46 @@ class Rag(msgspec.Struct, frozen=True):
         }
 
 
-def usable(results: Sequence[object]) -> list[Found]:
+def valid_results(results: Sequence[object]) -> list[SearchResult]:
     """Those of a client's results that have the shape of one; what else they hold is dropped."""
     return [found for result in results if (found := _read(result)) is not None]
 
 
-def used(
+def select_results(
     incoming: Sequence[object],
-    searched: Searched | None,
+    searched: SearchResults | None,
     *,
-    now: Earlier,
-    earlier: Earlier | None = None,
+    now: PreviousTopic,
+    earlier: PreviousTopic | None = None,
     refresh: bool = False,
-    budget: int = BUDGET,
-) -> Rag:
+    budget: int = MAX_CHARACTERS,
+) -> RagResults:
     """The results for this turn. `searched` is none where there is no index, or searching it failed.
 
     `now` is what this turn is about, `earlier` what the incoming results were found for; if it is another page or
     another adaptor, they are no longer to the point.
     """
-    theirs = usable(incoming)
+    theirs = valid_results(incoming)
     if searched is None:
-        return Rag(tuple(within(theirs[:MOST], budget)))
+        return RagResults(tuple(fit_budget(theirs[:MAX_RESULTS], budget)))
     if refresh or (earlier is not None and earlier != now):
         theirs = []
     known = {one.text for one in theirs}
     found = [*theirs, *(one for one in searched.found if one.text not in known)]
-    return Rag(tuple(within(found[:MOST], budget)), (searched.query,) if searched.query else ())
+    return RagResults(tuple(fit_budget(found[:MAX_RESULTS], budget)), (searched.query,) if searched.query else ())
 
 
-def _read(result: object) -> Found | None:
+def _read(result: object) -> SearchResult | None:
     if not isinstance(result, dict):
         return None
     item = cast("dict[str, Any]", result)
     text = item.get("content") if item.get("text") is None else item["text"]
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_RESULT_CHARACTERS:
         return None
     given = item.get("metadata")
     metadata = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     score = item.get("score")
-    return Found(
+    return SearchResult(
         text=text,
         title=_text(metadata.get("doc_title")) or _text(item.get("title")),
         section=_text(metadata.get("section")),

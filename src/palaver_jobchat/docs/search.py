@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from palaver_jobchat.docs.index import TOKENS
-from palaver_jobchat.words import content_terms
+from palaver_jobchat.bm25 import content_terms
+from palaver_jobchat.docs.index import TOKENIZER
 
-BUDGET = 12_000
+MAX_CHARACTERS = 12_000
 """Characters of all results together."""
-MOST = 5
-LOWEST = 0.35
+MAX_RESULTS = 5
+MIN_RELATIVE_SCORE = 0.35
 """The score, beside the best one's 1.0, below which a result is noise."""
 
 Near = Callable[[sqlite3.Connection, str, int], Sequence[int]]
@@ -37,7 +37,7 @@ _RANKED = """
 """
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """One piece of a document that answers the question."""
 
     text: str
@@ -64,14 +64,14 @@ class Query(msgspec.Struct, frozen=True):
     """Its short name: ranks what is about it higher, but is no reason to show it."""
 
 
-class Searched(msgspec.Struct, frozen=True):
+class SearchResults(msgspec.Struct, frozen=True):
     """What a search gave; the query is none where there was nothing to search for."""
 
     query: str | None = None
-    found: tuple[Found, ...] = ()
+    found: tuple[SearchResult, ...] = ()
 
 
-def query(question: str, *, adaptor: str | None = None, before: str | None = None) -> Query:
+def build_query(question: str, *, adaptor: str | None = None, before: str | None = None) -> Query:
     """What to search for. A short question ("and in bulk?") is about what the user said `before`."""
     question = question.strip()
     earlier = before.strip() if before and len(question) < _SHORT else ""
@@ -80,21 +80,21 @@ def query(question: str, *, adaptor: str | None = None, before: str | None = Non
     return Query(text, tuple(terms), adaptor)
 
 
-def search(file: Path, query: Query, *, budget: int = BUDGET, near: Near | None = None) -> Searched:
+def search(file: Path, query: Query, *, budget: int = MAX_CHARACTERS, near: Near | None = None) -> SearchResults:
     """The pieces that answer best, the best first. Raises sqlite3.Error where there is no index that can be read."""
     if not query.terms:
-        return Searched()
+        return SearchResults()
     # Immutable: an index is replaced, never changed in place (docs/writing.py), so nothing needs to be locked.
     opened = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     with closing(opened) as database:
         scores = _ranked(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
         if near is not None and (nearest := near(database, query.text, _CANDIDATES)):
-            scores = merged(list(scores), nearest)
-        kept = _kept(database, scores, query.terms)
-    return Searched(query.text, tuple(within(kept, budget)))
+            scores = merge_rankings(list(scores), nearest)
+        kept = _relevant(database, scores, query.terms)
+    return SearchResults(query.text, tuple(fit_budget(kept, budget)))
 
 
-def merged(*rankings: Sequence[int]) -> dict[int, float]:
+def merge_rankings(*rankings: Sequence[int]) -> dict[int, float]:
     """Several rankings as one, by reciprocal rank: what stands high in more than one of them comes first."""
     scores: dict[int, float] = {}
     for ranking in rankings:
@@ -103,9 +103,9 @@ def merged(*rankings: Sequence[int]) -> dict[int, float]:
     return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
 
 
-def within(found: Iterable[Found], budget: int) -> list[Found]:
+def fit_budget(found: Iterable[SearchResult], budget: int) -> list[SearchResult]:
     """The first of them whose texts fit together into so many characters."""
-    kept: list[Found] = []
+    kept: list[SearchResult] = []
     for one in found:
         budget -= len(one.text)
         if budget < 0:
@@ -116,14 +116,14 @@ def within(found: Iterable[Found], budget: int) -> list[Found]:
 
 def _ranked(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
     """The pieces that hold any of the terms, the best first, with their scores."""
-    telling = _telling(database, terms)
+    telling = _rarest_terms(database, terms)
     if not telling:
         return {}
     found = database.execute(_RANKED, (" OR ".join(map(_quoted, telling)), _CANDIDATES))
     return dict(sorted(found.fetchall(), key=lambda one: (-one[1], one[0])))
 
 
-def _telling(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
+def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
     """The rarest of the terms that there are, which decide.
 
     A word that half of all pieces have adds nothing to a score, but each of them would be scored for it; and a long
@@ -145,36 +145,38 @@ def _telling(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
     return telling
 
 
-def _pieces(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Found]:
+def _pieces(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, SearchResult]:
     one = "SELECT text, title, section, path FROM chunks WHERE id = ?"
-    return {number: Found(*database.execute(one, (number,)).fetchone()) for number in numbers}
+    return {number: SearchResult(*database.execute(one, (number,)).fetchone()) for number in numbers}
 
 
-def _kept(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[Found]:
+def _relevant(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
     """Those that are to the point, the best first: they hold the question's words, and are not far below the best.
 
     That also holds for what is near in meaning alone: among pages about one subject everything is near to everything.
     """
-    kept: list[tuple[Found, float]] = []
+    kept: list[tuple[SearchResult, float]] = []
     ranking = list(scores)
     # Most often the first few will do, and looking for the words in all of them takes its time.
     for start in range(0, len(ranking), _AT_ONCE):
         pieces = _pieces(database, ranking[start : start + _AT_ONCE])
-        held = _held(pieces, terms)
+        held = _term_counts(pieces, terms)
         kept += [(piece, scores[one]) for one, piece in pieces.items() if held[one] >= min(2, len(terms))]
-        if len(kept) >= MOST:
+        if len(kept) >= MAX_RESULTS:
             break
     best = kept[0][1] if kept else 0.0
-    shares = [(piece, score / best if best > 0 else 1.0) for piece, score in kept[:MOST]]
-    return [msgspec.structs.replace(piece, score=round(share, 4)) for piece, share in shares if share >= LOWEST]
+    shares = [(piece, score / best if best > 0 else 1.0) for piece, score in kept[:MAX_RESULTS]]
+    return [
+        msgspec.structs.replace(piece, score=round(share, 4)) for piece, share in shares if share >= MIN_RELATIVE_SCORE
+    ]
 
 
-def _held(pieces: Mapping[int, Found], terms: Sequence[str]) -> dict[int, int]:
+def _term_counts(pieces: Mapping[int, SearchResult], terms: Sequence[str]) -> dict[int, int]:
     """How many of the terms each of these pieces holds, as the index itself reads words."""
     held = dict.fromkeys(pieces, 0)
     # A small index of these alone: the large one would give every piece that has a common word.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENS})")
+        database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENIZER})")
         rows = ((number, one.title, one.section, one.text) for number, one in pieces.items())
         database.execute("BEGIN")
         database.executemany("INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", rows)

@@ -5,6 +5,6 @@ failures    what their errors mean       retrying    another try before the firs
 calls       a tool's call, piecewise     per_loop    one client for each event loop
 """
 
-from palaver_jobchat.models.choosing import model
+from palaver_jobchat.models.factory import create_model
 
-__all__ = ["model"]
+__all__ = ["create_model"]

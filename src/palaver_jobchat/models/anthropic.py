@@ -13,13 +13,167 @@ import msgspec
 from anthropic import AsyncAnthropic, AsyncStream, DefaultAioHttpClient, Timeout
 from anthropic.types import RawMessageStreamEvent
 
-from palaver_jobchat.models.anthropic_events import Event, Lines, Reading
-from palaver_jobchat.models.base import Asking, Happening
-from palaver_jobchat.models.failures import Sent, check_key, failure, inside, lost, told
-from palaver_jobchat.models.per_loop import PerLoop
-from palaver_jobchat.models.retrying import Patience, retrying
+from palaver import Usage
+from palaver_jobchat.models.base import (
+    ModelEvent,
+    ModelRequest,
+    ResponseFinished,
+    StopReason,
+    TextDelta,
+    ToolCallBuilder,
+    UsageReport,
+)
+from palaver_jobchat.models.client_pool import ClientPool
+from palaver_jobchat.models.errors import (
+    RequestInfo,
+    check_key,
+    connection_lost,
+    failure_from_error,
+    failure_from_exception,
+    stream_error,
+)
+from palaver_jobchat.models.retry import RetryPolicy, retry
 
-DEFAULT: Final = "claude-sonnet-5-5"
+STOP_REASONS: Final[dict[str, StopReason]] = {
+    "tool_use": "tool-calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content-filter",
+}
+"""Why a message ends; any other reason is that it is said."""
+
+
+class OutputTokenDetails(msgspec.Struct, frozen=True):
+    """What output tokens were spent on."""
+
+    thinking_tokens: int | None = None
+
+
+class TokenCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A usage, cumulative; a later one may leave out what has not changed."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: OutputTokenDetails | None = None
+
+
+class MessageStart(msgspec.Struct, frozen=True):
+    """A message as it begins."""
+
+    usage: TokenCounts = TokenCounts()
+
+
+class ContentBlockStart(msgspec.Struct, frozen=True):
+    """A block as it begins."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class ContentDelta(msgspec.Struct, frozen=True):
+    """A piece of a block, or the end of a message."""
+
+    type: str = ""
+    text: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """What went wrong."""
+
+    type: str = ""
+    message: str = ""
+
+
+class StreamEvent(msgspec.Struct, frozen=True):
+    """Any event: the fields of all of them that concern us. New kinds come without warning, and are no error."""
+
+    type: str = ""
+    message: MessageStart = MessageStart()
+    content_block: ContentBlockStart = ContentBlockStart()
+    delta: ContentDelta = ContentDelta()
+    usage: TokenCounts = TokenCounts()
+    error: ErrorObject = ErrorObject()
+
+
+_decode = msgspec.json.Decoder(StreamEvent).decode
+
+
+class SseLines:
+    """Takes a stream of server-sent events apart."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[StreamEvent]:
+        """The events that are whole. Each has its data in one line, with its own name in it. Raises ValueError."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield _decode(line[5:])
+
+
+class AnthropicStreamParser:
+    """Makes happenings out of events. What the model thinks is its own, and not among them."""
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._tokens = TokenCounts()
+        self._reason = ""
+        self._call: ToolCallBuilder | None = None
+
+    def feed(self, event: StreamEvent) -> list[ModelEvent]:
+        """What an event amounts to."""
+        match event.type:
+            case "content_block_delta":
+                return self._delta(event.delta)
+            case "message_start":
+                return [self._spent(event.message.usage)]
+            case "message_delta":
+                self._reason = event.delta.stop_reason or self._reason
+                return [self._spent(event.usage)]
+            case "content_block_start" if event.content_block.type == "tool_use":
+                self._call = ToolCallBuilder(event.content_block.id, event.content_block.name)
+                return [self._call.began]
+            case "content_block_stop" if self._call is not None:
+                call, self._call = self._call, None
+                return [call.ended]
+            case "message_stop":
+                self.is_whole = True
+                return [ResponseFinished(STOP_REASONS.get(self._reason, "stop"), self._reason)]
+            case _:
+                return []
+
+    def _delta(self, delta: ContentDelta) -> list[ModelEvent]:
+        if delta.type == "text_delta" and delta.text:
+            return [TextDelta(delta.text)]
+        if delta.type == "input_json_delta" and self._call is not None:
+            self._call.add(delta.partial_json)
+        return []
+
+    def _spent(self, tokens: TokenCounts) -> UsageReport:
+        news = {name: value for name, value in msgspec.structs.asdict(tokens).items() if value is not None}
+        self._tokens = msgspec.structs.replace(self._tokens, **news)
+        return UsageReport(usage_from_tokens(self._tokens))
+
+
+def usage_from_tokens(tokens: TokenCounts) -> Usage:
+    """The same in our own count, where input is all input."""
+    read, made = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
+    return Usage(
+        input_tokens=(tokens.input_tokens or 0) + read + made,
+        output_tokens=tokens.output_tokens or 0,
+        cached_input_tokens=read,
+        cache_creation_input_tokens=made,
+        reasoning_tokens=None if tokens.output_tokens_details is None else tokens.output_tokens_details.thinking_tokens,
+    )
+
+
+DEFAULT_MODEL: Final = "claude-sonnet-5-5"
 _TOOL: Final = "edit_job"
 _JSON: Final = {"content-type": "application/json"}
 _Raw = cast("type[RawMessageStreamEvent]", RawMessageStreamEvent)
@@ -36,17 +190,17 @@ class Anthropic:
         model: str = "",
         max_tokens: int = 16_384,
         thinking: Literal["off", "adaptive"] = "off",
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
     ) -> None:
-        self._model = model or DEFAULT
+        self._model = model or DEFAULT_MODEL
         self._max_tokens = max_tokens
         self._thinking = thinking
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._key = (os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key).strip()
         self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
-        self._clients = PerLoop(self._client)
+        self._clients = ClientPool(self._client)
 
     @property
     def name(self) -> str:
@@ -62,16 +216,16 @@ class Anthropic:
         """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
-    async def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
+    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes."""
-        sent = Sent.of(
+        sent = RequestInfo.of(
             asking, model=self._model, own_key=self._key, timeout=self._patience.seconds, setting="ANTHROPIC_API_KEY"
         )
         stream = await self._opened(asking, sent)
         try:
-            lines, reading, body = Lines(), Reading(), stream.response.aiter_bytes()
+            lines, reading, body = SseLines(), AnthropicStreamParser(), stream.response.aiter_bytes()
             while not reading.is_whole:
-                for event in _events(lines, await _following(body, sent), sent):
+                for event in _events(lines, await _next_bytes(body, sent), sent):
                     for happening in reading.feed(event):
                         yield happening
             await _drain(body)
@@ -90,7 +244,7 @@ class Anthropic:
             http_client=DefaultAioHttpClient(timeout=timeout),
         )
 
-    async def _opened(self, asking: Asking, sent: Sent) -> AsyncStream[RawMessageStreamEvent]:
+    async def _opened(self, asking: ModelRequest, sent: RequestInfo) -> AsyncStream[RawMessageStreamEvent]:
         check_key(sent)
         client = await self._clients.get()
         if sent.whose == "request":
@@ -109,12 +263,12 @@ class Anthropic:
             )
 
         try:
-            return await retrying(post, self._patience)
+            return await retry(post, self._patience)
         except Exception as error:
-            failed = told(error, sent)
+            failed = failure_from_exception(error, sent)
         raise failed
 
-    def _request(self, asking: Asking) -> dict[str, Any]:
+    def _request(self, asking: ModelRequest) -> dict[str, Any]:
         prompt = asking.prompt
         is_thinking = self._thinking == "adaptive" and not asking.must_edit
         request: dict[str, Any] = {
@@ -131,28 +285,28 @@ class Anthropic:
         return {**request, "tools": prompt.tools, "tool_choice": choice}
 
 
-async def _following(body: AsyncIterator[bytes], sent: Sent) -> bytes:
+async def _next_bytes(body: AsyncIterator[bytes], sent: RequestInfo) -> bytes:
     """The next bytes of an answer that is not whole yet."""
     try:
         return await anext(body)
     except StopAsyncIteration:
-        failed = lost()
+        failed = connection_lost()
     except Exception as error:
-        failed = told(error, sent)
+        failed = failure_from_exception(error, sent)
     raise failed
 
 
-def _events(lines: Lines, piece: bytes, sent: Sent) -> Iterator[Event]:
+def _events(lines: SseLines, piece: bytes, sent: RequestInfo) -> Iterator[StreamEvent]:
     try:
         for event in lines.feed(piece):
             if event.type == "error":
-                failed = failure(inside(event.error.type, event.error.message), sent)
+                failed = failure_from_error(stream_error(event.error.type, event.error.message), sent)
                 break
             yield event
         else:
             return
     except ValueError as error:
-        failed = told(error, sent)
+        failed = failure_from_exception(error, sent)
     raise failed
 
 

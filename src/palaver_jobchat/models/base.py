@@ -8,10 +8,10 @@ import msgspec
 from palaver import Usage
 from palaver_jobchat.prompt import Prompt
 
-Reason = Literal["stop", "length", "tool-calls", "content-filter"]
+StopReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model."""
 
     prompt: Prompt
@@ -29,20 +29,20 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
         return f"Asking(must_edit={self.must_edit})"
 
 
-class Said(msgspec.Struct, frozen=True):
+class TextDelta(msgspec.Struct, frozen=True):
     """A piece of the answer's text."""
 
     text: str
 
 
-class CallBegan(msgspec.Struct, frozen=True):
+class ToolCallStarted(msgspec.Struct, frozen=True):
     """The model begins to write a call of a tool."""
 
     id: str
     name: str
 
 
-class CallEnded(msgspec.Struct, frozen=True):
+class ToolCallFinished(msgspec.Struct, frozen=True):
     """A call of a tool, whole."""
 
     id: str
@@ -51,21 +51,21 @@ class CallEnded(msgspec.Struct, frozen=True):
     """The JSON that the model wrote; None where it is no JSON. One that was cut off is never completed."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class UsageReport(msgspec.Struct, frozen=True):
     """What this request has cost so far. Takes the place of what was said before."""
 
     usage: Usage
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class ResponseFinished(msgspec.Struct, frozen=True):
     """The end of an answer, and always the last: whoever fails raises instead."""
 
-    reason: Reason
+    reason: StopReason
     raw: str = ""
     """As the provider has it."""
 
 
-Happening = Said | CallBegan | CallEnded | Spent | Stopped
+ModelEvent = TextDelta | ToolCallStarted | ToolCallFinished | UsageReport | ResponseFinished
 
 
 class Model(Protocol):
@@ -81,10 +81,31 @@ class Model(Protocol):
         """Whether the server has what it takes to ask it, so that no caller needs a key."""
         ...
 
-    def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
+    def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
         ...
 
     async def aclose(self) -> None:
         """Close the connections of this event loop. They end with the process in any case."""
         ...
+
+
+class ToolCallBuilder:
+    """One call. What was cut off stays cut off: half a call must not look like a whole one."""
+
+    def __init__(self, call_id: str, name: str) -> None:
+        self.began = ToolCallStarted(call_id, name)
+        self._written: list[str] = []
+
+    def add(self, piece: str) -> None:
+        """A piece of its input, as JSON text."""
+        self._written.append(piece)
+
+    @property
+    def ended(self) -> ToolCallFinished:
+        """The call with all that was written. Nothing at all is an input without fields."""
+        try:
+            value = msgspec.json.decode("".join(self._written) or "{}")
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            value = None
+        return ToolCallFinished(self.began.id, self.began.name, value)

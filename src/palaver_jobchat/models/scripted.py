@@ -8,17 +8,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 
 from palaver import Failure, PalaverError, Usage
-from palaver_jobchat.models.anthropic_events import REASONS
-from palaver_jobchat.models.base import Asking, Happening, Said, Spent, Stopped
-from palaver_jobchat.models.calls import Writing
-from palaver_jobchat.models.failures import Sent, Trouble, failure, inside, lost
-from palaver_jobchat.testing import steps
-from palaver_jobchat.testing.steps import Block, Step, Tokens, read_script
+from palaver_jobchat.models.anthropic import STOP_REASONS
+from palaver_jobchat.models.base import (
+    ModelEvent,
+    ModelRequest,
+    ResponseFinished,
+    TextDelta,
+    ToolCallBuilder,
+    UsageReport,
+)
+from palaver_jobchat.models.errors import ProviderError, RequestInfo, connection_lost, failure_from_error, stream_error
+from palaver_jobchat.testing import script
+from palaver_jobchat.testing.script import ScriptBlock, ScriptStep, ScriptUsage, read_script
 
 NAME = "scripted"
 
 
-class Scripted:
+class ScriptedModel:
     """Plays `asking.script`: its first step, or for a correction its second."""
 
     name = NAME
@@ -30,31 +36,31 @@ class Scripted:
     async def aclose(self) -> None:
         """It has no connections."""
 
-    async def ask(self, asking: Asking) -> AsyncGenerator[Happening]:
+    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer that the script holds."""
-        sent = Sent(
+        sent = RequestInfo(
             model=NAME, key="", whose="server", fields=asking.fields, timeout=self._timeout, setting="model_script"
         )
         step = _step(asking)
         if step.error is not None:
-            raise failure(_trouble(step.error), sent)
+            raise failure_from_error(_trouble(step.error), sent)
         if step.said or not step.breaks or step.then_error is not None:
             for happening in _said(step):
-                if isinstance(happening, Said) and step.delay:
+                if isinstance(happening, TextDelta) and step.delay:
                     await asyncio.sleep(step.delay)
                 yield happening
         if step.then_error is not None:
-            raise failure(inside(step.then_error.kind, step.then_error.message), sent)
+            raise failure_from_error(stream_error(step.then_error.kind, step.then_error.message), sent)
         if step.hang:
             await asyncio.sleep(self._timeout)
-            raise failure(Trouble(kind="timeout"), sent)
+            raise failure_from_error(ProviderError(kind="timeout"), sent)
         if step.drop:
-            raise lost()
-        yield Spent(_usage(step.usage, output=step.usage.output_tokens))
-        yield Stopped(REASONS.get(step.ending, "stop"), step.ending)
+            raise connection_lost()
+        yield UsageReport(_usage(step.usage, output=step.usage.output_tokens))
+        yield ResponseFinished(STOP_REASONS.get(step.ending, "stop"), step.ending)
 
 
-def _step(asking: Asking) -> Step:
+def _step(asking: ModelRequest) -> ScriptStep:
     """The step for this request. Only a correction is made to edit, and it is the second request of its answer."""
     if asking.script is None:
         raise Failure("bad_request", "This server's model plays scripts: send one as model_script.", status=400)
@@ -68,27 +74,27 @@ def _step(asking: Asking) -> Step:
     return script[place]
 
 
-def _said(step: Step) -> Iterator[Happening]:
-    yield Spent(_usage(step.usage, output=min(1, step.usage.output_tokens)))
+def _said(step: ScriptStep) -> Iterator[ModelEvent]:
+    yield UsageReport(_usage(step.usage, output=min(1, step.usage.output_tokens)))
     for index, block in enumerate(step.said):
         is_open = step.breaks and index == len(step.said) - 1
         yield from _block(block, step.chunks, f"toolu_{index}", is_open=is_open)
 
 
-def _block(block: Block, chunks: int, call_id: str, *, is_open: bool) -> Iterator[Happening]:
+def _block(block: ScriptBlock, chunks: int, call_id: str, *, is_open: bool) -> Iterator[ModelEvent]:
     """A block; one that is open has no end. Reasoning is nobody's but the model's."""
     if block.text is not None:
-        yield from (Said(piece) for piece in steps.pieces(block.text, chunks))
+        yield from (TextDelta(piece) for piece in script.split_text(block.text, chunks))
     call = block.called
     if call is not None:
-        writing = Writing(call.id or call_id, call.name)
+        writing = ToolCallBuilder(call.id or call_id, call.name)
         writing.add(call.json)
         yield writing.began
         if not is_open:
             yield writing.ended
 
 
-def _usage(tokens: Tokens, *, output: int) -> Usage:
+def _usage(tokens: ScriptUsage, *, output: int) -> Usage:
     read, made = tokens.cache_read_input_tokens, tokens.cache_creation_input_tokens
     return Usage(
         input_tokens=tokens.input_tokens + read + made,
@@ -98,6 +104,6 @@ def _usage(tokens: Tokens, *, output: int) -> Usage:
     )
 
 
-def _trouble(told: steps.Trouble) -> Trouble:
+def _trouble(told: script.ScriptError) -> ProviderError:
     status = 529 if told.kind == "overloaded_error" else told.status
-    return Trouble(kind="status", status=status, message=told.message, headers=told.headers)
+    return ProviderError(kind="status", status=status, message=told.message, headers=told.headers)

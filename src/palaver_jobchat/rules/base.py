@@ -9,15 +9,15 @@ from typing import Literal
 import msgspec
 
 from palaver_jobchat import javascript
-from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.adaptors.signatures import Entry
 from palaver_jobchat.javascript import Node, Program
-from palaver_jobchat.rules.operations import Operations, Step, find
+from palaver_jobchat.rules.operations import Operations, StateFunction, find_operations
 from palaver_jobchat.rules.scopes import Scopes
 
-MOST = 20
+MAX_FINDINGS = 20
 """Findings of one rule that are told: nobody reads more."""
-DEEPEST = 250
+MAX_DEPTH = 250
 """Code nested deeper was not written by hand; judging it could take long."""
 
 _COMMA = re.compile(r",(?![^<]*>)")  # None of a type's own, as in `Map<string, any>`.
@@ -47,8 +47,8 @@ class Remark(msgspec.Struct, frozen=True):
 class Job:
     """A job as rules see it: read once for all of them."""
 
-    def __init__(self, code: str, docs: Docs | None = None) -> None:
-        self.program: Program = javascript.read(code)
+    def __init__(self, code: str, docs: AdaptorDocs | None = None) -> None:
+        self.program: Program = javascript.parse_program(code)
         self.docs = docs if docs is not None and docs.state == "exact" else None
         """Only if they describe the very version that the job uses."""
 
@@ -60,7 +60,7 @@ class Job:
     @property
     def too_deep(self) -> bool:
         """Whether it is nested deeper than rules look."""
-        return self.program.depth > DEEPEST
+        return self.program.depth > MAX_DEPTH
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -70,10 +70,10 @@ class Job:
     @cached_property
     def operations(self) -> Operations:
         """The operations, and the functions that follow them."""
-        return find(self.root, self.scopes)
+        return find_operations(self.root, self.scopes)
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[StateFunction, ...]:
         """The functions that take the state and have to give it back."""
         entries = self.docs.entries if self.docs is not None else ()
         callbacks = {entry.name: place for entry in entries if (place := _callback(entry)) is not None}
@@ -103,11 +103,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """What the rule finds in a job, in no more than a screenful."""
         if not self.any_code and (not job.program.syntax.ok or job.too_deep):
             return ()
-        remarks = islice(_once(self.judge(job)), MOST)
+        remarks = islice(_without_duplicates(self.judge(job)), MAX_FINDINGS)
         return tuple(Finding(self.id, remark.level, remark.line, remark.message) for remark in remarks)
 
 
-def _once(remarks: Iterator[Remark]) -> Iterator[Remark]:
+def _without_duplicates(remarks: Iterator[Remark]) -> Iterator[Remark]:
     """What is said, but nothing twice about one line."""
     told: set[Remark] = set()
     for remark in remarks:

@@ -50,7 +50,7 @@ class Operation(msgspec.Struct, frozen=True):
         return arguments(self.call)
 
 
-class Step(msgspec.Struct, frozen=True):
+class StateFunction(msgspec.Struct, frozen=True):
     """A function that takes the state and has to give it back."""
 
     function: Node
@@ -64,11 +64,11 @@ class Operations(msgspec.Struct, frozen=True):
     """All operations of a job, in order, and the handlers of `.then` and `.catch` after them."""
 
     all: tuple[Operation, ...]
-    handlers: tuple[Step, ...]
+    handlers: tuple[StateFunction, ...]
     functions: dict[str, Node]
     """Those that are declared at the top level, and can be given by name."""
 
-    def steps(self, callbacks: Mapping[str, int]) -> tuple[Step, ...]:
+    def steps(self, callbacks: Mapping[str, int]) -> tuple[StateFunction, ...]:
         """Every function that runs as a step of the job, each once.
 
         They are known of the functions that all adaptors share; `callbacks` says of others which argument is one.
@@ -79,21 +79,21 @@ class Operations(msgspec.Struct, frozen=True):
             first, last = _STEPS.get(operation.name, (place, place))
             for argument in operation.arguments[first : last + 1] if first >= 0 else ():
                 if (function := self.function(argument)) is not None:
-                    found.setdefault(function, Step(function, operation.name))
+                    found.setdefault(function, StateFunction(function, operation.name))
         return tuple(found.values())
 
     def function(self, argument: Node) -> Node | None:
         """The function that an argument is, or names."""
-        argument = unwrapped(argument)
+        argument = unwrap(argument)
         if argument.kind == "identifier":
             return self.functions.get(argument.text)
         return argument if argument.kind in FUNCTIONS else None
 
 
-def find(root: Node, scopes: Scopes) -> Operations:
+def find_operations(root: Node, scopes: Scopes) -> Operations:
     """The operations of a program."""
     found: list[Operation] = []
-    handlers: list[Step] = []
+    handlers: list[StateFunction] = []
     functions = dict(_functions(root))
     outline = Operations((), (), functions)
     for statement in root.children:
@@ -102,17 +102,17 @@ def find(root: Node, scopes: Scopes) -> Operations:
         for node in statement.walk(outside=FUNCTIONS):
             if node.kind != "call_expression":
                 continue
-            if (word := chained(node)) is not None:
+            if (word := is_chained(node)) is not None:
                 for place, argument in enumerate(arguments(node)[:2] if word != "finally" else ()):
                     if (function := outline.function(argument)) is not None:
                         # What handles an error gets that first: in `.catch(…)`, and as the second of `.then(…, …)`.
-                        handlers.append(Step(function, f".{word}", 1 if word == "catch" else place))
+                        handlers.append(StateFunction(function, f".{word}", 1 if word == "catch" else place))
             elif (name := _called(node, scopes)) is not None:
                 found.append(Operation(node, name, "." not in name))
     return Operations(tuple(found), tuple(handlers), functions)
 
 
-def unwrapped(node: Node) -> Node:
+def unwrap(node: Node) -> Node:
     """An expression without the parentheses and `await` around it."""
     while node.kind in _WRAPPERS and (inner := [child for child in node.children if child.kind != "comment"]):
         node = inner[-1]
@@ -127,13 +127,13 @@ def arguments(call: Node) -> list[Node]:
     return [child for child in given.children if child.kind != "comment"]
 
 
-def chained(call: Node) -> Literal["then", "catch", "finally"] | None:
+def is_chained(call: Node) -> Literal["then", "catch", "finally"] | None:
     """Whether a call is the `.then(…)`, `.catch(…)` or `.finally(…)` of another."""
     member = call.child("function")
     if member is None or member.kind != "member_expression":
         return None
     target, word = member.child("object"), member.child("property")
-    if target is None or word is None or unwrapped(target).kind != "call_expression":
+    if target is None or word is None or unwrap(target).kind != "call_expression":
         return None
     match word.text:
         case "then" | "catch" | "finally" as text:
@@ -142,13 +142,13 @@ def chained(call: Node) -> Literal["then", "catch", "finally"] | None:
             return None
 
 
-def start(call: Node) -> Node:
+def chain_start(call: Node) -> Node:
     """The call that a chain begins with."""
-    while chained(call) is not None:
+    while is_chained(call) is not None:
         member = call.child("function")
         target = member.child("object") if member is not None else None
         assert target is not None
-        call = unwrapped(target)
+        call = unwrap(target)
     return call
 
 
@@ -172,8 +172,8 @@ def _functions(root: Node) -> Iterator[tuple[str, Node]]:
             yield name.text, statement
         for declarator in statement.children if statement.kind == "lexical_declaration" else ():
             name, value = declarator.child("name"), declarator.child("value")
-            if name is not None and value is not None and unwrapped(value).kind in FUNCTIONS:
-                yield name.text, unwrapped(value)
+            if name is not None and value is not None and unwrap(value).kind in FUNCTIONS:
+                yield name.text, unwrap(value)
 
 
 def parameters(function: Node) -> list[Node]:

@@ -82,7 +82,7 @@ class Scopes:
                     self._put(node, Declaration(name.text, "own", name.line))
                 self._parameters(node)
             case "catch_clause":
-                for name in names(node.child("parameter")):
+                for name in declared_names(node.child("parameter")):
                     self._put(node, Declaration(name.text, "parameter", name.line))
             case "import_clause":
                 for child in node.walk():
@@ -95,11 +95,11 @@ class Scopes:
 
     def _parameters(self, function: Node) -> None:
         for field in ("parameters", "parameter"):
-            for name in names(function.child(field)):
+            for name in declared_names(function.child(field)):
                 self._put(function, Declaration(name.text, "parameter", name.line))
 
     def _add(self, at: Node, kind: Kind, pattern: Node | None) -> None:
-        for name in names(pattern):
+        for name in declared_names(pattern):
             declaration = Declaration(name.text, kind, name.line)
             scope = self._scope(at)
             # A `var` belongs to the whole function, and must not meet its name in any block on the way there. One
@@ -127,7 +127,7 @@ class Scopes:
         return self._root
 
 
-def names(pattern: Node | None) -> Iterator[Node]:
+def declared_names(pattern: Node | None) -> Iterator[Node]:
     """The names that a pattern declares: `{ a, b: [c], ...d }` has a, c and d."""
     waiting = [pattern] if pattern is not None else []
     while waiting:

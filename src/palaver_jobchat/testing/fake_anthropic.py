@@ -19,18 +19,130 @@ import msgspec
 from uvicorn.loops.auto import auto_loop_factory
 
 from palaver import PalaverError
-from palaver_jobchat.testing.checking import NoKey, fault, key_of
-from palaver_jobchat.testing.connections import Connection, Exchange
-from palaver_jobchat.testing.steps import Step, Trouble, read_script, read_step
-from palaver_jobchat.testing.wire import error_body, frames, request_id, whole
+from palaver_jobchat.testing.http_server import Connection, HttpExchange
+from palaver_jobchat.testing.request_validation import MissingKey, key_of, validate_request
+from palaver_jobchat.testing.script import (
+    ScriptBlock,
+    ScriptError,
+    ScriptStep,
+    ScriptUsage,
+    read_script,
+    read_step,
+    split_text,
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def sse_frame(name: str, **data: Any) -> bytes:
+    """One event, as bytes in a stream."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({"type": name, **data}))
+
+
+def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tuple[float, bytes]]:
+    """The events of an answer, each with the seconds to wait before it. One that breaks leaves its last block open."""
+    yield (
+        0,
+        sse_frame(
+            "message_start",
+            message=_message(number, model, usage=_usage(step.usage, output=min(1, step.usage.output_tokens))),
+        ),
+    )
+    yield 0, sse_frame("ping")
+    last = len(step.said) - 1
+    for index, block in enumerate(step.said):
+        yield 0, sse_frame("content_block_start", index=index, content_block=_opened(block, number, index))
+        for delta in _deltas(block, step.chunks):
+            yield step.delay, sse_frame("content_block_delta", index=index, delta=delta)
+        if index < last or not step.breaks:
+            yield 0, sse_frame("content_block_stop", index=index)
+    if step.then_error is not None:
+        yield 0, sse_frame("error", **error_body(step.then_error, number))
+    if not step.breaks:
+        delta = {"stop_reason": step.ending, "stop_sequence": None, "stop_details": None}
+        yield 0, sse_frame("message_delta", delta=delta, usage=_usage(step.usage))
+        yield 0, sse_frame("message_stop")
+
+
+def complete_message(step: ScriptStep, *, number: int, model: str) -> dict[str, Any]:
+    """The same answer in one piece."""
+    content = [_closed(block, number, index) for index, block in enumerate(step.said)]
+    return _message(number, model, content=content, stop_reason=step.ending, usage=_usage(step.usage))
+
+
+def error_body(trouble: ScriptError, number: int) -> dict[str, Any]:
+    """An error, as the body of an answer or the data of an event."""
+    error = {"type": trouble.kind, "message": trouble.message}
+    return {"type": "error", "error": error, "request_id": request_id(number)}
+
+
+def request_id(number: int) -> str:
+    """Of the request with this number."""
+    return f"req_{number}"
+
+
+def _message(number: int, model: str, **fields: Any) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+    }
+    return {**message, "stop_reason": None, "stop_sequence": None, **fields}
+
+
+def _usage(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
+    usage = msgspec.structs.asdict(tokens)
+    return usage if output is None else {**usage, "output_tokens": output}
+
+
+def _opened(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
+    """The block as it begins, with nothing in it."""
+    match block:
+        case ScriptBlock(text=str()):
+            return {"type": "text", "text": ""}
+        case ScriptBlock(thinking=str()):
+            return {"type": "thinking", "thinking": "", "signature": ""}
+        case _:
+            call = block.called
+            assert call is not None
+            return {"type": "tool_use", "id": call.id or f"toolu_{number}_{index}", "name": call.name, "input": {}}
+
+
+def _deltas(block: ScriptBlock, chunks: int) -> Iterator[dict[str, Any]]:
+    match block:
+        case ScriptBlock(text=str(text)):
+            yield from ({"type": "text_delta", "text": piece} for piece in split_text(text, chunks))
+        case ScriptBlock(thinking=str(text)):
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in split_text(text, chunks))
+            yield {"type": "signature_delta", "signature": "c2lnbmVk"}
+        case _:
+            call = block.called
+            assert call is not None
+            yield {"type": "input_json_delta", "partial_json": ""}
+            yield from ({"type": "input_json_delta", "partial_json": piece} for piece in split_text(call.json, chunks))
+
+
+def _closed(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
+    """The block with all that is in it."""
+    opened = _opened(block, number, index)
+    match block:
+        case ScriptBlock(text=str(text)):
+            return {**opened, "text": text}
+        case ScriptBlock(thinking=str(text)):
+            return {**opened, "thinking": text, "signature": "c2lnbmVk"}
+        case _:
+            return {**opened, "input": {} if block.tool is None else block.tool.input}
+
 
 _PATH = "/v1/messages"
 
 
-class Received:
+class ReceivedRequest:
     """A request as it came."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: HttpExchange) -> None:
         self.headers = exchange.headers
         """Names in lower case; the key is among them."""
         self.body: Any = None
@@ -49,14 +161,14 @@ class Received:
         return self._exchange.is_left
 
 
-Choose = Callable[[Received], "Step | dict[str, Any]"]
+Choose = Callable[[ReceivedRequest], "ScriptStep | dict[str, Any]"]
 
 
 class FakeAnthropic:
     """Plays one step for each good request, in order. `script` may also be a function that chooses the step."""
 
     def __init__(self, script: Sequence[Any] | Choose, *, port: int = 0) -> None:
-        self.requests: list[Received] = []
+        self.requests: list[ReceivedRequest] = []
         """All of them, also those that were refused."""
         self.connections = 0
         """How many clients have connected; one that sends several requests counts once."""
@@ -134,7 +246,7 @@ class FakeAnthropic:
         self.connections += 1
         return Connection(self._answer, self._open)
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _answer(self, exchange: HttpExchange) -> None:
         """Answer a request, or say what is wrong with it."""
         number = next(self._numbers)
         trouble, request = self._received(exchange)
@@ -144,30 +256,30 @@ class FakeAnthropic:
             await _play(self._chosen(request), exchange, number, request.body)
             request.is_answered = True
 
-    def _received(self, exchange: Exchange) -> tuple[Trouble | None, Received]:
+    def _received(self, exchange: HttpExchange) -> tuple[ScriptError | None, ReceivedRequest]:
         """The request, and what is wrong with it."""
-        request = Received(exchange)
+        request = ReceivedRequest(exchange)
         if exchange.path != _PATH or exchange.method != "POST":
             is_there = exchange.path == _PATH
             message = f"{exchange.method} {exchange.path} is not what this server answers: POST {_PATH}."
-            return Trouble(status=405 if is_there else 404, message=message), request
+            return ScriptError(status=405 if is_there else 404, message=message), request
         self.requests.append(request)
         try:
             request.body = msgspec.json.decode(exchange.body)
-            wrong = fault(request.headers, request.body)
+            wrong = validate_request(request.headers, request.body)
         except msgspec.DecodeError as error:
             wrong = f"The request body is not valid JSON: {error}"
-        except NoKey as error:
-            return Trouble(status=401, message=str(error)), request
-        return None if wrong is None else Trouble(status=400, message=wrong), request
+        except MissingKey as error:
+            return ScriptError(status=401, message=str(error)), request
+        return None if wrong is None else ScriptError(status=400, message=wrong), request
 
-    def _chosen(self, request: Received) -> Step:
+    def _chosen(self, request: ReceivedRequest) -> ScriptStep:
         """The step for a request; whatever goes wrong here is told as a server's error."""
         try:
             return read_step(self._choose(request))
         except Exception as error:
             message = "The script has no more steps." if isinstance(error, StopIteration) else repr(error)
-            return Step(error=Trouble(status=500, message=message))
+            return ScriptStep(error=ScriptError(status=500, message=message))
 
 
 def serve(script: Sequence[Any] | Choose, *, port: int = 0, ready: Callable[[str], object]) -> None:
@@ -177,12 +289,12 @@ def serve(script: Sequence[Any] | Choose, *, port: int = 0, ready: Callable[[str
         threading.Event().wait()
 
 
-def _in_order(steps: list[Step]) -> Choose:
-    rest: Iterator[Step] = iter(steps)
+def _in_order(steps: list[ScriptStep]) -> Choose:
+    rest: Iterator[ScriptStep] = iter(steps)
     return lambda _: next(rest)
 
 
-async def _play(step: Step, exchange: Exchange, number: int, body: dict[str, Any]) -> None:
+async def _play(step: ScriptStep, exchange: HttpExchange, number: int, body: dict[str, Any]) -> None:
     trouble = step.error if body.get("stream") is True else step.error or step.then_error
     if trouble is not None:
         _refuse(exchange, number, trouble)
@@ -197,13 +309,15 @@ async def _play(step: Step, exchange: Exchange, number: int, body: dict[str, Any
     elif body.get("stream") is True:
         exchange.end()
     else:
-        exchange.whole(200, whole(step, number=number, model=body["model"]), {"request-id": request_id(number)})
+        exchange.whole(
+            200, complete_message(step, number=number, model=body["model"]), {"request-id": request_id(number)}
+        )
 
 
-async def _stream(step: Step, exchange: Exchange, number: int, model: str) -> None:
+async def _stream(step: ScriptStep, exchange: HttpExchange, number: int, model: str) -> None:
     exchange.begin({"request-id": request_id(number)})
     waiting: list[bytes] = []
-    for delay, event in frames(step, number=number, model=model):
+    for delay, event in stream_frames(step, number=number, model=model):
         if delay:
             exchange.write(b"".join(waiting))
             waiting.clear()
@@ -213,6 +327,6 @@ async def _stream(step: Step, exchange: Exchange, number: int, model: str) -> No
     await asyncio.sleep(0)  # A connection that is dropped next has sent what was said.
 
 
-def _refuse(exchange: Exchange, number: int, trouble: Trouble) -> None:
+def _refuse(exchange: HttpExchange, number: int, trouble: ScriptError) -> None:
     headers = {"x-should-retry": "true" if trouble.retry else "false", **trouble.headers}
     exchange.whole(trouble.status, error_body(trouble, number), {"request-id": request_id(number), **headers})

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver_jobchat.adaptors import fetching
-from tests.jobchat.adaptors.desk import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
+from palaver_jobchat.adaptors import download
 from tests.jobchat.adaptors.fake_registry import Answer, FakeRegistry, serving, until
+from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
 
 
 def spoil(registry: FakeRegistry, how: str) -> None:
@@ -20,7 +20,7 @@ def spoil(registry: FakeRegistry, how: str) -> None:
         case "slow versions":
             registry.answers[PACKAGE].hangs = True
         case "too large":
-            tarball.body = bytes(fetching.LARGEST + 1)
+            tarball.body = bytes(download.MAX_BYTES + 1)
         case "no tarball":
             del registry.answers[TARBALL]
         case "failing":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palaver_jobchat.adaptors import folder as folder_module
-from palaver_jobchat.adaptors.folder import keep, load, versions
+from palaver_jobchat.adaptors.folder import list_versions, load_entries, save_description
 from palaver_jobchat.adaptors.signatures import Entry
 from tests.jobchat.adaptors.fake_registry import describe
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_both_forms_are_found(folder: Path) -> None:
-    assert versions(folder, "library") == ["1.0.0", "1.2.0", "1.4.0", "2.0.0"]
+    assert list_versions(folder, "library") == ["1.0.0", "1.2.0", "1.4.0", "2.0.0"]
 
 
 def names(entries: tuple[Entry, ...] | None) -> list[str] | None:
@@ -35,55 +35,57 @@ def names(entries: tuple[Entry, ...] | None) -> list[str] | None:
     ("version", "known"), [("1.2.0", ["two"]), ("2.0.0", ["three"]), ("1.4.0", None), ("3.0.0", None)]
 )
 def test_a_version_is_loaded(folder: Path, version: str, known: list[str] | None) -> None:
-    assert names(load(folder, "library", version)) == known
+    assert names(load_entries(folder, "library", version)) == known
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert versions(tmp_path / "gone", "library") == []
-    assert load(tmp_path / "gone", "library", "1.0.0") is None
+    assert list_versions(tmp_path / "gone", "library") == []
+    assert load_entries(tmp_path / "gone", "library", "1.0.0") is None
 
 
 def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    decode = folder_module.signatures.decode
-    monkeypatch.setattr(folder_module.signatures, "decode", lambda content: read.append(content) or decode(content))
+    decode = folder_module.signatures.decode_description
+    monkeypatch.setattr(
+        folder_module.signatures, "decode_description", lambda content: read.append(content) or decode(content)
+    )
 
-    first, again = load(folder, "library", "1.0.0"), load(folder, "library", "1.0.0")
-    keep(folder, "library", "1.0.0", describe("new"))
-    changed = load(folder, "library", "1.0.0")
+    first, again = load_entries(folder, "library", "1.0.0"), load_entries(folder, "library", "1.0.0")
+    save_description(folder, "library", "1.0.0", describe("new"))
+    changed = load_entries(folder, "library", "1.0.0")
     (folder / "library@1.0.0.json").unlink()
 
     assert [names(first), names(again), names(changed)] == [["one"], ["one"], ["new"]]
     assert len(read) == 2
-    assert load(folder, "library", "1.0.0") is None
+    assert load_entries(folder, "library", "1.0.0") is None
 
 
 def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "library@1.0.0.json")
     (tmp_path / "library@2.0.0.json").mkdir()
 
-    assert load(tmp_path, "library", "1.0.0") is None  # And does not wait for somebody to write into it.
-    assert load(tmp_path, "library", "2.0.0") is None
+    assert load_entries(tmp_path, "library", "1.0.0") is None  # And does not wait for somebody to write into it.
+    assert load_entries(tmp_path, "library", "2.0.0") is None
 
 
 def test_what_is_kept_is_found_again_and_nothing_else_is_left(tmp_path: Path) -> None:
-    keep(tmp_path / "new", "library", "1.0.0", describe("one"))
-    keep(tmp_path / "new", "library", "1.0.0", describe("two"))
+    save_description(tmp_path / "new", "library", "1.0.0", describe("one"))
+    save_description(tmp_path / "new", "library", "1.0.0", describe("two"))
 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["library@1.0.0.json"]
-    assert names(load(tmp_path / "new", "library", "1.0.0")) == ["two"]
+    assert names(load_entries(tmp_path / "new", "library", "1.0.0")) == ["two"]
 
 
 def test_what_cannot_be_kept_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "library@1.0.0.json" / "in the way").mkdir(parents=True)
 
     with pytest.raises(IsADirectoryError):
-        keep(tmp_path, "library", "1.0.0", describe("one"))
+        save_description(tmp_path, "library", "1.0.0", describe("one"))
 
     assert [path.name for path in tmp_path.iterdir()] == ["library@1.0.0.json"]
 
 
 def test_a_file_that_is_far_too_large_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "LARGEST", 5)
+    monkeypatch.setattr(folder_module, "MAX_BYTES", 5)
 
-    assert load(folder, "library", "1.0.0") is None
+    assert load_entries(folder, "library", "1.0.0") is None

@@ -9,8 +9,8 @@ import pytest
 
 from palaver_jobchat.adaptors.library import SAMPLES
 from palaver_jobchat.adaptors.names import Adaptor
-from tests.jobchat.adaptors.desk import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
 from tests.jobchat.adaptors.fake_registry import Answer, FakeRegistry, describe, package, until
+from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_without_a_place_to_keep_it_a_description_is_remembered(
 
 async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver_jobchat.adaptors.library._MOST_FETCHED", 1)
-    monkeypatch.setattr("palaver_jobchat.adaptors.registry._MOST_PACKAGES", 1)
+    monkeypatch.setattr("palaver_jobchat.adaptors.npm_registry._MOST_PACKAGES", 1)
     registry.publish("library", {"1.0.0": ONE})
     registry.publish("museum", {"1.0.0": TWO})
     (tmp_path / "cache").write_text("in the way")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.adaptors.names import Adaptor, chosen, nearest, read
+from palaver_jobchat.adaptors.names import Adaptor, choose_version, nearest_version, parse_adaptor
 
 LONG = "a" * 300
 VERSIONS = ["5.9.0", "6.0.0", "6.5.4", "6.5.10", "6.10.0", "7.0.0-beta.1", "not-a-version"]
@@ -27,7 +27,7 @@ VERSIONS = ["5.9.0", "6.0.0", "6.5.4", "6.5.10", "6.10.0", "7.0.0-beta.1", "not-
     ],
 )
 def test_every_form(text: str, name: str, version: str | None, asks: str) -> None:
-    adaptor = read(text)
+    adaptor = parse_adaptor(text)
 
     assert adaptor is not None
     assert adaptor == Adaptor(name, version)
@@ -54,12 +54,12 @@ def test_every_form(text: str, name: str, version: str | None, asks: str) -> Non
     ],
 )
 def test_what_is_no_name(text: str) -> None:
-    assert read(text) is None
+    assert parse_adaptor(text) is None
 
 
 @given(st.text(max_size=20) | st.text("./-@a", max_size=9).map("@openfn/language-".__add__))
 def test_no_name_leads_out_of_a_folder(text: str) -> None:
-    adaptor = read(text)
+    adaptor = parse_adaptor(text)
 
     if adaptor is not None and adaptor.short is not None:
         assert "/" not in adaptor.short
@@ -81,12 +81,12 @@ def test_no_name_leads_out_of_a_folder(text: str) -> None:
     ],
 )
 def test_the_version_asked_for(asked: str | None, version: str | None) -> None:
-    assert chosen(Adaptor("@openfn/language-http", asked), VERSIONS) == version
+    assert choose_version(Adaptor("@openfn/language-http", asked), VERSIONS) == version
 
 
 def test_the_nearest_is_lower_and_of_the_same_major() -> None:
-    assert nearest("6.5.9", VERSIONS) == "6.5.4"
-    assert nearest("6.99.0", VERSIONS) == "6.10.0"
-    assert nearest("6.0.0", VERSIONS) is None
-    assert nearest("7.0.0", VERSIONS) is None
-    assert nearest("local", VERSIONS) is None
+    assert nearest_version("6.5.9", VERSIONS) == "6.5.4"
+    assert nearest_version("6.99.0", VERSIONS) == "6.10.0"
+    assert nearest_version("6.0.0", VERSIONS) is None
+    assert nearest_version("7.0.0", VERSIONS) is None
+    assert nearest_version("local", VERSIONS) is None

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver_jobchat.adaptors import npm
-from palaver_jobchat.adaptors.npm import registry, usable, users_registry
+from palaver_jobchat.adaptors import npm_registry
+from palaver_jobchat.adaptors.npm_registry import configured_registry, normalize_url, users_registry
 
 
 @pytest.fixture
@@ -33,29 +33,38 @@ def install(folder: Path, script: str) -> dict[str, str]:
 def test_the_environment_goes_first_in_any_case(folder: Path, home: Path) -> None:
     (home / ".npmrc").write_text("registry=https://user.example/")
 
-    assert registry({"NPM_CONFIG_REGISTRY": "https://env.example/"}, folder=folder, home=home) == "https://env.example"
-    assert registry({"npm_config_registry": "http://env.example"}, folder=folder, home=home) == "http://env.example"
-    assert registry({"npm_config_registry": ""}, folder=folder, home=home) == "https://user.example"
+    assert (
+        configured_registry({"NPM_CONFIG_REGISTRY": "https://env.example/"}, folder=folder, home=home)
+        == "https://env.example"
+    )
+    assert (
+        configured_registry({"npm_config_registry": "http://env.example"}, folder=folder, home=home)
+        == "http://env.example"
+    )
+    assert configured_registry({"npm_config_registry": ""}, folder=folder, home=home) == "https://user.example"
 
 
 def test_the_working_folder_goes_before_the_user(folder: Path, home: Path) -> None:
     (home / ".npmrc").write_text("registry=https://user.example/")
     (folder / ".npmrc").write_text("; ours\n# registry=https://no.example\n registry = 'https://work.example/npm/' \n")
 
-    assert registry({}, folder=folder, home=home) == "https://work.example/npm"
+    assert configured_registry({}, folder=folder, home=home) == "https://work.example/npm"
 
 
 def test_a_registry_for_the_scope_goes_before_one_for_all(folder: Path, home: Path) -> None:
     (home / ".npmrc").write_text("@openfn:registry=https://scope.example\n@other:registry=https://other.example\n")
 
-    assert registry({"npm_config_registry": "https://env.example"}, folder=folder, home=home) == "https://scope.example"
+    assert (
+        configured_registry({"npm_config_registry": "https://env.example"}, folder=folder, home=home)
+        == "https://scope.example"
+    )
 
 
 def test_the_users_file_can_lie_elsewhere(folder: Path, home: Path, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text('registry="https://${WHERE}.example"\n')
     env = {"NPM_CONFIG_USERCONFIG": str(tmp_path / "rc"), "WHERE": "elsewhere"}
 
-    assert registry(env, folder=folder, home=home) == "https://elsewhere.example"
+    assert configured_registry(env, folder=folder, home=home) == "https://elsewhere.example"
 
 
 @pytest.mark.parametrize(
@@ -64,25 +73,25 @@ def test_the_users_file_can_lie_elsewhere(folder: Path, home: Path, tmp_path: Pa
 def test_a_file_without_a_registry(folder: Path, home: Path, content: bytes) -> None:
     (home / ".npmrc").write_bytes(content)
 
-    assert registry({}, folder=folder, home=home) is None
+    assert configured_registry({}, folder=folder, home=home) is None
 
 
 def test_then_npm_itself_is_asked(folder: Path, home: Path) -> None:
     env = install(home, '[ "$*" = "config get registry" ] && echo https://told.example/')
 
-    assert registry(env, folder=folder, home=home) == "https://told.example"
+    assert configured_registry(env, folder=folder, home=home) == "https://told.example"
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo undefined", "exec sleep 60", "printf '\\377'"])
 def test_an_npm_that_does_not_say(folder: Path, home: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npm, "_PATIENCE", 0.5)
+    monkeypatch.setattr(npm_registry, "_NPM_TIMEOUT_S", 0.5)
 
-    assert registry(install(home, script), folder=folder, home=home) is None
+    assert configured_registry(install(home, script), folder=folder, home=home) is None
 
 
 @pytest.mark.parametrize("address", [None, "", "  ", "undefined", "ftp://x.example", "npm.example"])
 def test_what_is_no_address(address: str | None) -> None:
-    assert usable(address) is None
+    assert normalize_url(address) is None
 
 
 def test_the_users_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.adaptors import packages
-from palaver_jobchat.adaptors.fetching import Unusable
-from palaver_jobchat.adaptors.packages import Package, Release, addresses, description, read
+from palaver_jobchat.adaptors import npm_registry
+from palaver_jobchat.adaptors.download import DownloadError
+from palaver_jobchat.adaptors.npm_registry import Package, Release, extract_description, parse_package, tarball_urls
 from tests.jobchat.adaptors.fake_registry import describe, gzipped, integrity, package, tar
 
 
@@ -21,8 +21,8 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarIn
 
 
 def refusal(tarball: bytes, announced: str | None = None) -> str:
-    with pytest.raises(Unusable) as refused:
-        description(tarball, integrity(tarball) if announced is None else announced)
+    with pytest.raises(DownloadError) as refused:
+        extract_description(tarball, integrity(tarball) if announced is None else announced)
     return str(refused.value)
 
 
@@ -33,15 +33,15 @@ def test_a_package_is_read() -> None:
         b'"2.0.0": {}}}'
     )
 
-    assert read(content) == Package(
+    assert parse_package(content) == Package(
         {"1.0.0": Release("https://x/1.tgz"), "1.1.0": Release("t", "i"), "2.0.0": Release()}, "1.1.0"
     )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"versions": {"1.0.0": 5}}', b"[" * 9999])
 def test_what_is_no_package(content: bytes) -> None:
-    with pytest.raises(Unusable):
-        read(content)
+    with pytest.raises(DownloadError):
+        parse_package(content)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_what_is_no_package(content: bytes) -> None:
     ],
 )
 def test_where_a_tarball_may_lie(tarball: str, tried: list[str]) -> None:
-    assert addresses("https://npm.example", Release(tarball)) == tried
+    assert tarball_urls("https://npm.example", Release(tarball)) == tried
 
 
 def test_a_mirror_under_a_path_is_asked_under_its_path() -> None:
-    assert addresses("http://mirror.example/npm", Release("http://npm.example/x.tgz")) == [
+    assert tarball_urls("http://mirror.example/npm", Release("http://npm.example/x.tgz")) == [
         "http://mirror.example/npm/x.tgz"
     ]
 
@@ -70,13 +70,13 @@ def test_a_mirror_under_a_path_is_asked_under_its_path() -> None:
 def test_the_description_is_the_one_file_that_is_read() -> None:
     tarball = package("lend")
 
-    assert description(tarball, integrity(tarball)) == describe("lend")
+    assert extract_description(tarball, integrity(tarball)) == describe("lend")
 
 
 def test_one_sum_of_several_is_enough_if_it_is_a_strong_one() -> None:
     tarball = package("lend")
 
-    assert description(tarball, f"sha1-abc= sha512-no! sha512-AAAA {integrity(tarball)}?x") == describe("lend")
+    assert extract_description(tarball, f"sha1-abc= sha512-no! sha512-AAAA {integrity(tarball)}?x") == describe("lend")
 
 
 @pytest.mark.parametrize("announced", ["", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "sha512-", "sha512-AAAA", "sha512"])
@@ -108,7 +108,7 @@ def test_a_tarball_that_is_broken(tarball: bytes) -> None:
 
 
 def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "_LARGEST_INSIDE", 1_000_000)
+    monkeypatch.setattr(npm_registry, "_LARGEST_INSIDE", 1_000_000)
     tarball = tar(("package/zeros", bytes(3_000_000)), ("package/ast.json", describe("lend")))
 
     assert len(tarball) < 10_000
@@ -116,7 +116,7 @@ def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_tarball_of_far_too_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "_MOST_MEMBERS", 20)
+    monkeypatch.setattr(npm_registry, "_MOST_MEMBERS", 20)
 
     assert refusal(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball holds more than 20 files"
 
@@ -143,5 +143,5 @@ def test_no_tarball_is_too_strange(rest: bytes, place: int, noise: bytes) -> Non
         archive.addfile(tarfile.TarInfo("package/ast.json"))
     content = plain.getvalue()
     for tarball in (rest, gzipped(rest), gzipped(content[:place] + noise + content[place + len(noise) :])):
-        with suppress(Unusable):
-            assert isinstance(description(tarball, integrity(tarball)), bytes)
+        with suppress(DownloadError):
+            assert isinstance(extract_description(tarball, integrity(tarball)), bytes)

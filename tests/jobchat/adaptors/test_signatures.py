@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.adaptors.signatures import Entry, decode, read
+from palaver_jobchat.adaptors.signatures import Entry, decode_description, parse_description
 
 
 def named(name: str) -> dict[str, Any]:
@@ -50,11 +50,11 @@ LEND = function(
 
 
 def signatures(*operations: Any, **groups: Any) -> list[str]:
-    return [entry.signature for entry in read({"operations": list(operations), **groups})]
+    return [entry.signature for entry in parse_description({"operations": list(operations), **groups})]
 
 
 def test_an_entry_tells_all_that_is_known() -> None:
-    assert read({"operations": [LEND], "exports": [], "common": []}) == (
+    assert parse_description({"operations": [LEND], "exports": [], "common": []}) == (
         Entry(
             "lend",
             "lend(book: string|Array<Book>, options?: object, callback): Operation",
@@ -107,7 +107,7 @@ def test_the_comment_of_a_type_describes_the_type_and_not_the_function_it_is_fil
     bare = function("fn", [], {"title": "typedef", "name": "Shelf", "type": array(named("Book"))})
     execute = function("execute", ["operations"])
 
-    first, second, third = read({"operations": [options, bare], "common": [execute]})
+    first, second, third = parse_description({"operations": [options, bare], "common": [execute]})
 
     assert first == Entry(
         "LendOptions",
@@ -137,7 +137,7 @@ def test_an_adaptors_own_function_hides_the_common_one() -> None:
 def test_dotted_parameters_stand_under_their_parent_wherever_they_were() -> None:
     tags = [param("a.b.c"), param("a"), param("rows[].id"), param("rows"), param("a.b"), param("lost.x")]
 
-    (entry,) = read({"operations": [function("f", ["a", "rows"], *tags)]})
+    (entry,) = parse_description({"operations": [function("f", ["a", "rows"], *tags)]})
 
     assert entry.text.split("\n")[2:] == ["- a", "    - c", "  - b", "- rows", "  - id", "- lost.x"]
 
@@ -155,11 +155,11 @@ def test_a_type_without_end_is_any() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"5", b'{"operations":'])
 def test_what_is_no_description(content: bytes) -> None:
-    assert decode(content) is None
+    assert decode_description(content) is None
 
 
 def test_a_file_is_decoded() -> None:
-    assert decode(msgspec.json.encode({"operations": [LEND]})) == read({"operations": [LEND]})
+    assert decode_description(msgspec.json.encode({"operations": [LEND]})) == parse_description({"operations": [LEND]})
 
 
 KEYS = ["operations", "common", "name", "params", "docs", "tags", "title", "type", "description", "elements"]
@@ -173,5 +173,5 @@ KEYS = ["operations", "common", "name", "params", "docs", "tags", "title", "type
     )
 )
 def test_no_description_is_too_strange(ast: Any) -> None:
-    assert all(entry.text.startswith(entry.signature) for entry in read({"operations": [ast, LEND]}))
-    assert read(ast) is not None
+    assert all(entry.text.startswith(entry.signature) for entry in parse_description({"operations": [ast, LEND]}))
+    assert parse_description(ast) is not None

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.docs.chunks import LARGEST, Chunk, split
+from palaver_jobchat.docs.chunks import MAX_CHUNK_CHARACTERS, Chunk, split_markdown
 
 LONG = "A line about reading books aloud. " * 12  # More than 400 characters.
 
@@ -11,7 +11,9 @@ LONG = "A line about reading books aloud. " * 12  # More than 400 characters.
 def test_a_document_is_cut_at_its_headings_and_each_piece_knows_them() -> None:
     markdown = f"# Library\n\n{LONG}\n\n## Lending\n\n{LONG}\n\n### For long ##\n\n{LONG}\n\n## Burning\n\n{LONG}\n"
 
-    assert [(chunk.title, chunk.section, chunk.text.split("\n")[0]) for chunk in split(markdown, name="x")] == [
+    assert [
+        (chunk.title, chunk.section, chunk.text.split("\n")[0]) for chunk in split_markdown(markdown, name="x")
+    ] == [
         ("Library", "", "# Library"),
         ("Library", "Lending", "## Lending"),
         ("Library", "Lending > For long", "### For long ##"),
@@ -20,18 +22,18 @@ def test_a_document_is_cut_at_its_headings_and_each_piece_knows_them() -> None:
 
 
 def test_the_front_matter_names_the_document() -> None:
-    (chunk,) = split('---\nsidebar: 1\ntitle: "How to lend"\n---\n\n## First\r\n\r\nAsk.', name="x")
+    (chunk,) = split_markdown('---\nsidebar: 1\ntitle: "How to lend"\n---\n\n## First\r\n\r\nAsk.', name="x")
 
     assert chunk == Chunk("How to lend", "First", "## First\n\nAsk.")
 
 
 def test_a_document_without_headings_has_its_files_name() -> None:
-    assert split("Only this.", name="notes") == [Chunk("notes", "", "Only this.")]
-    assert split("\n\n", name="notes") == []
+    assert split_markdown("Only this.", name="notes") == [Chunk("notes", "", "Only this.")]
+    assert split_markdown("\n\n", name="notes") == []
 
 
 def test_small_sections_are_read_together_and_named_by_the_first() -> None:
-    chunks = split(f"# A\n\nShort.\n\n## B\n\nShort.\n\n## C\n\n{LONG}\n\n## D\n\n{LONG}", name="x")
+    chunks = split_markdown(f"# A\n\nShort.\n\n## B\n\nShort.\n\n## C\n\n{LONG}\n\n## D\n\n{LONG}", name="x")
 
     assert [(chunk.section, chunk.text.count("Short")) for chunk in chunks] == [("", 2), ("D", 0)]
 
@@ -39,7 +41,7 @@ def test_small_sections_are_read_together_and_named_by_the_first() -> None:
 def test_fenced_code_stays_whole_and_its_headings_are_none() -> None:
     code = "```js\n# no heading\n\n" + "call();\n" * 300 + "~~~\n````"
 
-    chunks = split(f"# A\n\n{LONG}\n\n{code}\n\n{LONG}", name="x")
+    chunks = split_markdown(f"# A\n\n{LONG}\n\n{code}\n\n{LONG}", name="x")
 
     assert code in [chunk.text for chunk in chunks]
     assert {chunk.section for chunk in chunks} == {""}
@@ -49,15 +51,15 @@ def test_long_paragraphs_are_cut_at_lines_then_sentences_then_anywhere() -> None
     lines, sentences, nothing = "a line of words\n" * 200, "One sentence here. " * 200, "x" * 4000
 
     for block in (lines, sentences, nothing):
-        chunks = split(block, name="x")
-        assert all(len(chunk.text) <= LARGEST for chunk in chunks)
+        chunks = split_markdown(block, name="x")
+        assert all(len(chunk.text) <= MAX_CHUNK_CHARACTERS for chunk in chunks)
         assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(block.split())
 
 
 def test_a_heading_that_stands_alone_is_no_piece() -> None:
-    block = "x" * LARGEST
+    block = "x" * MAX_CHUNK_CHARACTERS
 
-    assert [(c.section, c.text) for c in split(f"# A\n\n## B\n\n{block}\n\n## C", name="x")] == [("B", block)]
+    assert [(c.section, c.text) for c in split_markdown(f"# A\n\n## B\n\n{block}\n\n## C", name="x")] == [("B", block)]
 
 
 def _words(markdown: str) -> str:
@@ -70,7 +72,7 @@ def _words(markdown: str) -> str:
 def test_no_word_is_lost(lines: list[str]) -> None:
     markdown = "\n".join(["start", *lines])
 
-    texts = [chunk.text for chunk in split(markdown, name="x")]
+    texts = [chunk.text for chunk in split_markdown(markdown, name="x")]
 
     assert _words("\n".join(texts)) == _words(markdown)
-    assert all(len(text) <= LARGEST or "```" in text or "~~~" in text for text in texts)
+    assert all(len(text) <= MAX_CHUNK_CHARACTERS or "```" in text or "~~~" in text for text in texts)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palaver import PalaverError
-from palaver_jobchat.docs.command import index_folder
+from palaver_jobchat.docs.index import index_folder
 from palaver_jobchat.settings import Settings
 
 

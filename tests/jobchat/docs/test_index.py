@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from palaver import PalaverError
-from palaver_jobchat.docs import reading
-from palaver_jobchat.docs.index import Report, index
-from palaver_jobchat.docs.reading import Problem
-from palaver_jobchat.docs.search import query, search
+from palaver_jobchat.docs import markdown_files
+from palaver_jobchat.docs.index import IndexReport, build_index
+from palaver_jobchat.docs.markdown_files import Problem
+from palaver_jobchat.docs.search import build_query, search
 
 PAPER = "# Paper\n\nPaper comes from wood and rags.\n"
 
@@ -31,13 +31,13 @@ def paths(file: Path) -> list[str]:
 
 
 def found(file: Path, question: str) -> list[str]:
-    return [one.path for one in search(file, query(question)).found]
+    return [one.path for one in search(file, build_query(question)).found]
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(markdown_files, "MAX_FILE_BYTES", 1000)
     (folder / "huge.md").write_text("x" * 1001)
     (folder / "latin.md").write_bytes("# Café\n\nUn café noir.\n".encode("latin-1"))
     (folder / "wide.md").write_bytes(codecs.BOM_UTF16_LE + "# Wide\n\nTwo bytes each.\n".encode("utf-16-le"))
@@ -45,7 +45,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
     os.mkfifo(folder / "pipe.md")
     (folder / "folder.md").mkdir()
 
-    assert index(folder, tmp_path / "x.db") == Report(
+    assert build_index(folder, tmp_path / "x.db") == IndexReport(
         added=3,
         chunks=3,
         problems=(
@@ -89,7 +89,7 @@ def test_a_file_or_folder_without_permission_is_reported(
     monkeypatch.setattr(Path, "is_file", refuse_file)
     monkeypatch.setattr(os, "scandir", refuse_folder)
 
-    assert index(folder, tmp_path / "x.db").problems == (
+    assert build_index(folder, tmp_path / "x.db").problems == (
         Problem("secret", "cannot be read: Permission denied"),
         Problem("closed.md", "left out: cannot be read (Permission denied)"),
     )
@@ -103,7 +103,7 @@ def test_links_are_followed_only_inside(folder: Path, tmp_path: Path) -> None:
     (folder / "in.md").symlink_to("paper.md")
     (folder / "gone.md").symlink_to("nothing.md")
 
-    report = index(folder, tmp_path / "x.db")
+    report = build_index(folder, tmp_path / "x.db")
 
     assert report.problems == (Problem("out.md", "left out: it is a link out of the folder"),)
     assert paths(tmp_path / "x.db") == ["in.md", "paper.md"]
@@ -115,27 +115,27 @@ def test_a_name_that_is_no_text_is_left_out(folder: Path, tmp_path: Path) -> Non
     except OSError:
         pytest.skip("this file system takes text only")
 
-    report = index(folder, tmp_path / "x.db")
+    report = build_index(folder, tmp_path / "x.db")
 
     assert report.problems == (Problem("na\ufffdve.md", "left out: its name is not UTF-8"),)
 
 
 def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) -> None:
     (folder / "rags.md").write_text("# Rags\n\nOld rags become paper.\n")
-    index(folder, tmp_path / "x.db")
+    build_index(folder, tmp_path / "x.db")
 
     def vanish(_what: str, done: int, _of: int) -> None:
         if done == 1:
             (folder / "rags.md").unlink(missing_ok=True)
 
-    assert index(folder, tmp_path / "x.db", progress=vanish) == Report(removed=1, kept=1, chunks=1)
+    assert build_index(folder, tmp_path / "x.db", progress=vanish) == IndexReport(removed=1, kept=1, chunks=1)
     assert paths(tmp_path / "x.db") == ["paper.md"]
 
 
 def test_a_folder_that_cannot_be_read_empties_no_index(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(folder, tmp_path / "x.db")
+    build_index(folder, tmp_path / "x.db")
 
     def refuse(path: str) -> object:
         raise PermissionError(13, "Permission denied", str(path))
@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_read_empties_no_index(
     monkeypatch.setattr(os, "scandir", refuse)
 
     with pytest.raises(PalaverError, match=f"The folder {folder} cannot be read: Permission denied"):
-        index(folder, tmp_path / "x.db")
+        build_index(folder, tmp_path / "x.db")
     assert paths(tmp_path / "x.db") == ["paper.md"]
 
 
@@ -151,42 +151,42 @@ def test_progress_is_told_from_the_first_file_to_the_last(folder: Path, tmp_path
     (folder / "rags.md").write_text("Old rags become paper.")
     told: list[tuple[str, int, int]] = []
 
-    index(folder, tmp_path / "x.db", progress=lambda what, done, of: told.append((what, done, of)))
+    build_index(folder, tmp_path / "x.db", progress=lambda what, done, of: told.append((what, done, of)))
 
     assert told == [("files", 0, 2), ("files", 1, 2), ("files", 2, 2)]
 
 
 def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
-    index(folder, file)
+    build_index(folder, file)
     (folder / "paper.md").write_text("# Paper\n\nNow it comes from bamboo and straw.\n")
     inside, may_end = threading.Event(), threading.Event()
-    reports: list[Report] = []
+    reports: list[IndexReport] = []
 
     def hold(_what: str, done: int, of: int) -> None:
         if done == of:
             inside.set()
             assert may_end.wait(30)
 
-    first = threading.Thread(target=lambda: reports.append(index(folder, file, progress=hold)))
+    first = threading.Thread(target=lambda: reports.append(build_index(folder, file, progress=hold)))
     first.start()
     assert inside.wait(30)
     assert found(file, "wood and rags") == ["paper.md"]
     with pytest.raises(PalaverError, match="being written by another process"):
-        index(folder, file, wait=0.05)
-    second = threading.Thread(target=lambda: reports.append(index(folder, file, wait=30)))
+        build_index(folder, file, wait=0.05)
+    second = threading.Thread(target=lambda: reports.append(build_index(folder, file, wait=30)))
     second.start()
     may_end.set()
     first.join(30)
     second.join(30)
 
-    assert reports == [Report(changed=1, chunks=1), Report(kept=1, chunks=1)]
+    assert reports == [IndexReport(changed=1, chunks=1), IndexReport(kept=1, chunks=1)]
     assert found(file, "bamboo and straw") == ["paper.md"]
 
 
 def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
-    index(folder, file)
+    build_index(folder, file)
     before = file.read_bytes()
     (folder / "paper.md").write_text("Another page.")
 
@@ -194,7 +194,7 @@ def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index(folder, file, progress=fail)
+        build_index(folder, file, progress=fail)
 
     assert file.read_bytes() == before
     assert sorted(one.name for one in tmp_path.iterdir()) == [".x.db.lock", "docs", "x.db"]
@@ -204,13 +204,13 @@ def test_a_place_that_cannot_be_written_is_said(folder: Path, tmp_path: Path) ->
     (tmp_path / "file").write_text("")
 
     with pytest.raises(PalaverError, match="cannot be written"):
-        index(folder, tmp_path / "file" / "x.db")
+        build_index(folder, tmp_path / "file" / "x.db")
     with pytest.raises(PalaverError, match="cannot be written"):
-        index(folder, tmp_path / "docs")
+        build_index(folder, tmp_path / "docs")
 
 
 def test_a_lock_that_is_none_is_no_reason_to_wait(folder: Path, tmp_path: Path) -> None:
     (tmp_path / ".x.db.lock").mkdir()
 
     with pytest.raises(PalaverError, match="unable to open"):
-        index(folder, tmp_path / "x.db")
+        build_index(folder, tmp_path / "x.db")

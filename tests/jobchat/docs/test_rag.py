@@ -4,27 +4,27 @@ from typing import Any
 
 import pytest
 
-from palaver_jobchat.docs.rag import LONGEST, Rag, usable, used
-from palaver_jobchat.docs.search import Found, Searched
-from palaver_jobchat.payload import Earlier
+from palaver_jobchat.docs.rag import MAX_RESULT_CHARACTERS, RagResults, select_results, valid_results
+from palaver_jobchat.docs.search import SearchResult, SearchResults
+from palaver_jobchat.payload import PreviousTopic
 
-NOW = Earlier(page="a", adaptor="@openfn/language-http", version="6.5.4")
+NOW = PreviousTopic(page="a", adaptor="@openfn/language-http", version="6.5.4")
 THEIRS = [{"text": "one", "metadata": {"doc_title": "One"}, "score": 1}, {"text": "two"}]
-SEARCHED = Searched("q", (Found("two", "Two", score=1.0), Found("three", "Three", score=0.5)))
+SEARCHED = SearchResults("q", (SearchResult("two", "Two", score=1.0), SearchResult("three", "Three", score=0.5)))
 
 
-def texts(rag: Rag) -> list[str]:
+def texts(rag: RagResults) -> list[str]:
     return [one.text for one in rag.found]
 
 
 @pytest.mark.parametrize("incoming", [[], [None, 5, "x", {}, {"text": 3}, {"text": " "}, {"text": "x" * 4001}]])
 def test_without_usable_results_the_turns_own_search_counts(incoming: list[Any]) -> None:
-    assert texts(used(incoming, SEARCHED, now=NOW, earlier=NOW)) == ["two", "three"]
+    assert texts(select_results(incoming, SEARCHED, now=NOW, earlier=NOW)) == ["two", "three"]
 
 
 @pytest.mark.parametrize("earlier", [NOW, None])
-def test_results_stay_in_their_order_and_new_ones_follow(earlier: Earlier | None) -> None:
-    rag = used(THEIRS, SEARCHED, now=NOW, earlier=earlier)
+def test_results_stay_in_their_order_and_new_ones_follow(earlier: PreviousTopic | None) -> None:
+    rag = select_results(THEIRS, SEARCHED, now=NOW, earlier=earlier)
 
     assert texts(rag) == ["one", "two", "three"]
     assert rag.queries == ("q",)
@@ -35,45 +35,50 @@ def test_results_stay_in_their_order_and_new_ones_follow(earlier: Earlier | None
     [
         (NOW, True),
         (None, True),
-        (Earlier(page="b", adaptor=NOW.adaptor, version=NOW.version), False),
-        (Earlier(page="a", adaptor="@openfn/language-dhis2", version=NOW.version), False),
-        (Earlier(page="a", adaptor=NOW.adaptor, version="6.0.0"), False),
+        (PreviousTopic(page="b", adaptor=NOW.adaptor, version=NOW.version), False),
+        (PreviousTopic(page="a", adaptor="@openfn/language-dhis2", version=NOW.version), False),
+        (PreviousTopic(page="a", adaptor=NOW.adaptor, version="6.0.0"), False),
     ],
 )
-def test_results_for_something_else_are_dropped(earlier: Earlier | None, refresh: bool) -> None:
-    assert texts(used(THEIRS, SEARCHED, now=NOW, earlier=earlier, refresh=refresh)) == ["two", "three"]
+def test_results_for_something_else_are_dropped(earlier: PreviousTopic | None, refresh: bool) -> None:
+    assert texts(select_results(THEIRS, SEARCHED, now=NOW, earlier=earlier, refresh=refresh)) == ["two", "three"]
 
 
 def test_without_an_index_theirs_are_used_even_if_new_ones_were_wanted() -> None:
-    assert used(THEIRS, None, now=NOW, refresh=True) == Rag((Found("one", "One", score=1), Found("two")))
-    assert used([], None, now=NOW) == Rag()
+    assert select_results(THEIRS, None, now=NOW, refresh=True) == RagResults(
+        (SearchResult("one", "One", score=1), SearchResult("two"))
+    )
+    assert select_results([], None, now=NOW) == RagResults()
 
 
 def test_at_most_ten_and_the_budget() -> None:
     many = [{"text": f"{number:02}"} for number in range(9)]
 
-    assert texts(used(many, SEARCHED, now=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
-    assert texts(used(many, SEARCHED, now=NOW, budget=5)) == ["00", "01"]
+    assert texts(select_results(many, SEARCHED, now=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
+    assert texts(select_results(many, SEARCHED, now=NOW, budget=5)) == ["00", "01"]
 
 
 def test_of_a_strangers_result_only_what_we_know_is_kept() -> None:
     strange = {
         "text": None,
-        "content": "x" * LONGEST,
+        "content": "x" * MAX_RESULT_CHARACTERS,
         "title": "Title",
         "metadata": {"section": 5, "path": "p.md", "evil": 1},
         "score": True,
         "more": [],
     }
 
-    assert usable([strange, {"text": "y", "metadata": [], "score": 0.5}]) == [
-        Found("x" * LONGEST, "Title", "", "p.md"),
-        Found("y", score=0.5),
+    assert valid_results([strange, {"text": "y", "metadata": [], "score": 0.5}]) == [
+        SearchResult("x" * MAX_RESULT_CHARACTERS, "Title", "", "p.md"),
+        SearchResult("y", score=0.5),
     ]
 
 
 def test_the_answer_has_exactly_three_keys() -> None:
-    rag = Rag((Found("a", "T", "S", "p.md", 1.0), Found("b", "T"), Found("c"), Found("d", "U")), ("q",))
+    rag = RagResults(
+        (SearchResult("a", "T", "S", "p.md", 1.0), SearchResult("b", "T"), SearchResult("c"), SearchResult("d", "U")),
+        ("q",),
+    )
 
     meta = rag.meta()
 
@@ -85,10 +90,10 @@ def test_the_answer_has_exactly_three_keys() -> None:
     assert meta["search_results_sections"] == ["T", "U"]
     assert meta["search_queries"] == [{"query": "q"}]
     assert list(meta) == ["search_results", "search_results_sections", "search_queries"]
-    assert Rag().meta() == {"search_results": [], "search_results_sections": [], "search_queries": []}
+    assert RagResults().meta() == {"search_results": [], "search_results_sections": [], "search_queries": []}
 
 
 def test_what_we_answer_can_be_sent_back() -> None:
-    rag = used([], SEARCHED, now=NOW)
+    rag = select_results([], SEARCHED, now=NOW)
 
-    assert used(rag.meta()["search_results"], Searched(), now=NOW, earlier=NOW).found == rag.found
+    assert select_results(rag.meta()["search_results"], SearchResults(), now=NOW, earlier=NOW).found == rag.found

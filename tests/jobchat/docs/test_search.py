@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palaver import PalaverError
-from palaver_jobchat.docs.index import Report, index
-from palaver_jobchat.docs.search import Found, Query, Searched, query, search, within
+from palaver_jobchat.docs.index import IndexReport, build_index
+from palaver_jobchat.docs.search import Query, SearchResult, SearchResults, build_query, fit_budget, search
 
 LENDING = "# Lending\n\nTo lend a book, call `lend_book` with its title. Loans end after fourteen days.\n"
 SHELVES = "# Shelves\n\nBooks are sorted on shelves by their titles. A shelf has forty places.\n"
@@ -31,12 +31,12 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(folder: Path) -> Path:
     path = folder.parent / "docs.sqlite"
-    index(folder, path)
+    build_index(folder, path)
     return path
 
 
 def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int = 12_000) -> list[str]:
-    return [one.title for one in search(file, query(question, adaptor=adaptor), budget=budget).found]
+    return [one.title for one in search(file, build_query(question, adaptor=adaptor), budget=budget).found]
 
 
 def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
@@ -44,17 +44,19 @@ def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> Non
     (folder / "lending.md").write_text("# Lending\n\nNobody may borrow parchment here.\n")
     (folder / "new.md").write_text("# New\n\nSomething else.\n")
 
-    assert index(folder, file) == Report(added=1, changed=1, removed=1, kept=1, chunks=3)
-    assert index(folder, file) == Report(kept=3, chunks=3)
+    assert build_index(folder, file) == IndexReport(added=1, changed=1, removed=1, kept=1, chunks=3)
+    assert build_index(folder, file) == IndexReport(kept=3, chunks=3)
     assert titles(file, "wood and rags for paper") == []
     assert titles(file, "how long is a loan of a book in days?") == []
     assert titles(file, "who may borrow parchment?") == ["Lending"]
 
 
 def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
-    found = search(file, query("How do loans of a book end?"))
+    found = search(file, build_query("How do loans of a book end?"))
 
-    assert found == Searched("How do loans of a book end?", (Found(LENDING.strip(), "Lending", "", "lending.md", 1.0),))
+    assert found == SearchResults(
+        "How do loans of a book end?", (SearchResult(LENDING.strip(), "Lending", "", "lending.md", 1.0),)
+    )
     assert found.found[0].result() == {
         "text": LENDING.strip(),
         "metadata": {"doc_title": "Lending", "docs_type": "general_docs", "section": "", "path": "lending.md"},
@@ -75,20 +77,20 @@ def test_two_words_of_the_question_must_be_there_or_all_if_it_has_fewer(file: Pa
 
 @pytest.mark.parametrize("question", ["", "how do I use it?", "OpenFn job!", "the salesforce job", "?!"])
 def test_a_question_about_nothing_searches_nothing(file: Path, question: str) -> None:
-    assert search(file, query(question, adaptor="salesforce")) == Searched()
+    assert search(file, build_query(question, adaptor="salesforce")) == SearchResults()
 
 
 def test_the_adaptors_name_ranks_but_is_no_reason(file: Path) -> None:
-    assert query("sort books", adaptor="paper") == Query("sort books paper", ("sort", "books"), "paper")
+    assert build_query("sort books", adaptor="paper") == Query("sort books paper", ("sort", "books"), "paper")
     assert titles(file, "sort books", adaptor="paper") == ["Shelves"]
 
 
 def test_a_short_question_is_about_what_was_said_before() -> None:
     before = "How are books sorted?"
 
-    assert query(" and why? ", before=before) == Query("and why? How are books sorted?", ("books", "sorted"))
-    assert query("and why?", adaptor="http", before=before).text == "and why? http How are books sorted?"
-    assert query("why are there forty places on every shelf?", before=before).terms == (
+    assert build_query(" and why? ", before=before) == Query("and why? How are books sorted?", ("books", "sorted"))
+    assert build_query("and why?", adaptor="http", before=before).text == "and why? http How are books sorted?"
+    assert build_query("why are there forty places on every shelf?", before=before).terms == (
         "forty",
         "places",
         "every",
@@ -99,7 +101,7 @@ def test_a_short_question_is_about_what_was_said_before() -> None:
 def test_results_keep_to_their_budget(file: Path) -> None:
     assert len(titles(file, "book titles")) == 2
     assert len(titles(file, "book titles", budget=100)) == 1
-    assert within([Found("aa"), Found("bbb"), Found("c")], 4) == [Found("aa")]
+    assert fit_budget([SearchResult("aa"), SearchResult("bbb"), SearchResult("c")], 4) == [SearchResult("aa")]
 
 
 @pytest.mark.parametrize("number", [9, 2])
@@ -110,9 +112,9 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     for place in range(30):
         (tmp_path / f"other{place}.md").write_text("Nothing of the kind.")
     file = tmp_path / "index.sqlite"
-    index(tmp_path, file)
+    build_index(tmp_path, file)
 
-    found = search(file, query("owls and mice")).found
+    found = search(file, build_query("owls and mice")).found
 
     assert [one.score for one in found] == [1.0] * min(number, 5)
 
@@ -121,13 +123,13 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     "question", ['"a" AND', "NEAR(x y)", "title:paper*", "a OR b -c ^d", "it's 100% {x}", "é日本 \x00"]
 )
 def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
-    assert search(file, query(f"{question} zebra")).found == ()
+    assert search(file, build_query(f"{question} zebra")).found == ()
 
 
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
-    found = search(file, query(question, before=before, adaptor=adaptor)).found
+    found = search(file, build_query(question, before=before, adaptor=adaptor)).found
 
     assert len(found) <= 5
     assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)
@@ -139,7 +141,7 @@ def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypat
         (tmp_path / f"{place}.md").write_text(f"Common words stand here, often ones too{' often' * (place % 2)}.")
     (tmp_path / "owl.md").write_text("Common words about an owl, seldom seen.")
     file = tmp_path / "index.sqlite"
-    index(tmp_path, file)
+    build_index(tmp_path, file)
 
     assert titles(file, "common words about the owl seldom seen") == ["owl"]
     assert len(titles(file, "common words")) == 5
@@ -149,7 +151,7 @@ def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypat
 
 def test_there_is_no_index_where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error):
-        search(tmp_path / "gone.sqlite", query("paper"))
+        search(tmp_path / "gone.sqlite", build_query("paper"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -160,11 +162,11 @@ def test_what_cannot_be_indexed_is_said(folder: Path, tmp_path: Path) -> None:
     other.close()
 
     with pytest.raises(PalaverError, match="There is no folder"):
-        index(tmp_path / "gone", tmp_path / "x")
+        build_index(tmp_path / "gone", tmp_path / "x")
     with pytest.raises(PalaverError, match="Delete it, or name another file"):
-        index(folder, tmp_path / "text")
+        build_index(folder, tmp_path / "text")
     with pytest.raises(PalaverError, match="a database of something else"):
-        index(folder, tmp_path / "other")
+        build_index(folder, tmp_path / "other")
 
 
 def test_an_index_of_another_shape_is_made_anew(folder: Path, file: Path) -> None:
@@ -172,4 +174,4 @@ def test_an_index_of_another_shape_is_made_anew(folder: Path, file: Path) -> Non
         database.execute("PRAGMA user_version = 99")
     database.close()
 
-    assert index(folder, file) == Report(added=3, chunks=3)
+    assert build_index(folder, file) == IndexReport(added=3, chunks=3)

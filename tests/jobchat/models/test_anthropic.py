@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from palaver import Usage
-from palaver_jobchat.models.anthropic import Anthropic
-from palaver_jobchat.models.anthropic_events import Lines, Reading
-from palaver_jobchat.models.base import Asking, CallBegan, CallEnded, Said, Spent, Stopped
+from palaver_jobchat.models.anthropic import Anthropic, AnthropicStreamParser, SseLines
+from palaver_jobchat.models.base import (
+    ModelRequest,
+    ResponseFinished,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReport,
+)
+from palaver_jobchat.system_prompt import EDIT_JOB
 from palaver_jobchat.testing import FakeAnthropic
-from palaver_jobchat.wording import EDIT_JOB
-from tests.jobchat.models.asking import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
+from tests.jobchat.models.requests import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
 
 
 def model(fake: FakeAnthropic, **options: Any) -> Anthropic:
@@ -24,12 +30,12 @@ async def test_text_is_handed_on_piece_by_piece() -> None:
     usage = {"input_tokens": 3, "output_tokens": 7, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100}
     with FakeAnthropic([{"text": "Hello", "chunks": 3, "usage": usage}]) as fake:
         assert await heard(model(fake)) == [
-            Spent(spent(123, 1, 20, 100)),
-            Said("H"),
-            Said("el"),
-            Said("lo"),
-            Spent(spent(123, 7, 20, 100)),
-            Stopped("stop", "end_turn"),
+            UsageReport(spent(123, 1, 20, 100)),
+            TextDelta("H"),
+            TextDelta("el"),
+            TextDelta("lo"),
+            UsageReport(spent(123, 7, 20, 100)),
+            ResponseFinished("stop", "end_turn"),
         ]
 
 
@@ -45,16 +51,16 @@ async def test_calls_are_whole_or_nothing() -> None:
     with FakeAnthropic([{"blocks": blocks, "chunks": 4}]) as fake:
         happenings = await heard(model(fake))
 
-    assert [happening for happening in happenings if not isinstance(happening, Said | Spent)] == [
-        CallBegan("one", "edit_job"),
-        CallEnded("one", "edit_job", edits),
-        CallBegan("two", "edit_job"),
-        CallEnded("two", "edit_job", None),
-        CallBegan("three", "edit_job"),
-        CallEnded("three", "edit_job", {}),
-        Stopped("tool-calls", "tool_use"),
+    assert [happening for happening in happenings if not isinstance(happening, TextDelta | UsageReport)] == [
+        ToolCallStarted("one", "edit_job"),
+        ToolCallFinished("one", "edit_job", edits),
+        ToolCallStarted("two", "edit_job"),
+        ToolCallFinished("two", "edit_job", None),
+        ToolCallStarted("three", "edit_job"),
+        ToolCallFinished("three", "edit_job", {}),
+        ResponseFinished("tool-calls", "tool_use"),
     ]
-    assert "".join(happening.text for happening in happenings if isinstance(happening, Said)) == "I'll do that."
+    assert "".join(happening.text for happening in happenings if isinstance(happening, TextDelta)) == "I'll do that."
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ async def test_calls_are_whole_or_nothing() -> None:
 )
 async def test_a_reason_to_stop_has_our_word_and_the_providers(raw: str, reason: Any) -> None:
     with FakeAnthropic([{"text": "Cut", "stop": raw}]) as fake:
-        assert (await heard(model(fake)))[-1] == Stopped(reason, raw)
+        assert (await heard(model(fake)))[-1] == ResponseFinished(reason, raw)
 
 
 async def test_the_request_is_the_prompt_and_no_more() -> None:
@@ -130,8 +136,8 @@ async def test_a_key_that_fits_in_no_header_is_a_wrong_key(key: str) -> None:
 
 async def test_closing_an_answer_closes_the_connection() -> None:
     with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
-        answer = model(fake).ask(Asking(prompt=PROMPT))
-        assert [await anext(answer), await anext(answer)] == [Spent(spent(10, 1)), Said("Half")]
+        answer = model(fake).ask(ModelRequest(prompt=PROMPT))
+        assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half")]
 
         await answer.aclose()
 
@@ -154,11 +160,11 @@ async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, An
 
 async def test_the_first_word_does_not_wait_for_the_second() -> None:
     with FakeAnthropic([{"text": "Hello", "chunks": 2, "delay": 0.2}]) as fake:
-        async with aclosing(model(fake).ask(Asking(prompt=PROMPT))) as answer:
+        async with aclosing(model(fake).ask(ModelRequest(prompt=PROMPT))) as answer:
             seen = [(type(one).__name__, asyncio.get_running_loop().time()) async for one in answer]
 
     times = dict(reversed(seen))
-    assert times["Stopped"] - times["Said"] > 0.15
+    assert times["ResponseFinished"] - times["TextDelta"] > 0.15
 
 
 async def test_a_connection_is_used_again() -> None:
@@ -174,9 +180,9 @@ async def test_fifty_ask_at_once() -> None:
         ours = model(fake)
         answers = await asyncio.gather(*(heard(ours, key=f"key-{number}") for number in range(50)))
 
-    said = ["".join(one.text for one in answer if isinstance(one, Said)) for answer in answers]
+    said = ["".join(one.text for one in answer if isinstance(one, TextDelta)) for answer in answers]
     assert said == [f"key-{number}" * 3 for number in range(50)]
-    assert {answer[-1] for answer in answers} == {Stopped("stop", "end_turn")}
+    assert {answer[-1] for answer in answers} == {ResponseFinished("stop", "end_turn")}
 
 
 def test_every_event_loop_has_connections_of_its_own() -> None:
@@ -184,7 +190,7 @@ def test_every_event_loop_has_connections_of_its_own() -> None:
         ours = model(fake)
         said = [asyncio.run(heard(ours))[1] for _ in range(2)]
 
-    assert said == [Said("a"), Said("a")]
+    assert said == [TextDelta("a"), TextDelta("a")]
 
 
 async def test_connections_can_be_closed_and_opened_again() -> None:
@@ -207,7 +213,7 @@ async def test_thinking_is_counted_and_not_heard() -> None:
         b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":%b}' % usage,
         b'data: {"type":"message_stop"}',
     ]
-    lines, reading = Lines(), Reading()
+    lines, reading = SseLines(), AnthropicStreamParser()
     whole = b"\n\n".join(events) + b"\n\n"
 
     happenings = [
@@ -219,9 +225,9 @@ async def test_thinking_is_counted_and_not_heard() -> None:
 
     cached = {"cached_input_tokens": 0, "cache_creation_input_tokens": 0}
     assert happenings == [
-        Spent(Usage(4, 1, **cached)),
-        Spent(Usage(4, 9, **cached, reasoning_tokens=8)),
-        Stopped("stop", "end_turn"),
+        UsageReport(Usage(4, 1, **cached)),
+        UsageReport(Usage(4, 9, **cached, reasoning_tokens=8)),
+        ResponseFinished("stop", "end_turn"),
     ]
 
 
@@ -234,4 +240,4 @@ async def test_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
         await failed(ours)
 
     assert "sk-ant-" not in caplog.text
-    assert "sk-ant-" not in repr(Asking(prompt=PROMPT, key=KEY))
+    assert "sk-ant-" not in repr(ModelRequest(prompt=PROMPT, key=KEY))

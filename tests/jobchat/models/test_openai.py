@@ -10,13 +10,20 @@ import msgspec
 import pytest
 
 from palaver import PalaverError, Usage
-from palaver_jobchat.models.base import Asking, CallBegan, CallEnded, Said, Spent, Stopped
+from palaver_jobchat.models.base import (
+    ModelRequest,
+    ResponseFinished,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReport,
+)
 from palaver_jobchat.models.openai import OpenAI
-from palaver_jobchat.models.retrying import Patience
+from palaver_jobchat.models.retry import RetryPolicy
 from palaver_jobchat.prompt import Prompt
-from palaver_jobchat.testing.connections import Connection, Exchange
-from palaver_jobchat.wording import EDIT_JOB
-from tests.jobchat.models.asking import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
+from palaver_jobchat.system_prompt import EDIT_JOB
+from palaver_jobchat.testing.http_server import Connection, HttpExchange
+from tests.jobchat.models.requests import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
 from tests.serving import served
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."
@@ -28,7 +35,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 20},
     "completion_tokens_details": {"reasoning_tokens": 4},
 }
-SPENT = Spent(Usage(30, 9, cached_input_tokens=20, cache_creation_input_tokens=0, reasoning_tokens=4))
+SPENT = UsageReport(Usage(30, 9, cached_input_tokens=20, cache_creation_input_tokens=0, reasoning_tokens=4))
 
 
 def chunk(finish: str | None = None, usage: dict[str, Any] | None = None, **delta: Any) -> dict[str, Any]:
@@ -45,8 +52,8 @@ def call(index: int, arguments: str, **fields: Any) -> dict[str, Any]:
 class Endpoint:
     """Streams chunks, or does what its script says with an exchange."""
 
-    def __init__(self, *script: list[Any] | Callable[[Exchange], Any]) -> None:
-        self.exchanges: list[Exchange] = []
+    def __init__(self, *script: list[Any] | Callable[[HttpExchange], Any]) -> None:
+        self.exchanges: list[HttpExchange] = []
         self.url = ""
         self._script = iter(script)
 
@@ -58,7 +65,7 @@ class Endpoint:
     def keys(self) -> list[str]:
         return [exchange.headers["authorization"].removeprefix("Bearer ") for exchange in self.exchanges]
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: HttpExchange) -> None:
         self.exchanges.append(exchange)
         step = next(self._script)
         if callable(step):
@@ -96,7 +103,12 @@ HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(conten
 
 async def test_text_is_handed_on_piece_by_piece() -> None:
     async with listening([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
-        assert await heard(model(endpoint)) == [Said("Hel"), Said("lo"), SPENT, Stopped("stop", "stop")]
+        assert await heard(model(endpoint)) == [
+            TextDelta("Hel"),
+            TextDelta("lo"),
+            SPENT,
+            ResponseFinished("stop", "stop"),
+        ]
 
 
 async def test_calls_are_put_together_and_never_completed() -> None:
@@ -112,12 +124,12 @@ async def test_calls_are_put_together_and_never_completed() -> None:
     ]
     async with listening(mixed) as endpoint:
         assert await heard(model(endpoint)) == [
-            CallBegan("one", "edit_job"),
-            CallBegan("two", "edit_job"),
-            Spent(Usage(3, 2, cached_input_tokens=0, cache_creation_input_tokens=0)),
-            CallEnded("one", "edit_job", {"edits": []}),
-            CallEnded("two", "edit_job", None),
-            Stopped("tool-calls", "tool_calls"),
+            ToolCallStarted("one", "edit_job"),
+            ToolCallStarted("two", "edit_job"),
+            UsageReport(Usage(3, 2, cached_input_tokens=0, cache_creation_input_tokens=0)),
+            ToolCallFinished("one", "edit_job", {"edits": []}),
+            ToolCallFinished("two", "edit_job", None),
+            ResponseFinished("tool-calls", "tool_calls"),
         ]
 
 
@@ -125,23 +137,26 @@ async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
     bare = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
     async with listening([bare, chunk("stop"), None]) as endpoint:
         assert await heard(model(endpoint)) == [
-            CallBegan("call_0", "edit_job"),
-            CallEnded("call_0", "edit_job", {}),
-            Stopped("tool-calls", "stop"),
+            ToolCallStarted("call_0", "edit_job"),
+            ToolCallFinished("call_0", "edit_job", {}),
+            ResponseFinished("tool-calls", "stop"),
         ]
 
 
 @pytest.mark.parametrize(
     ("chunks", "stopped"),
     [
-        ([chunk(content="a"), chunk("length")], Stopped("length", "length")),
-        ([chunk("content_filter")], Stopped("content-filter", "content_filter")),
-        ([chunk("function_call")], Stopped("tool-calls", "function_call")),
-        ([chunk(refusal="No."), chunk("stop")], Stopped("content-filter", "stop")),
-        ([{**chunk("stop"), "choices": [{"index": 0, "delta": None, "finish_reason": "eos"}]}], Stopped("stop", "eos")),
+        ([chunk(content="a"), chunk("length")], ResponseFinished("length", "length")),
+        ([chunk("content_filter")], ResponseFinished("content-filter", "content_filter")),
+        ([chunk("function_call")], ResponseFinished("tool-calls", "function_call")),
+        ([chunk(refusal="No."), chunk("stop")], ResponseFinished("content-filter", "stop")),
+        (
+            [{**chunk("stop"), "choices": [{"index": 0, "delta": None, "finish_reason": "eos"}]}],
+            ResponseFinished("stop", "eos"),
+        ),
     ],
 )
-async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: Stopped) -> None:
+async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: ResponseFinished) -> None:
     async with listening([*chunks, None]) as endpoint:
         assert (await heard(model(endpoint)))[-1] == stopped
 
@@ -202,7 +217,7 @@ async def test_the_prompt_is_translated() -> None:
 
 
 def test_openais_own_models_know_the_limit_by_another_name() -> None:
-    request = OpenAI(model="m")._request(Asking(prompt=PLAIN))
+    request = OpenAI(model="m")._request(ModelRequest(prompt=PLAIN))
     assert {name for name in request if name.startswith("max")} == {"max_completion_tokens"}
 
 
@@ -252,7 +267,7 @@ async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkey
         assert endpoint.keys == ["sk-ant-a", "sk-ant-b"]
 
 
-def refused(status: int, message: str, **headers: str) -> Callable[[Exchange], None]:
+def refused(status: int, message: str, **headers: str) -> Callable[[HttpExchange], None]:
     body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
     return lambda exchange: exchange.whole(status, body, {name.replace("_", "-"): one for name, one in headers.items()})
 
@@ -336,7 +351,7 @@ async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
 async def test_silence_is_a_timeout(step: list[Any]) -> None:
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint, patience=Patience(retries=0, seconds=0.3))) == (
+        assert await failed(model(endpoint, patience=RetryPolicy(retries=0, seconds=0.3))) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
             504,
@@ -351,16 +366,16 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
         pauses.append(seconds)
 
     async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
-        happenings = await heard(model(endpoint, patience=Patience(sleep=sleep, chance=lambda: 0.0)))
+        happenings = await heard(model(endpoint, patience=RetryPolicy(sleep=sleep, chance=lambda: 0.0)))
 
-    assert (happenings[-1], pauses) == (Stopped("stop", "stop"), [0.5, 1.0])
+    assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
 
 async def test_closing_an_answer_closes_the_connection() -> None:
     async with listening([chunk(content="Half"), ...]) as endpoint:
         ours = model(endpoint)
-        answer = ours.ask(Asking(prompt=PROMPT))
-        assert await anext(answer) == Said("Half")
+        answer = ours.ask(ModelRequest(prompt=PROMPT))
+        assert await anext(answer) == TextDelta("Half")
 
         await answer.aclose()
 
@@ -385,12 +400,12 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
         happenings = await heard(ours, Prompt(system=[], messages=asked, tools=[]))
         told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", patience=ONCE), PLAIN)
 
-    assert [one for one in happenings if not isinstance(one, Spent)] == [
-        Said("I'll do it."),
-        CallBegan("one", "edit_job"),
-        CallEnded("one", "edit_job", {"edits": []}),
-        Stopped("tool-calls", "tool_calls"),
+    assert [one for one in happenings if not isinstance(one, UsageReport)] == [
+        TextDelta("I'll do it."),
+        ToolCallStarted("one", "edit_job"),
+        ToolCallFinished("one", "edit_job", {"edits": []}),
+        ResponseFinished("tool-calls", "tool_calls"),
     ]
     usage = Usage(3, 4, cached_input_tokens=0, cache_creation_input_tokens=0, reasoning_tokens=0)
-    assert Spent(usage) in happenings
+    assert UsageReport(usage) in happenings
     assert (told[0], told[2]) == ("not_found", 404)

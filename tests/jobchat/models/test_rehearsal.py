@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from palaver_jobchat import payload
-from palaver_jobchat.edits import apply_edits, requested
+from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.models.anthropic import Anthropic
-from palaver_jobchat.models.base import CallEnded, Said, Spent, Stopped
-from palaver_jobchat.prompt import Prompt, prompt
+from palaver_jobchat.models.base import ResponseFinished, TextDelta, ToolCallFinished, UsageReport
+from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic, rehearse
-from tests.jobchat.models.asking import ONCE, heard, spent
+from tests.jobchat.models.requests import ONCE, heard, spent
 
 SAID = "Rehearsal: no model was asked."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
@@ -25,17 +25,19 @@ fn(state => {
 
 def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
     context = {"expression": job, "log": log}
-    return prompt(payload.read({"content": question, "context": context, "suggest_code": suggest}, payload.LIMITS))
+    return build_prompt(
+        payload.parse_payload({"content": question, "context": context, "suggest_code": suggest}, payload.LIMITS)
+    )
 
 
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
     """The text, and the edits, as the real client hears them."""
     with FakeAnthropic(rehearse) as fake:
         happenings = await heard(Anthropic(api_key="rehearsal", base_url=fake.url, patience=ONCE), question, **asking)
-    assert happenings[0] == Spent(spent(0, 0))
-    assert isinstance(happenings[-1], Stopped)
-    text = "".join(one.text for one in happenings if isinstance(one, Said))
-    return text, requested([one.input for one in happenings if isinstance(one, CallEnded)])
+    assert happenings[0] == UsageReport(spent(0, 0))
+    assert isinstance(happenings[-1], ResponseFinished)
+    text = "".join(one.text for one in happenings if isinstance(one, TextDelta))
+    return text, requested_edits([one.input for one in happenings if isinstance(one, ToolCallFinished)])
 
 
 async def test_an_empty_job_becomes_a_small_one() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from palaver import Failure
 from palaver_jobchat.models.anthropic import Anthropic
-from palaver_jobchat.models.base import Asking, Happening, Model, Said, Stopped
-from palaver_jobchat.models.retrying import Patience
-from palaver_jobchat.models.scripted import Scripted
+from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest, ResponseFinished, TextDelta
+from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.models.scripted import ScriptedModel
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.asking import KEY, PROMPT, failed, heard
+from tests.jobchat.models.requests import KEY, PROMPT, failed, heard
 
 TOOL = {"tool": {"id": "one", "name": "edit_job", "input": {"edits": []}}}
 RAW = {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edi'}}
@@ -36,11 +36,11 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 
-async def everything(model: Model, **asking: Any) -> list[Happening | tuple[Any, ...]]:
+async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any, ...]]:
     """What happens, and how it fails if it does."""
-    seen: list[Happening | tuple[Any, ...]] = []
+    seen: list[ModelEvent | tuple[Any, ...]] = []
     try:
-        async for happening in model.ask(Asking(prompt=PROMPT, fields={"content": 2}, **asking)):
+        async for happening in model.ask(ModelRequest(prompt=PROMPT, fields={"content": 2}, **asking)):
             seen.append(happening)  # noqa: PERF401  # What came before a failure counts.
     except Failure as failure:
         seen.append((failure.code, failure.message, failure.status, dict(failure.details)))
@@ -51,37 +51,37 @@ async def everything(model: Model, **asking: Any) -> list[Happening | tuple[Any,
 async def test_a_step_is_heard_as_it_would_be_over_the_wire(place: int) -> None:
     step = STEPS[place]
     with FakeAnthropic([step]) as fake:
-        patience = Patience(retries=0, seconds=1.0 if step.get("hang") else 20)
+        patience = RetryPolicy(retries=0, seconds=1.0 if step.get("hang") else 20)
         wired = await everything(Anthropic(api_key=KEY, base_url=fake.url, patience=patience))
 
-    assert await everything(Scripted(timeout=patience.seconds if step.get("hang") else 20), script=[step]) == wired
+    assert await everything(ScriptedModel(timeout=patience.seconds if step.get("hang") else 20), script=[step]) == wired
 
 
 async def test_a_correction_plays_the_second_step() -> None:
     script = [{"text": "one"}, {"text": "two"}]
 
-    assert Said("one") in await heard(Scripted(), script=script)
-    assert Said("two") in await heard(Scripted(), script=script, must_edit=True)
+    assert TextDelta("one") in await heard(ScriptedModel(), script=script)
+    assert TextDelta("two") in await heard(ScriptedModel(), script=script, must_edit=True)
 
 
 async def test_past_its_end_a_script_fails() -> None:
     message = "The model's script has no more steps. Add one to model_script."
 
-    assert await failed(Scripted(), script=[]) == ("provider_error", message, 502, {})
-    assert await failed(Scripted(), script=[{}], must_edit=True) == ("provider_error", message, 502, {})
+    assert await failed(ScriptedModel(), script=[]) == ("provider_error", message, 502, {})
+    assert await failed(ScriptedModel(), script=[{}], must_edit=True) == ("provider_error", message, 502, {})
 
 
 async def test_no_script_and_one_that_is_none_are_the_callers_mistakes() -> None:
     message = "This server's model plays scripts: send one as model_script."
-    assert await failed(Scripted()) == ("bad_request", message, 400, {})
+    assert await failed(ScriptedModel()) == ("bad_request", message, 400, {})
 
     unknown = "A step of the model's script cannot be played: Object contains unknown field `txt`."
-    assert await failed(Scripted(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
+    assert await failed(ScriptedModel(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
 
 
 async def test_it_needs_nothing_and_keeps_nothing() -> None:
-    model = Scripted()
+    model = ScriptedModel()
     await model.aclose()
 
     assert (model.name, model.is_configured) == ("scripted", True)
-    assert (await heard(model, script=[{"text": "a"}]))[-1] == Stopped("stop", "end_turn")
+    assert (await heard(model, script=[{"text": "a"}]))[-1] == ResponseFinished("stop", "end_turn")

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat import rules, wording
-from palaver_jobchat.adaptors.folder import Docs
+from palaver_jobchat import rules, system_prompt
+from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.adaptors.signatures import Entry
 from palaver_jobchat.rules import RULES, Finding, check, check_text
 
-DOCS = Docs(
+DOCS = AdaptorDocs(
     adaptor=Adaptor("@openfn/language-library", "1.0.0"),
     version="1.0.0",
     state="exact",
@@ -24,7 +24,7 @@ DOCS = Docs(
 )
 
 
-def told(rule: str, code: str, docs: Docs | None = None) -> list[str]:
+def told(rule: str, code: str, docs: AdaptorDocs | None = None) -> list[str]:
     return [f"{finding.level} {finding.line}" for finding in check(code, docs) if finding.rule == rule]
 
 
@@ -80,8 +80,8 @@ def test_a_good_job_gives_no_finding(code: str) -> None:
 
 
 def test_the_jobs_of_our_own_primer_give_no_finding() -> None:
-    assert len(rules.fenced(wording.PRIMER)) == 2
-    assert check_text(wording.PRIMER) == ()
+    assert len(rules.javascript_blocks(system_prompt.PRIMER)) == 2
+    assert check_text(system_prompt.PRIMER) == ()
 
 
 CASES: list[tuple[str, str, list[str]]] = [

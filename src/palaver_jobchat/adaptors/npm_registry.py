@@ -1,0 +1,271 @@
+"""Which registry npm would ask for OpenFn's packages, found as npm finds it.
+
+A registry for the scope `@openfn` goes before the one for all; the environment before the `.npmrc` of the working
+folder, and that before the user's. What remains (npm's global file, and its default) only npm itself knows: if it is
+installed, it is asked. Nothing but the address is taken from any of these.
+"""
+
+import asyncio
+import base64
+import binascii
+import gzip
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha512
+from io import BytesIO
+from pathlib import Path
+from typing import IO, cast
+
+import httpx
+import msgspec
+
+from palaver_jobchat.adaptors.download import DownloadError, fetch, fetch_first, may_redirect
+from palaver_jobchat.adaptors.folder import MAX_BYTES
+from palaver_jobchat.adaptors.single_flight import SingleFlight, wait_for
+
+_KEYS = ("@openfn:registry", "registry")
+_PREFIX = "npm_config_"
+_VARIABLE = re.compile(r"\$\{([^}]+)\}")
+_NPM_TIMEOUT_S = 3.0
+
+
+def users_registry() -> str | None:
+    """The address for this process: that of its user, in its folder."""
+    return configured_registry(os.environ, folder=Path.cwd(), home=Path.home())
+
+
+def configured_registry(env: Mapping[str, str], *, folder: Path, home: Path) -> str | None:
+    """The registry's address; nothing where none is configured and there is no npm to ask."""
+    environment = {
+        name[len(_PREFIX) :].lower(): value for name, value in env.items() if name.lower().startswith(_PREFIX) and value
+    }
+    users = Path(environment.get("userconfig") or home / ".npmrc")
+    layers = [environment, _file(folder / ".npmrc", env), _file(users, env)]
+    for key in _KEYS:
+        for layer in layers:
+            if address := normalize_url(layer.get(key)):
+                return address
+    return normalize_url(_registry_from_npm(env))
+
+
+def normalize_url(address: str | None) -> str | None:
+    """An address without the stroke at its end, if it is one that we can ask."""
+    address = (address or "").strip().rstrip("/")
+    return address if address.startswith(("http://", "https://")) else None
+
+
+def _file(path: Path, env: Mapping[str, str]) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    told: dict[str, str] = {}
+    for line in lines:
+        if line.strip().startswith("["):
+            break  # A section: npm has none, and what is in one is not for it.
+        key, _, value = line.partition("=")
+        if key.strip() in _KEYS:
+            told[key.strip()] = _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip().strip("\"'"))
+    return told
+
+
+def _registry_from_npm(env: Mapping[str, str]) -> str | None:
+    npm = shutil.which("npm", path=env.get("PATH", ""))
+    if npm is None:
+        return None
+    try:
+        told = subprocess.run(
+            [npm, "config", "get", "registry"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_NPM_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.decode(errors="replace")
+
+
+ABBREVIATED = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8"
+"""What npm itself asks for: the versions without their readmes."""
+
+_MEMBER = "package/ast.json"
+_MOST_MEMBERS = 10_000
+_LARGEST_INSIDE = 5 * MAX_BYTES
+
+
+class Release(msgspec.Struct, frozen=True):
+    """One version's tarball."""
+
+    tarball: str = ""
+    integrity: str = ""
+
+
+class Package(msgspec.Struct, frozen=True):
+    """All versions of an adaptor."""
+
+    releases: dict[str, Release]
+    latest: str | None = None
+
+
+class _Version(msgspec.Struct, frozen=True):
+    dist: Release = Release()
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename={"tags": "dist-tags"}):
+    versions: dict[str, _Version]
+    tags: dict[str, str] = {}
+
+
+def parse_package(content: bytes) -> Package:
+    """The package that a registry describes."""
+    try:
+        metadata = msgspec.json.decode(content, type=_Metadata)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise DownloadError(f"the registry's answer cannot be read ({error})") from error
+    return Package({name: version.dist for name, version in metadata.versions.items()}, metadata.tags.get("latest"))
+
+
+def tarball_urls(registry: str, release: Release) -> Sequence[str]:
+    """Where a release's tarball may lie.
+
+    A mirror often repeats the address of what it mirrors, which cannot always be reached: its own comes first.
+    """
+    ours, theirs = httpx.URL(registry), httpx.URL(release.tarball)
+    mirrored = registry + theirs.raw_path.decode("ascii")
+    if not may_redirect(ours, theirs):
+        return [mirrored]
+    return [release.tarball] if ours.host == theirs.host else [mirrored, release.tarball]
+
+
+def extract_description(tarball: bytes, integrity: str) -> bytes:
+    """The description inside a tarball, if the tarball is the one that was announced."""
+    if not _is_announced(tarball, integrity):
+        raise DownloadError("the tarball is not the one that the registry announced")
+    try:
+        with (
+            gzip.GzipFile(fileobj=BytesIO(tarball)) as inflated,
+            tarfile.open(fileobj=cast("IO[bytes]", _LimitedStream(inflated)), mode="r|") as archive,
+        ):
+            return _member(archive)
+    except DownloadError:
+        raise
+    except Exception as error:  # The readers of such files raise more kinds than they say.
+        raise DownloadError(f"the tarball cannot be read ({type(error).__name__})") from error
+
+
+def _is_announced(tarball: bytes, integrity: str) -> bool:
+    """Whether one of the SHA-512 sums is the tarball's. Weaker sums count as none."""
+    digest = sha512(tarball).digest()
+    for announced in integrity.split():
+        algorithm, _, encoded = announced.partition("?")[0].partition("-")
+        try:
+            if algorithm == "sha512" and base64.b64decode(encoded, validate=True) == digest:
+                return True
+        except binascii.Error:
+            continue
+    return False
+
+
+def _member(archive: tarfile.TarFile) -> bytes:
+    for number, member in enumerate(archive):
+        if number >= _MOST_MEMBERS:
+            raise DownloadError(f"the tarball holds more than {_MOST_MEMBERS:,} files")
+        if member.name == _MEMBER and member.isreg():
+            if member.size > MAX_BYTES:
+                raise DownloadError(f"{_MEMBER} has more than {MAX_BYTES:,} bytes")
+            file = archive.extractfile(member)
+            assert file is not None
+            return file.read()
+    raise DownloadError(f"the tarball has no {_MEMBER}")
+
+
+class _LimitedStream:
+    """A stream that ends with an error where it would give too much: a small file can inflate to a huge one."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream = stream
+        self._room = _LARGEST_INSIDE
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(min(size, self._room + 1))
+        self._room -= len(content)
+        if self._room < 0:
+            raise DownloadError(f"the tarball holds more than {_LARGEST_INSIDE:,} bytes")
+        return content
+
+
+CACHE_TTL_S = 3600.0
+_MOST_PACKAGES = 200
+log = logging.getLogger("palaver_jobchat")
+
+
+class NpmRegistry:
+    """A registry, at an address that is found when it is first needed."""
+
+    def __init__(self, find: Callable[[], str | None], flights: SingleFlight, *, now: Callable[[], float]) -> None:
+        self._find = find
+        self._flights = flights
+        self._now = now
+        self._address: str | None = None
+        """Empty: looked for, and there is none."""
+        self._packages: dict[str, tuple[float, Package]] = {}
+
+    async def exists(self, deadline: float) -> bool:
+        """Whether there is a registry to ask."""
+        if self._address is None:
+            await wait_for(self._flights.join("Finding the npm registry", self._look), deadline)
+        return bool(self._address)
+
+    def known(self, short: str) -> Package | None:
+        """The adaptor's versions as they were when last asked for."""
+        kept = self._packages.get(short)
+        return kept[1] if kept else None
+
+    async def package(self, short: str, deadline: float) -> Package | None:
+        """The adaptor's versions, not older than an hour unless the registry cannot be reached."""
+        if self._fresh(short) is None and await self.exists(deadline):
+            await self._asked(short, deadline)
+        return self.known(short)
+
+    async def description(self, short: str, version: str) -> bytes:
+        """The description of one version, as its package has it."""
+        package = self._fresh(short)
+        if package is None or version not in package.releases:  # It may have come out since.
+            package = await self._asked(short) or self.known(short)
+        if package is None:
+            raise DownloadError("the registry does not say which versions there are")
+        release = package.releases.get(version)
+        if release is None:
+            raise DownloadError("the registry has no such version")
+        tarball = await fetch_first(tarball_urls(self._address or "", release))
+        return await asyncio.to_thread(extract_description, tarball, release.integrity)
+
+    def _fresh(self, short: str) -> Package | None:
+        kept = self._packages.get(short)
+        return kept[1] if kept and self._now() - kept[0] < CACHE_TTL_S else None
+
+    async def _asked(self, short: str, deadline: float | None = None) -> Package | None:
+        flight = self._flights.join(f"Asking the npm registry for {short}", partial(self._fetch, short))
+        return await wait_for(flight, deadline)
+
+    async def _fetch(self, short: str) -> Package:
+        content = await fetch(f"{self._address}/@openfn%2Flanguage-{short}", accept=ABBREVIATED)
+        package = await asyncio.to_thread(parse_package, content)
+        self._packages.pop(short, None)  # So that the order is that of asking.
+        self._packages[short] = (self._now(), package)
+        if len(self._packages) > _MOST_PACKAGES:
+            del self._packages[next(iter(self._packages))]
+        return package
+
+    async def _look(self) -> None:
+        self._address = await asyncio.to_thread(self._find) or ""
+        if not self._address:
+            log.warning("No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY.")

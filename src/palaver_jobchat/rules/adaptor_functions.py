@@ -1,0 +1,59 @@
+"""Rules about calls of the adaptor's functions: they exist, and paths begin with `$`."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from palaver_jobchat.javascript import HOLE, string_value
+from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.operations import unwrap
+
+# In every adaptor; its description is often the one of a type, and then does not name it.
+_ALWAYS = frozenset({"execute"})
+
+
+def _check_known_functions(job: Job) -> Iterator[Remark]:
+    docs = job.docs
+    if docs is None:
+        return
+    known = {entry.name for entry in docs.entries if entry.kind == "function"} | _ALWAYS
+    for operation in job.operations.all:
+        # What a namespace holds is in no description.
+        if not operation.bare or operation.name in known:
+            continue
+        close = get_close_matches(operation.name[:100], known, n=1)
+        hint = f" Is `{close[0]}` meant?" if close else ""
+        message = f"{docs.adaptor.name}@{docs.version} has no function `{operation.name}`.{hint}"
+        yield Remark("error", operation.call.line, message)
+
+
+KNOWN_FUNCTIONS = Rule(
+    id="known_functions",
+    description="Every function that the job calls is one of its adaptor.",
+    judge=_check_known_functions,
+)
+
+_PATHS: Final = {
+    "asData": (0,),
+    "each": (0,),
+    "join": (0, 1),
+    "map": (0,),
+    "merge": (0,),
+    "source": (0,),
+    "sourceValue": (0,),
+}
+"""Which arguments are paths. `dataValue` and its like take a key instead."""
+
+
+def _check_json_path(job: Job) -> Iterator[Remark]:
+    for operation in job.operations.all:
+        for place, argument in enumerate(operation.arguments):
+            if place not in _PATHS.get(operation.name, ()):
+                continue
+            path = string_value(unwrap(argument))
+            if path is not None and not path.startswith(("$", HOLE)):
+                message = f"A path begins with `$`: `'$.{path.strip('.')}'`, or lazy state without quotes."
+                yield Remark("warning", argument.line, message)
+
+
+JSON_PATH = Rule(id="json_path", description="Paths given as text begin with `$`.", judge=_check_json_path)

@@ -1,0 +1,302 @@
+"""Rules about `state`: functions return it, keep it, and use `$` and `state` only where they exist."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from palaver_jobchat.javascript import FUNCTIONS, Node
+from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.operations import (
+    LANGUAGE,
+    StateFunction,
+    arguments,
+    chain_start,
+    is_chained,
+    parameters,
+    unwrap,
+)
+from palaver_jobchat.rules.return_paths import return_statements, return_value, return_values, returns_always
+from palaver_jobchat.rules.scopes import declared_names
+
+_NO_STATE: Final = frozenset(
+    """
+    array arrow_function binary_expression false function_expression null number regex string template_string true
+    unary_expression undefined update_expression
+    """.split()
+)
+_LIST_METHODS: Final = frozenset("every filter find flatMap forEach includes join map push slice some sort".split())
+
+
+def _check_returns_state(job: Job) -> Iterator[Remark]:
+    steps = {step.function for step in job.steps}
+    for step in job.steps:
+        yield from _step(step)
+    for operation in job.operations.all:
+        for argument in operation.arguments if operation.bare else ():
+            function = unwrap(argument)
+            if function.kind in FUNCTIONS and function not in steps and not returns_always(function):
+                message = f"This function gives `{operation.name}` nothing on some path: it should return a value."
+                yield Remark("warning", function.line, message)
+
+
+def _step(step: StateFunction) -> Iterator[Remark]:
+    function = step.function
+    if not returns_always(function):
+        where = (
+            "on every path"
+            if any(return_value(statement) for statement in return_statements(function))
+            else "at its end"
+        )
+        message = f"The function given to `{step.of}` must return state {where}, or the next operation gets none."
+        yield Remark("error", function.line, message)
+    for statement in return_statements(function):
+        if return_value(statement) is None:
+            yield Remark("error", statement.line, "This `return` gives no state to the next operation.")
+    for expression in return_values(function):
+        if (what := _not_state(expression, step)) is not None:
+            yield Remark("error", expression.line, f"The function given to `{step.of}` returns {what}, not state.")
+
+
+def _not_state(expression: Node, step: StateFunction) -> str | None:
+    """What an expression is, if it surely is no state."""
+    whole, parts = _state_names(step)
+    match expression.kind:
+        case kind if kind in _NO_STATE:
+            return "a plain value"
+        case "identifier" if expression.text in parts:
+            return "a part of state"
+        case "member_expression" | "subscript_expression" if _root(expression) in whole:
+            return "a part of state"
+        case "assignment_expression":
+            right = expression.child("right")
+            assigned = unwrap(right) if right is not None else None
+            # `state => (state = { ...state })` is odd, but right.
+            left = expression.child("left")
+            return None if assigned is None or (left is not None and left.text in whole) else "what it assigned"
+        case "call_expression":
+            return _not_state_called(expression, whole)
+        case _:
+            return None
+
+
+def _not_state_called(call: Node, whole: frozenset[str]) -> str | None:
+    callee = call.child("function")
+    method = callee.child("property") if callee is not None and callee.kind == "member_expression" else None
+    if callee is None or method is None:
+        return None
+    root = _root(callee)
+    if root == "console":
+        return "nothing"
+    target = callee.child("object")
+    if root in whole and target is not None and target.kind != "identifier" and method.text in _LIST_METHODS:
+        return "a part of state"
+    return None
+
+
+def _state_names(step: StateFunction) -> tuple[frozenset[str], frozenset[str]]:
+    """What the state is called in a function, and what its parts are, if it is taken apart at once."""
+    given = parameters(step.function)
+    if len(given) <= step.state:
+        return frozenset(), frozenset()
+    parameter = given[step.state]
+    if parameter.kind == "identifier":
+        return frozenset({parameter.text}), frozenset()
+    rests = frozenset(
+        name.text for node in parameter.children if node.kind == "rest_pattern" for name in declared_names(node)
+    )
+    return frozenset(), frozenset(name.text for name in declared_names(parameter)) - rests
+
+
+def _root(node: Node) -> str:
+    """The name that `a.b[c].d` begins with; none where it begins with something else, as a call."""
+    while node.kind in ("member_expression", "subscript_expression"):
+        target = node.child("object")
+        if target is None:
+            break
+        node = unwrap(target)
+    return node.text if node.kind == "identifier" else ""
+
+
+RETURNS_STATE = Rule(
+    id="returns_state",
+    description="Functions given to `fn`, `each`, `fnIf`, `.then`, `.catch` or as callback return state on every path.",
+    judge=_check_returns_state,
+)
+
+
+def _check_keeps_state(job: Job) -> Iterator[Remark]:
+    last = _last(job)
+    for step in job.steps:
+        parts = _parts(step)
+        for expression in return_values(step.function):
+            if expression.kind != "object" or _keeps(expression, parts):
+                continue
+            if last is not None and last.start <= step.function.start < last.end:
+                yield Remark("note", expression.line, "This drops the rest of state at the end of the job.")
+            else:
+                message = "This drops the rest of state, also its configuration. Return `{ ...state, … }`."
+                yield Remark("warning", expression.line, message)
+
+
+def _last(job: Job) -> Node | None:
+    """The last operation, if it is one that only makes a state: to leave a small one behind is its purpose there."""
+    statements = [child for child in job.root.children if child.kind == "expression_statement"]
+    expression = unwrap(statements[-1].children[0]) if statements and statements[-1].children else None
+    if expression is None or expression.kind != "call_expression":
+        return None
+    callee = chain_start(expression).child("function")
+    return expression if callee is not None and callee.text in ("fn", "fnIf", "alterState") else None
+
+
+def _keeps(expression: Node, parts: frozenset[str]) -> bool:
+    """Whether an object has all of state in it: by `...state`, or because it names the configuration itself."""
+    for child in expression.children:
+        key = child.child("key") if child.kind == "pair" else child
+        if key is not None and key.text.strip("'\"") == "configuration":
+            return True
+        if child.kind == "spread_element" and child.children:
+            spread = unwrap(child.children[-1])
+            if spread.kind == "call_expression" or (spread.kind == "identifier" and spread.text not in parts):
+                return True
+    return False
+
+
+def _parts(step: StateFunction) -> frozenset[str]:
+    """The names of things taken out of state: `data` after `const { data, ...rest } = state`, but not `rest`."""
+    given = parameters(step.function)
+    parameter = given[step.state] if len(given) > step.state else None
+    found = _taken(parameter) if parameter is not None else set[str]()
+    body = step.function.child("body")
+    for node in body.walk(outside=FUNCTIONS) if body is not None else ():
+        if node.kind != "variable_declarator":
+            continue
+        name, value = node.child("name"), node.child("value")
+        if name is None or value is None or parameter is None:
+            continue
+        source = unwrap(value)
+        if source.kind == "identifier" and source.text == parameter.text:
+            found |= _taken(name)
+        elif source.kind == "member_expression" and source.text.startswith(
+            (f"{parameter.text}.", f"{parameter.text}?.")
+        ):
+            found |= {one.text for one in declared_names(name)}
+    return frozenset(found)
+
+
+def _taken(pattern: Node) -> set[str]:
+    """What a pattern takes out of state. A plain name takes it whole, and `...rest` what is left."""
+    if pattern.kind != "object_pattern":
+        return set()
+    rests = {name.text for node in pattern.children if node.kind == "rest_pattern" for name in declared_names(node)}
+    return {name.text for name in declared_names(pattern)} - rests
+
+
+KEEPS_STATE = Rule(
+    id="keeps_state", description="A new state keeps the old one: `{ ...state, data }`.", judge=_check_keeps_state
+)
+
+_CHANGES = frozenset({"assignment_expression", "augmented_assignment_expression"})
+
+
+def _check_lazy_state(job: Job) -> Iterator[Remark]:
+    operations = {operation.call for operation in job.operations.all}
+    for node in job.scopes.free("$"):
+        if _is_changed(node):
+            yield Remark("error", node.line, "`$` cannot be assigned to. Change state inside `fn`.")
+        elif not any(outer.kind == "arguments" and outer.parent in operations for outer in node.ancestors()):
+            yield Remark("error", node.line, "`$` means something only in the arguments of an operation.")
+        elif functions := [outer for outer in node.ancestors() if outer.kind in FUNCTIONS]:
+            # `$.items.map(item => …$…)` reads $ within what is read from $, which may work.
+            level = "warning" if all(_helps(function, operations) for function in functions) else "error"
+            yield Remark(level, node.line, "Inside a function `$` is not state. Use the function's own `state`.")
+        elif node.field != "object":
+            yield Remark("warning", node.line, "`$` alone stays `$`. For the whole state give `state => state`.")
+
+
+def _is_changed(node: Node) -> bool:
+    """Whether it, or something of it, is on the left of an assignment, counted up or deleted."""
+    child = node
+    for outer in node.ancestors():
+        if outer.kind in ("member_expression", "subscript_expression"):
+            if child.field != "object":
+                return False
+        elif outer.kind in _CHANGES:
+            return child.field == "left"
+        elif outer.kind == "unary_expression":
+            operator = outer.child("operator")
+            return operator is not None and operator.text == "delete"
+        else:
+            return outer.kind == "update_expression"
+        child = outer
+    return False
+
+
+def _helps(function: Node, operations: set[Node]) -> bool:
+    """Whether a function is given to a call that is no operation, nor follows one."""
+    call = function.parent.parent if function.parent is not None and function.parent.kind == "arguments" else None
+    return call is not None and call not in operations and is_chained(call) is None
+
+
+LAZY_STATE = Rule(
+    id="lazy_state",
+    description="`$` stands only in the arguments of operations, and not in functions.",
+    judge=_check_lazy_state,
+)
+
+
+def _check_no_bare_state(job: Job) -> Iterator[Remark]:
+    for node in job.scopes.free("state"):
+        message = (
+            "There is no `state` yet when this is read. Use `$`, or a function that takes `state`."
+            if node.function is None
+            else "This function does not take `state`, and there is no other."
+        )
+        yield Remark("error", node.line, message)
+
+
+NO_BARE_STATE = Rule(
+    id="no_bare_state", description="`state` is used only in functions that take it.", judge=_check_no_bare_state
+)
+
+_STATES: Final = frozenset({"state", "next", "nextState"})
+# These give no new state but a value out of it, and being called so is what they are for.
+_VALUES: Final = frozenset(
+    """
+    asData dataPath dataValue field fields index jsonValue lastReferenceValue referencePath source sourceValue toArray
+    """.split()
+)
+
+
+def _check_no_state_call(job: Job) -> Iterator[Remark]:
+    for node in job.root.walk():
+        if node.kind != "call_expression" or (name := _operation(job, node)) is None:
+            continue
+        given = arguments(node)
+        if len(given) == 1 and given[0].kind == "identifier" and given[0].text in _STATES:
+            message = f"`{name}(…)` is called with state by hand. Make it an operation of its own at the top level."
+            yield Remark("warning", node.line, message)
+
+
+def _operation(job: Job, call: Node) -> str | None:
+    """The name of the operation that a call calls what it gave."""
+    callee = call.child("function")
+    inner = unwrap(callee) if callee is not None else None
+    name = inner.child("function") if inner is not None and inner.kind == "call_expression" else None
+    if name is None:
+        return None
+    root = name.child("object") if name.kind == "member_expression" else name
+    if root is None or root.kind != "identifier" or root.text in LANGUAGE or name.text in _VALUES:
+        return None
+    return name.text if job.scopes.binding(root) is None else None
+
+
+NO_STATE_CALL = Rule(
+    id="no_state_call", description="No operation is called with state by hand.", judge=_check_no_state_call
+)
+
+
+def _check_no_alter_state(job: Job) -> Iterator[Remark]:
+    for node in job.scopes.free("alterState"):
+        yield Remark("warning", node.line, "`alterState` is the old name of `fn`, and going away. Use `fn`.")
+
+
+NO_ALTER_STATE = Rule(id="no_alter_state", description="`fn` is used, not `alterState`.", judge=_check_no_alter_state)

@@ -1,0 +1,147 @@
+"""Rules about the structure of a job: it parses, imports nothing, and has only operations at the top level."""
+
+from collections.abc import Iterator
+
+from palaver_jobchat.javascript import FUNCTIONS, Node
+from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.operations import chain_start, unwrap
+from palaver_jobchat.rules.scopes import Declaration
+
+
+def _check_parses(job: Job) -> Iterator[Remark]:
+    for fault in job.program.syntax.errors:
+        message = f"This is not JavaScript: {fault.message} (column {fault.column})."
+        yield Remark("error", fault.line, message)
+    if job.program.syntax.ok and job.too_deep:
+        yield Remark("note", 1, "This code is nested too deeply to be checked.")
+
+
+PARSES = Rule(id="parses", description="The job is JavaScript.", judge=_check_parses, any_code=True)
+
+
+def _check_no_import(job: Job) -> Iterator[Remark]:
+    for node in job.root.walk():
+        match node.kind:
+            case "import_statement":
+                yield Remark("error", node.line, "A job cannot import: the adaptor's functions are simply there.")
+            case "export_statement":
+                yield Remark("error", node.line, "A job cannot export: its output is the state.")
+            case "call_expression":
+                callee = node.child("function")
+                if callee is None:
+                    continue
+                required = callee.kind == "identifier" and callee.text == "require"
+                if callee.kind == "import" or (required and job.scopes.binding(callee) is None):
+                    yield Remark(
+                        "error", node.line, f"A job cannot use `{callee.text}`: it has its adaptor's functions."
+                    )
+            case _:
+                pass
+
+
+NO_IMPORT = Rule(id="no_import", description="There is no import, export or require.", judge=_check_no_import)
+
+# Those that rules of their own speak about are passed by.
+_FINE = frozenset({"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"})
+_DECLARATIONS = frozenset(
+    {
+        "class_declaration",
+        "function_declaration",
+        "generator_function_declaration",
+        "lexical_declaration",
+        "variable_declaration",
+    }
+)
+
+
+def _check_top_level_operations(job: Job) -> Iterator[Remark]:
+    operations = {operation.call for operation in job.operations.all}
+    for statement in job.root.children:
+        if statement.kind in _FINE:
+            continue
+        if statement.kind in _DECLARATIONS:
+            yield Remark("note", statement.line, "This stands outside of all operations, where it sees no state.")
+        elif statement.kind != "expression_statement":
+            yield Remark("error", statement.line, "Only operations may stand here. Put this inside `fn`.")
+        elif (message := _refusal(statement, operations)) is not None:
+            yield Remark("error", statement.line, message)
+
+
+def _refusal(statement: Node, operations: set[Node]) -> str | None:
+    expressions = [child for child in statement.children if child.kind != "comment"]
+    expression = unwrap(expressions[0]) if expressions else None
+    if expression is None or expression.kind == "string":
+        return None  # `'use strict'` does nothing, and no harm.
+    if expression.kind != "call_expression":
+        return "This is not an operation. Put it inside `fn`."
+    first = chain_start(expression)
+    if first in operations or _speaks_of_state(first):
+        return None
+    return "This call is not an operation: it runs before the job does. Put it inside `fn`."
+
+
+def _speaks_of_state(call: Node) -> bool:
+    """Whether the call begins with `$`, or calls an operation on state, which are other rules' business."""
+    node = call.child("function")
+    if node is not None and unwrap(node).kind == "call_expression":
+        return [argument.text for argument in _arguments(call)] == ["state"]
+    while node is not None and node.kind in ("member_expression", "subscript_expression", "call_expression"):
+        node = node.child("object") or node.child("function")
+    return node is not None and node.text == "$"
+
+
+def _arguments(call: Node) -> list[Node]:
+    given = call.child("arguments")
+    return given.children if given is not None else []
+
+
+TOP_LEVEL_OPERATIONS = Rule(
+    id="top_level_operations",
+    description="Only operations stand at the top level, each with its `.then` and `.catch`.",
+    judge=_check_top_level_operations,
+)
+
+
+def _check_no_top_level_await(job: Job) -> Iterator[Remark]:
+    for node in job.root.walk(outside=FUNCTIONS):
+        if node.kind == "await_expression" or (node.kind == "for_in_statement" and node.has("await")):
+            yield Remark(
+                "error", node.line, "`await` cannot stand here: operations run in order, and wait for each other."
+            )
+
+
+NO_TOP_LEVEL_AWAIT = Rule(
+    id="no_top_level_await", description="`await` stands inside functions only.", judge=_check_no_top_level_await
+)
+
+
+def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
+    told: set[tuple[str, int, int]] = set()
+    for declared in job.scopes.declared.values():
+        for declarations in declared.values():
+            pair = _clash(declarations)
+            if pair is None or (key := (pair[0].name, pair[0].line, pair[1].line)) in told:
+                continue
+            told.add(key)
+            first, second = pair
+            yield Remark("error", second.line, f"`{first.name}` is already declared in line {first.line}.")
+
+
+def _clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:
+    """The first two of a name that cannot stand together. `var`, functions and one parameter can."""
+    seen: dict[str, Declaration] = {}
+    for one in declarations:
+        clashing = ("lexical", "parameter") if one.kind == "parameter" else ("lexical",)
+        other = next((seen[kind] for kind in (seen if one.kind == "lexical" else clashing) if kind in seen), None)
+        if other is not None:
+            return (other, one) if other.line <= one.line else (one, other)
+        if one.kind != "own":
+            seen.setdefault(one.kind, one)
+    return None
+
+
+NO_DUPLICATE_DECLARATIONS = Rule(
+    id="no_duplicate_declarations",
+    description="No name is declared twice in the same place.",
+    judge=_check_no_duplicate_declarations,
+)

@@ -1,0 +1,169 @@
+"""What a fake model does with one request: a step of a script, in JSON, for the fake server and the scripted model.
+
+[{"text": "Hello", "chunks": 3, "delay": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}},
+ {"blocks": [{"text": "I'll rename it."}, {"tool": {"name": "edit_job", "input": {"edits": []}}}]},
+ {"error": {"status": 429, "type": "rate_limit_error", "message": "slow down", "headers": {"retry-after": "7"}}},
+ {"text": "Half an ans", "then_error": {"type": "overloaded_error", "message": "Overloaded"}},
+ {"text": "Half", "drop": true}, {"text": "Half", "hang": true}, {"text": "Cut", "stop": "max_tokens"}]
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from palaver import PalaverError
+
+ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""The type of an error by its status, as Anthropic has them."""
+
+
+class _StrictStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mistyped key in a script is an error, not a step that does something else."""
+
+
+class Tool(_StrictStruct, frozen=True):
+    """A call of a tool."""
+
+    name: str
+    input: Any = {}
+    id: str = ""
+    """Empty: one is made from the place in the script."""
+
+
+class RawTool(_StrictStruct, frozen=True):
+    """A call whose input is written as it stands here, JSON or not."""
+
+    name: str
+    json: str = ""
+    id: str = ""
+
+
+class ScriptBlock(_StrictStruct, frozen=True):
+    """A block of an answer; exactly one of these is given."""
+
+    text: str | None = None
+    thinking: str | None = None
+    tool: Tool | None = None
+    raw_tool: RawTool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse one that is several things, or none."""
+        if sum(one is not None for one in (self.text, self.thinking, self.tool, self.raw_tool)) != 1:
+            raise ValueError("A block is one of text, thinking, tool and raw_tool")
+
+    @property
+    def called(self) -> RawTool | None:
+        """The call that this block is, with its input as JSON text."""
+        if self.tool is None:
+            return self.raw_tool
+        return RawTool(self.tool.name, msgspec.json.encode(self.tool.input).decode(), self.tool.id)
+
+
+class ScriptUsage(_StrictStruct, frozen=True):
+    """What the answer costs, counted as Anthropic does: `input_tokens` is only what no cache was concerned with."""
+
+    input_tokens: int = 10
+    output_tokens: int = 5
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+class ScriptError(_StrictStruct, frozen=True):
+    """An error of the provider's."""
+
+    status: int = 500
+    type: str = ""
+    """Empty: the usual one of the status."""
+    message: str = "Something went wrong."
+    headers: dict[str, str] = {}
+    retry: bool = False
+    """Whether the answer invites another try."""
+
+    @property
+    def kind(self) -> str:
+        """Its type."""
+        return self.type or ERROR_TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
+
+
+class ScriptStep(_StrictStruct, frozen=True):
+    """What is done with one request. Without text and blocks, a drop or hang comes before the first byte."""
+
+    text: str | None = None
+    blocks: list[ScriptBlock] | None = None
+    chunks: int = 1
+    """Into how many deltas each text and each input is cut."""
+    delay: float = 0.0
+    """Seconds before each delta."""
+    usage: ScriptUsage = ScriptUsage()
+    stop: str = ""
+    error: ScriptError | None = None
+    then_error: ScriptError | None = None
+    """An error event after all that was said."""
+    drop: bool | Literal["cleanly"] = False
+    """Whether the connection is lost after all that was said; cleanly: the body ends, but the answer does not."""
+    hang: bool = False
+    """Whether nothing more comes after all that was said, for ever."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be two things at once."""
+        if self.text is not None and self.blocks is not None:
+            raise ValueError("A step has text or blocks, not both")
+        if self.chunks < 1 or self.delay < 0:
+            raise ValueError("chunks must be at least 1, and delay at least 0")
+
+    @property
+    def said(self) -> list[ScriptBlock]:
+        """All blocks of the answer."""
+        if self.blocks is not None:
+            return self.blocks
+        return [] if self.text is None else [ScriptBlock(text=self.text)]
+
+    @property
+    def ending(self) -> str:
+        """The stop reason."""
+        return self.stop or ("tool_use" if any(block.called for block in self.said) else "end_turn")
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the answer has no end."""
+        return self.then_error is not None or bool(self.drop) or self.hang
+
+
+def read_step(value: object) -> ScriptStep:
+    """A step out of JSON."""
+    try:
+        return value if isinstance(value, ScriptStep) else msgspec.convert(value, ScriptStep)
+    except msgspec.ValidationError as error:
+        raise PalaverError(f"A step of the model's script cannot be played: {error}.") from error
+
+
+def read_script(value: object) -> list[ScriptStep]:
+    """All steps of a script: a list in JSON, or the file that holds one."""
+    if isinstance(value, Path):
+        try:
+            value = msgspec.json.decode(value.read_bytes())
+        except (OSError, msgspec.DecodeError) as error:
+            raise PalaverError(f"The model's script cannot be read: {error}.") from error
+    if not isinstance(value, list):
+        raise PalaverError("The model's script must be a list of steps.")
+    return [read_step(step) for step in cast("list[object]", value)]
+
+
+def split_text(text: str, count: int) -> Iterator[str]:
+    """The text in so many pieces of about one size, none of them empty."""
+    count = min(count, len(text))
+    for number in range(count):
+        yield text[len(text) * number // count : len(text) * (number + 1) // count]

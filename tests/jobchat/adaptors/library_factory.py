@@ -1,0 +1,39 @@
+"""Somebody who looks adaptors up, and what the tests of that have in common."""
+
+from pathlib import Path
+from typing import Any
+
+from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.library import AdaptorLibrary
+from palaver_jobchat.adaptors.names import parse_adaptor
+from palaver_jobchat.settings import Settings
+from tests.jobchat.adaptors.fake_registry import package
+
+ONE, TWO = package("one"), package("two")
+TARBALL = "/@openfn/language-library/-/language-library-1.0.0.tgz"
+PACKAGE = "/@openfn%2Flanguage-library"
+EXACT = {"version": "1.0.0", "docs": "exact"}
+MISSING = {"version": "1.0.0", "docs": "missing"}
+
+
+class Desk:
+    """A library with a clock of its own, and what it told."""
+
+    def __init__(self, folder: Path, registry: str = "", *, patience: float = 10.0, **settings: Any) -> None:
+        self.time = 0.0
+        self.told: list[str] = []
+        given = {"adaptors": str(folder / "own"), "cache": str(folder / "cache"), "registry": registry, **settings}
+        self.library = AdaptorLibrary(
+            Settings(**given), find_registry=lambda: None, now=lambda: self.time, patience=patience
+        )
+
+    async def look(self, text: str, *, download: bool = True) -> AdaptorDocs:
+        adaptor = parse_adaptor(text)
+        assert adaptor is not None
+        return await self.library.look_up(adaptor, download=download, told=self.told.append)
+
+    async def ask(self, text: str, *, download: bool = True) -> tuple[dict[str, str], list[str]]:
+        docs = await self.look(text, download=download)
+        meta = docs.meta()
+        assert meta.pop("name") == docs.adaptor.name
+        return meta, [entry.name for entry in docs.entries]

@@ -1,0 +1,85 @@
+"""What the command prints, and the descriptions that we ship."""
+
+from pathlib import Path
+
+import pytest
+import tree_sitter
+import tree_sitter_javascript
+
+from palaver import PalaverError
+from palaver_jobchat.adaptors import signatures
+from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.library import SAMPLES, AdaptorLibrary, describe_adaptor, format_docs
+from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.settings import Settings
+
+LEND = Entry("lend", "lend(book)", "lend(book)\nLend a book.")
+BURN = Entry("burn", "burn(book)", "burn(book)\nDo not.")
+LIBRARY = Adaptor("@openfn/language-library", "1.2.0")
+
+
+def test_signatures_or_all_of_it() -> None:
+    docs = AdaptorDocs(adaptor=LIBRARY, version="1.2.0", state="exact", docs_version="1.2.0", entries=(LEND, BURN))
+
+    assert format_docs(docs) == "@openfn/language-library 1.2.0\ndocs: exact\n\nlend(book)\nburn(book)\n"
+    assert format_docs(docs, full=True) == (
+        "@openfn/language-library 1.2.0\ndocs: exact\n\nlend(book)\nLend a book.\n\nburn(book)\nDo not.\n"
+    )
+
+
+def test_the_nearest_and_the_missing() -> None:
+    nearest = AdaptorDocs(adaptor=LIBRARY, version="1.2.0", state="nearest", docs_version="1.0.0", entries=(LEND,))
+
+    assert format_docs(nearest) == (
+        "@openfn/language-library 1.2.0\ndocs: nearest (1.0.0); what this version has may differ\n\nlend(book)\n"
+    )
+    assert (
+        format_docs(AdaptorDocs(adaptor=Adaptor("@mine/x")))
+        == "@mine/x\ndocs: missing; a chat about it goes on without\n"
+    )
+
+
+async def test_a_name_is_looked_up(tmp_path: Path) -> None:
+    library = AdaptorLibrary(Settings(online=False, cache=str(tmp_path)))
+
+    lines = (await describe_adaptor(library, "dhis2")).splitlines()
+
+    assert lines[:2] == ["@openfn/language-dhis2 8.0.7", "docs: exact"]
+    assert "get(path: string, params?: object): Operation" in lines
+
+
+async def test_what_is_no_name(tmp_path: Path) -> None:
+    with pytest.raises(PalaverError, match="'http@' names no adaptor"):
+        await describe_adaptor(AdaptorLibrary(Settings(online=False, cache=str(tmp_path))), "http@")
+
+
+def sample(name: str) -> dict[str, Entry]:
+    entries = signatures.decode_description((SAMPLES / f"{name}.json").read_bytes())
+    assert entries is not None
+    return {entry.name: entry for entry in entries}
+
+
+def test_the_two_versions_of_http_that_we_ship_differ() -> None:
+    old, new = sample("http@6.0.0"), sample("http@6.5.4")
+
+    assert set(new) - set(old) == {"RequestOptions", "cursor", "fnIf", "group"}
+    assert set(old) - set(new) == set()
+    assert old["parseXML"].signature == "parseXML(body: string|function, script: function): Operation"
+    assert new["parseXML"].signature == (
+        "parseXML(body: string|function, script: function, callback?: function): Operation"
+    )
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_every_sample_says_what_a_function_does_with_an_example_that_parses(path: Path) -> None:
+    entries = sample(path.stem).values()
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
+
+    for entry in entries:
+        if entry.kind == "function":
+            _, _, examples = entry.text.partition("\nExample:")
+            assert examples, entry.name
+            for example in examples.split("\nExample:"):
+                assert not parser.parse(example.partition("\n")[2].encode()).root_node.has_error, example
+    assert 15 <= len(entries) <= 30

@@ -1,0 +1,279 @@
+"""Models that give vectors, and searching with them."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver import PalaverError
+from palaver_jobchat.docs.embeddings import Embedding, VectorSearch, is_same_model, load_embedding
+from palaver_jobchat.docs.index import IndexReport, build_index
+from palaver_jobchat.docs.search import build_query, merge_rankings, search
+from tests.jobchat.docs.models import by_length, save_model
+
+PAGES = {
+    "lending": "# Lending\n\nTo lend a book, ask for it. Loans end after fourteen days.\n",
+    "shelves": "# Shelves\n\nA book is sorted into a shelf. No fourteen of them are alike.\n",
+    "paper": "# Paper\n\nPaper comes from wood. A book needs fourteen trees.\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    for name, text in PAGES.items():
+        (tmp_path / "docs" / f"{name}.md").write_text(text)
+    return tmp_path / "docs"
+
+
+class Counting:
+    """A model that remembers what it was asked."""
+
+    def __init__(self, *, by: float = 1.0) -> None:
+        self.by = by
+        self.asked: list[str] = []
+
+    def __call__(self, texts: list[str]) -> list[list[float]]:
+        self.asked += texts
+        return [[self.by, float("paper" in text.lower()), float("shelf" in text.lower())] for text in texts]
+
+
+def vectors(file: Path) -> dict[int, bytes]:
+    with closing(sqlite3.connect(file)) as database:
+        return dict(database.execute("SELECT chunk, vector FROM vectors"))
+
+
+def about(file: Path) -> tuple[Any, ...]:
+    with closing(sqlite3.connect(file)) as database:
+        return database.execute("SELECT model, dimension FROM about").fetchone()
+
+
+def titles(file: Path, question: str, near: VectorSearch | None) -> list[str]:
+    return [one.title for one in search(file, build_query(question), near=near).found]
+
+
+def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
+    model = load_embedding(str(save_model(tmp_path / "model")))
+    assert model is not None
+    file = tmp_path / "x.db"
+
+    assert build_index(folder, file, embeddings=model) == IndexReport(added=3, chunks=3, vectors=3)
+    assert about(file) == (str(tmp_path / "model"), 3)
+    question = "May I borrow a book of fourteen pages?"
+    assert titles(file, question, None)[0] != "Lending"
+    assert titles(file, question, VectorSearch(model))[0] == "Lending"
+
+
+def test_what_is_near_but_shares_no_words_is_not_shown(folder: Path, tmp_path: Path) -> None:
+    model = load_embedding(str(save_model(tmp_path / "model")))
+    assert model is not None
+    build_index(folder, tmp_path / "x.db", embeddings=model)
+
+    assert titles(tmp_path / "x.db", "borrow something", VectorSearch(model)) == []
+
+
+def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp_path: Path) -> None:
+    model = Embedding("counting", Counting())
+    build_index(folder, tmp_path / "x.db", embeddings=model)
+
+    found = search(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).found
+
+    assert (found[0].title, found[0].score) == ("Paper", 1.0)
+    assert all(one.score is not None and 0.35 <= one.score <= 1 for one in found)
+
+
+def test_unchanged_files_keep_their_pieces_and_vectors(folder: Path, tmp_path: Path) -> None:
+    file, counting = tmp_path / "x.db", Counting()
+    build_index(folder, file, embeddings=Embedding("counting", counting))
+    before = vectors(file)
+    counting.asked.clear()
+    (folder / "paper.md").write_text("# Paper\n\nAnother page.\n")
+
+    report = build_index(folder, file, embeddings=Embedding("counting", counting))
+
+    assert report == IndexReport(changed=1, kept=2, chunks=3, vectors=1)
+    assert counting.asked[1:] == ["Paper\n\n# Paper\n\nAnother page."]
+    kept = [number for number, vector in vectors(file).items() if before.get(number) == vector]
+    assert len(kept) >= 2
+
+
+def test_another_model_makes_all_vectors_anew_and_none_forgets_them(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    build_index(folder, file, embeddings=Embedding("one", Counting()))
+
+    assert build_index(folder, file, embeddings=Embedding("one", Counting())).vectors == 0
+    assert build_index(folder, file, embeddings=Embedding("two", by_length)).vectors == 3
+    assert about(file) == ("two", 2)
+    assert (
+        build_index(folder, file, embeddings=Embedding("two", lambda texts: [[-1.0, 1.0] for _ in texts])).vectors == 3
+    )
+    assert build_index(folder, file) == IndexReport(kept=3, chunks=3)
+    assert (vectors(file), about(file)) == ({}, (None, None))
+
+
+def test_vectors_of_another_model_are_not_compared(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "x.db"
+    build_index(folder, file, embeddings=Embedding("one", Counting()))
+    other = VectorSearch(Embedding("two", by_length))
+
+    plain = titles(file, "fourteen book sorted", None)
+    assert titles(file, "fourteen book sorted", other) == plain
+    assert titles(file, "fourteen book sorted", other) == plain
+    assert caplog.messages == ["The index of the docs has no vectors of two: index again."]
+
+
+def test_an_index_that_was_replaced_is_read_anew(folder: Path, tmp_path: Path) -> None:
+    file, model = tmp_path / "x.db", Embedding("counting", Counting())
+    near = VectorSearch(model)
+    build_index(folder, file, embeddings=model)
+    titles(file, "fourteen book sorted", near)
+    for name in PAGES:
+        (folder / f"{name}.md").unlink()
+
+    build_index(folder, file, embeddings=model)
+    assert titles(file, "fourteen book sorted", near) == []
+    (folder / "owls.md").write_text("# Owls\n\nOwls hunt mice.\n")
+    build_index(folder, file, embeddings=model)
+    assert titles(file, "owls and mice", near) == ["Owls"]
+
+
+def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver_jobchat.docs.index._BATCH", 2)
+    told: list[tuple[str, int, int]] = []
+
+    build_index(
+        folder,
+        tmp_path / "x.db",
+        embeddings=Embedding("counting", Counting()),
+        progress=lambda what, done, of: told.append((what, done, of)),
+    )
+
+    assert told[4:] == [("vectors", 0, 3), ("vectors", 2, 3), ("vectors", 3, 3)]
+
+
+def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    first, moved = save_model(tmp_path / "a"), save_model(tmp_path / "b")
+    turned = save_model(tmp_path / "c", turned=True)
+    made = [build_index(folder, file, embeddings=load_embedding(str(one))).vectors for one in (first, moved, turned)]
+
+    assert made == [3, 0, 3]
+
+
+def test_a_function_of_ones_own_is_a_model() -> None:
+    model = load_embedding("tests.jobchat.docs.models:by_length")
+
+    assert model is not None
+    assert model.name == "tests.jobchat.docs.models:by_length"
+    assert np.allclose(np.linalg.norm(model.vectors(["a", "bb \ud800"]), axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("someone/some-model", "neither a folder with a model2vec model nor module:function"),
+        ("no_such_module:embed", "there is no no_such_module:embed"),
+        ("tests.jobchat.docs.models:nothing", "there is no tests.jobchat.docs.models:nothing"),
+        ("tests.jobchat.docs.models:no_function", "is no function"),
+        (".", "holds no model2vec model"),
+    ],
+)
+def test_what_is_no_model_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(PalaverError, match=message):
+        load_embedding(setting)
+
+
+def test_no_setting_is_no_model() -> None:
+    assert load_embedding("") is None
+
+
+@pytest.mark.parametrize("missing", ["numpy", "model2vec"])
+def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+
+    with pytest.raises(PalaverError, match=r"palaver\[embeddings\]"):
+        load_embedding(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        (lambda texts: [[1.0]] * (len(texts) + 1), "for 1 texts it gave the shape"),
+        (lambda texts: [1.0], r"gave the shape \(1,\)"),
+        (lambda texts: [[]], r"gave the shape \(1, 0\)"),
+        (lambda texts: [[float("nan")]], "must give one vector of numbers"),
+        (lambda texts: [["a"]], "gave no vectors: ValueError"),
+        (lambda texts: 1 / 0, "gave no vectors: ZeroDivisionError"),
+    ],
+)
+def test_a_model_that_gives_something_else_is_said(given_: Any, message: str) -> None:
+    with pytest.raises(PalaverError, match=message):
+        Embedding("mine", given_).vectors(["a"])
+
+
+def test_a_model_that_differs_in_the_last_digit_is_the_same() -> None:
+    probe = np.array([0.6, 0.8], dtype=np.float32)
+
+    assert is_same_model(probe, probe.tobytes())
+    assert is_same_model(probe, (probe + np.float32(1e-6)).tobytes())
+    assert not is_same_model(probe, probe[::-1].tobytes())
+
+
+def test_a_text_of_unknown_words_lies_nowhere() -> None:
+    assert Embedding("zero", lambda texts: [[0.0, 0.0]] * len(texts)).vectors(["a"]).tolist() == [[0.0, 0.0]]
+
+
+def test_without_embeddings_numpy_is_not_imported(folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from palaver_jobchat.docs import index, retriever, search\n"
+        f"index.build_index(Path({str(folder)!r}), Path({str(tmp_path / 'x.db')!r}))\n"
+        f"assert search.search(Path({str(tmp_path / 'x.db')!r}), search.build_query('wood for paper')).found\n"
+        "assert 'numpy' not in sys.modules and 'model2vec' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+RANKING = st.lists(st.integers(0, 40), unique=True, max_size=30)
+
+
+@given(RANKING)
+def test_one_ranking_merged_is_itself(ranking: list[int]) -> None:
+    assert (
+        list(merge_rankings(ranking))
+        == list(merge_rankings(ranking, ranking))
+        == list(merge_rankings(ranking, []))
+        == ranking
+    )
+
+
+@given(RANKING, RANKING)
+def test_a_merged_ranking_holds_all_and_none_twice_whatever_the_order(one: list[int], other: list[int]) -> None:
+    scores = merge_rankings(one, other)
+
+    assert list(scores.items()) == list(merge_rankings(other, one).items())
+    assert set(scores) == {*one, *other}
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+
+
+@given(RANKING, RANKING, st.integers(0, 40), st.integers(0, 40))
+def test_what_is_above_in_both_rankings_is_above_in_the_merged(
+    one: list[int], other: list[int], high: int, low: int
+) -> None:
+    if all(ranking.index(high) < ranking.index(low) for ranking in (one, other) if {high, low} <= set(ranking)) and all(
+        high in ranking for ranking in (one, other) if low in ranking
+    ):
+        scores = merge_rankings(one, other)
+        if low in scores and high != low:
+            assert scores[high] > scores[low]

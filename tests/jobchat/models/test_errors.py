@@ -1,0 +1,263 @@
+"""What a caller learns when a model's provider fails: every row of the contract's table, whole."""
+
+import time
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.models.anthropic import Anthropic
+from palaver_jobchat.models.base import ModelRequest, TextDelta, UsageReport
+from palaver_jobchat.models.errors import RequestInfo, mask_keys, retry_after
+from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.testing import FakeAnthropic
+from tests.jobchat.models.requests import KEY, ONCE, PROMPT, failed, failing, spent
+
+LOST = "There was no connection to the model's provider, or it broke off. Try again."
+LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."
+FIELDS = {"content": 9, "context.log": 140_000}
+
+
+def error(status: int, message: str = "", kind: str = "", **headers: str) -> dict[str, Any]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return {"error": {"status": status, "type": kind, "message": message, "headers": named}}
+
+
+ROWS = {
+    "a wrong key": (
+        error(401, "invalid x-api-key"),
+        "auth_error",
+        "The model's provider did not accept the key of the server. Check ANTHROPIC_API_KEY on the server.",
+        401,
+        {"key": "server"},
+    ),
+    "not allowed": (
+        error(403, "Your key may not use this"),
+        "forbidden",
+        "The model's provider does not allow this: Your key may not use this.",
+        403,
+        {},
+    ),
+    "no such model": (
+        error(404, "model: claude-sonnet-5-5"),
+        "not_found",
+        "The provider has no model 'claude-sonnet-5-5' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
+        404,
+        {},
+    ),
+    "not usable": (
+        error(422, "tools: what is this?"),
+        "invalid_request",
+        "The model's provider could not use the request: tools: what is this?",
+        422,
+        {},
+    ),
+    "too many requests": (
+        error(429, "slow down", retry_after="7"),
+        "rate_limit",
+        "The model's provider takes no more requests for now. Try again in 7 seconds.",
+        429,
+        {"retry_after": 7},
+    ),
+    "too many requests, for whom knows how long": (
+        error(429, "slow down"),
+        "rate_limit",
+        "The model's provider takes no more requests for now. Try again in 60 seconds.",
+        429,
+        {"retry_after": 60},
+    ),
+    "too long": (
+        error(400, "prompt is too long: 215000 tokens > 200000 maximum"),
+        "prompt_too_long",
+        LONG,
+        413,
+        {"fields": FIELDS},
+    ),
+    "too long with what may come": (
+        error(400, "input length and `max_tokens` exceed context limit: 199000 + 16384 > 200000"),
+        "prompt_too_long",
+        LONG,
+        413,
+        {"fields": FIELDS},
+    ),
+    "too large": (
+        error(413, "Request exceeds the maximum allowed number of bytes"),
+        "prompt_too_long",
+        LONG,
+        413,
+        {"fields": FIELDS},
+    ),
+    "a bad request": (
+        error(400, "messages.0: that is none"),
+        "bad_request",
+        "The model's provider refused the request: messages.0: that is none.",
+        400,
+        {},
+    ),
+    "a bad request without a word": (error(400), "bad_request", "The model's provider refused the request.", 400, {}),
+    "overloaded": (
+        error(529, "Overloaded"),
+        "overloaded",
+        "The model's provider is overloaded. Try again in 10 seconds.",
+        503,
+        {"retry_after": 10},
+    ),
+    "overloaded by another status, and told until when": (
+        error(503, "Overloaded", "overloaded_error", retry_after="0.2"),
+        "overloaded",
+        "The model's provider is overloaded. Try again in 1 second.",
+        503,
+        {"retry_after": 1},
+    ),
+    "the provider's own trouble": (
+        error(500, "Internal server error"),
+        "provider_error",
+        "The model's provider failed: Internal server error. Try again.",
+        502,
+        {},
+    ),
+    "a status that has no row": (
+        error(402, "Your credit balance is too low."),
+        "provider_error",
+        "The model's provider failed: Your credit balance is too low. Try again.",
+        502,
+        {},
+    ),
+    "no connection": ({"drop": True}, "connection_error", LOST, 503, {}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+async def test_a_failure_before_the_first_word(row: str) -> None:
+    step, *expected = ROWS[row]
+    with FakeAnthropic([step]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+
+        assert await failed(model, fields=FIELDS) == tuple(expected)
+
+
+INSIDE = {
+    "overloaded": ({"type": "overloaded_error", "message": "Overloaded"}, *ROWS["overloaded"][1:]),
+    "the provider's own trouble": (
+        {"type": "api_error", "message": "Internal server error"},
+        *ROWS["the provider's own trouble"][1:],
+    ),
+    "too many requests": (
+        {"type": "rate_limit_error", "message": "slow down"},
+        *ROWS["too many requests, for whom knows how long"][1:],
+    ),
+    "too long": (
+        {"type": "invalid_request_error", "message": "prompt is too long"},
+        "prompt_too_long",
+        LONG,
+        413,
+        {"fields": FIELDS},
+    ),
+    "something new": (
+        {"type": "weather_error", "message": "rain"},
+        "provider_error",
+        "The model's provider failed: rain. Try again.",
+        502,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", INSIDE)
+async def test_a_failure_after_the_first_word(row: str) -> None:
+    then_error, *expected = INSIDE[row]
+    with FakeAnthropic([{"text": "Half an ans", "then_error": then_error}]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        answer = model.ask(ModelRequest(prompt=PROMPT, fields=FIELDS))
+        assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half an ans")]
+
+        assert await failing(answer) == tuple(expected)
+
+
+@pytest.mark.parametrize("how", [True, "cleanly"])
+async def test_an_answer_that_breaks_off_is_a_lost_connection(how: Any) -> None:
+    with FakeAnthropic([{"text": "Half", "drop": how}]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+
+        assert await failed(model) == ("connection_error", LOST, 503, {})
+
+
+async def test_where_nobody_listens_there_is_no_connection() -> None:
+    with FakeAnthropic([]) as fake:
+        url = fake.url
+
+    assert await failed(Anthropic(api_key=KEY, base_url=url, patience=ONCE)) == ("connection_error", LOST, 503, {})
+
+
+@pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
+async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
+    with FakeAnthropic([step]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=RetryPolicy(retries=2, seconds=0.3))
+
+        assert await failed(model) == (
+            "timeout",
+            "The model sent nothing for 0.3 seconds. Try again later.",
+            504,
+            {},
+        )
+        assert len(fake.requests) == 1
+
+
+async def test_a_callers_key_that_is_wrong_is_told_as_the_callers() -> None:
+    message = "The model's provider did not accept the key of the request. Check api_key."
+    with FakeAnthropic([error(401, "invalid x-api-key")]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+
+        assert await failed(model, key="mine") == ("auth_error", message, 401, {"key": "request"})
+
+
+@pytest.mark.parametrize("step", ["error", "then_error"])
+async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
+    message = "no credit for mySecret and sk-ant-other-key-1"
+    trouble = {"status": 400, "type": "invalid_request_error", "message": message}
+    with FakeAnthropic([{step: trouble}]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        told = await failed(model, key="mySecret")
+
+    assert told == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
+
+
+async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
+    from palaver_jobchat.testing import fake_anthropic
+
+    with pytest.MonkeyPatch.context() as patch, FakeAnthropic([{"text": "a"}]) as fake:
+        patch.setattr(fake_anthropic, "sse_frame", lambda name, **data: b"event: message_start\ndata: {oops\n\n")
+        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+
+        assert await failed(model) == ("provider_error", "The model's provider failed. Try again.", 502, {})
+
+
+async def test_what_is_no_trouble_of_the_providers_is_not_told_as_one() -> None:
+    with FakeAnthropic([]) as fake:
+        model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), patience=ONCE)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError):
+            await anext(model.ask(ModelRequest(prompt=PROMPT)))
+
+
+def test_a_pause_is_told_in_seconds_milliseconds_or_as_a_date() -> None:
+    assert retry_after({}) is None
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({"retry-after": "inf"}) is None
+    assert retry_after({"retry-after": "1.5"}) == 1.5
+    assert retry_after({"retry-after": "-3"}) == 0
+    assert retry_after({"retry-after": "60", "retry-after-ms": "250"}) == 0.25
+    told = retry_after({"retry-after": formatdate(time.time() + 90, usegmt=True)})
+    assert told is not None
+    assert 80 < told <= 90
+
+
+@given(before=st.text(), key=st.text(min_size=1), after=st.text())
+def test_no_text_keeps_a_key(before: str, key: str, after: str) -> None:
+    assert key not in mask_keys(before + key + after, key).replace("***", "")
+
+
+def test_what_was_sent_does_not_show_its_key() -> None:
+    sent = RequestInfo(model="m", key=KEY, whose="server", fields={}, timeout=1, setting="X")
+    assert repr(sent) == "Sent(model='m', whose='server')"

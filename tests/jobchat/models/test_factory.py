@@ -1,0 +1,50 @@
+"""Which model answers."""
+
+import sys
+
+import pytest
+
+from palaver import PalaverError
+from palaver_jobchat import models
+from palaver_jobchat.models.anthropic import Anthropic
+from palaver_jobchat.models.base import ResponseFinished
+from palaver_jobchat.models.openai import OpenAI
+from palaver_jobchat.models.scripted import ScriptedModel
+from palaver_jobchat.settings import Settings
+from palaver_jobchat.testing import FakeAnthropic
+from tests.jobchat.models.requests import PLAIN, heard
+
+
+async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> None:
+    settings = Settings(model="claude-x", max_tokens=7, thinking="adaptive", retries=0, timeout=9)
+    with FakeAnthropic([{"text": "a"}]) as fake:
+        model = models.create_model(settings, api_key="sk-ant-a", base_url=fake.url)
+        happenings = await heard(model, PLAIN)
+
+    (request,) = fake.requests
+    assert isinstance(model, Anthropic)
+    assert happenings[-1] == ResponseFinished("stop", "end_turn")
+    assert (request.key, request.headers["x-stainless-read-timeout"]) == ("sk-ant-a", "9")
+    assert (request.body["model"], request.body["max_tokens"], request.body["thinking"]) == (
+        "claude-x",
+        7,
+        {"type": "adaptive"},
+    )
+
+
+def test_others_answer_if_they_are_set() -> None:
+    assert isinstance(models.create_model(Settings(provider="openai", model="m", api_key="k")), OpenAI)
+    assert isinstance(models.create_model(Settings(provider="scripted")), ScriptedModel)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_missing_package_is_told_with_the_command_that_brings_it(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"palaver_jobchat.models.{provider}")
+    monkeypatch.setitem(sys.modules, provider, None)
+
+    with pytest.raises(PalaverError) as caught:
+        models.create_model(Settings(provider=provider, model="m"))  # pyright: ignore[reportArgumentType]
+
+    assert caught.value.message == "Job Chat needs more packages: pip install 'palaver[jobchat]'"

@@ -1,0 +1,38 @@
+"""The JavaScript in a Markdown text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver_jobchat.rules import CodeBlock, Finding, check_text, javascript_blocks
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("", []),
+        ("no code `here`", []),
+        ("Use:\n```js\nget('/a');\n```\nor\n~~~ JavaScript title=x\nget('/b');\n\nget('/c');\n~~~",
+         [CodeBlock("get('/a');", 3), CodeBlock("get('/b');\n\nget('/c');", 7)]),
+        ("```json\n{}\n```\n```\nplain\n```\n```js\n\n```", []),
+        ("- so:\n  ```js\n  fn(s => {\n    return s;\n  });\n  ```", [CodeBlock("fn(s => {\n  return s;\n});", 3)]),
+        ("> ```js\n> get('/a');\n> ```", [CodeBlock("get('/a');", 2)]),
+        ("````js\n`` `\n```\n````", [CodeBlock("`` `\n```", 2)]),
+        ("```js\r\nget('/a');\r\nget('/b", [CodeBlock("get('/a');\nget('/b", 2)]),
+    ],
+)  # fmt: skip
+def test_what_stands_in_fences(text: str, blocks: list[CodeBlock]) -> None:
+    assert javascript_blocks(text) == blocks
+
+
+def test_findings_have_the_lines_of_the_text() -> None:
+    text = "First:\n```js\nget('/a');\n```\nThen:\n```js\nget('/b');\nalterState(s => s);\n```\n"
+
+    assert check_text(text) == (
+        Finding("no_alter_state", "warning", 8, "`alterState` is the old name of `fn`, and going away. Use `fn`."),
+    )
+
+
+@given(st.text("`~js \n>a", max_size=60))
+def test_no_text_makes_it_raise_and_blocks_lie_inside(text: str) -> None:
+    assert all(1 <= block.line <= text.count("\n") + 1 for block in javascript_blocks(text))

@@ -1,0 +1,89 @@
+"""What is told about edits."""
+
+from palaver_jobchat.edit_report import application_status, code_edit, diff, warning
+from palaver_jobchat.edits import apply_edits, truncated_result
+from palaver_jobchat.javascript import Syntax, SyntaxProblem
+
+FINE = Syntax()
+BROKEN = Syntax(ok=False, errors=(SyntaxProblem(line=7, column=3, message="unexpected ')'"),))
+EDITS = [
+    {"action": "replace", "old_code": "b", "new_code": "c"},
+    {"action": "replace", "old_code": "a", "new_code": "x"},
+    {"action": "replace", "old_code": "b", "new_code": "b"},
+]
+PART = apply_edits("a\nb\na", EDITS)
+
+
+def test_all_is_well_without_a_warning() -> None:
+    result = apply_edits("", [{"action": "rewrite", "new_code": "a"}])
+
+    assert warning(result, FINE) is None
+    assert application_status(result, FINE) == {
+        "success": True,
+        "partial": False,
+        "applied_changes": 1,
+        "total_changes": 1,
+        "syntax_ok": True,
+        "edits": [{"state": "applied", "how": "created"}],
+    }
+    assert diff(result) == {"patches_applied": 1, "patches_total": 1}
+
+
+def test_a_part_that_failed_is_told_with_its_lines() -> None:
+    told = warning(PART, FINE)
+
+    assert told == "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3)."
+    assert application_status(PART, FINE, told) == {
+        "success": False,
+        "partial": True,
+        "applied_changes": 1,
+        "total_changes": 2,
+        "syntax_ok": True,
+        "edits": [
+            {"state": "applied", "how": "exact"},
+            {"state": "failed", "reason": "ambiguous"},
+            {"state": "unchanged"},
+        ],
+        "warning": told,
+    }
+    assert diff(PART, told) == {"patches_applied": 1, "patches_total": 2, "warning": told}
+
+
+def test_every_fault_has_its_sentence() -> None:
+    assert warning(PART, BROKEN, "OVERLOADED") == (
+        "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3). "
+        "The resulting code does not parse (line 7). The correction call failed: OVERLOADED."
+    )
+    assert warning(apply_edits("a", [{}]), FINE) == "Edit 1 of 1 was not applied: it is not an edit that can be read."
+    assert warning(apply_edits("a", [EDITS[0]]), FINE) == "Edit 1 of 1 was not applied: its old code is not in the job."
+    assert warning(truncated_result("a"), FINE) == "Edit 1 of 1 was not applied: the answer was cut off before its end."
+    assert warning(apply_edits("b", [EDITS[2]]), Syntax(ok=False)) == (
+        "The resulting code does not parse. The edits change nothing."
+    )
+
+
+def test_many_places_are_not_all_named() -> None:
+    def told(job: str) -> str | None:
+        return warning(apply_edits(job, [EDITS[1]]), FINE)
+
+    start = "Edit 1 of 1 was not applied: its old code matches"
+    assert told("aa") == f"{start} 2 places (line 1)."
+    assert told("a\n" * 9) == f"{start} 9 places (lines 1, 2, 3, 4, 5 and more)."
+    assert told("a" * 200) == f"{start} more than 100 places (line 1)."
+
+
+def test_the_part_tells_what_each_edit_was_and_did() -> None:
+    assert code_edit(PART, BROKEN, "my_job") == {
+        "language": "javascript",
+        "target": "my_job",
+        "old": "a\nb\na",
+        "new": "a\nc\na",
+        "syntax": {"ok": False, "errors": [{"line": 7, "column": 3, "message": "unexpected ')'"}]},
+        "edits": [
+            {"action": "replace", "old": "b", "new": "c", "state": "applied", "how": "exact", "start": 2, "end": 3},
+            {"action": "replace", "old": "a", "new": "x", "state": "failed", "reason": "ambiguous"},
+            {"action": "replace", "old": "b", "new": "b", "state": "unchanged"},
+        ],
+    }
+    nothing = code_edit(apply_edits("a", [None]), FINE)
+    assert (nothing["target"], nothing["new"], nothing["syntax"]) == ("job", None, {"ok": True, "errors": []})
