@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row, select, tuple_
 from palaver.core.origins import RunStatus
 from palaver.storage import recording
 from palaver.storage.tables import boards as boards_table
-from palaver.storage.tables import runs as table
+from palaver.storage.tables import runs as runs_table
 
-_IS_OURS = table.c.board.is_not(None)
+_IS_OURS = runs_table.c.board.is_not(None)
 _AT_ONCE = 500
 
 Key = tuple[str, str]
@@ -28,8 +28,8 @@ def reading(concurrency: int) -> dict[str, int]:
 
 def full(db: Connection) -> list[Key]:
     """The boards of which as many runs go on as may."""
-    mine = (table.c.ended_at.is_(None), table.c.status == "queued", _IS_OURS)
-    if db.execute(select(table.c.id).where(*mine).limit(1)).first() is None:
+    mine = (runs_table.c.ended_at.is_(None), runs_table.c.status == "queued", _IS_OURS)
+    if db.execute(select(runs_table.c.id).where(*mine).limit(1)).first() is None:
         return []  # Mostly: nothing of them waits.
     return [board for board, most in _going(db).items() if len(most) >= min(most)]
 
@@ -59,8 +59,8 @@ def too_many(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) -> set[Key]:
 
 def _going(db: Connection) -> dict[Key, list[int]]:
     """By board, of each run that goes on, how many may."""
-    asked = select(table.c.project, table.c.board, table.c.reading).where(
-        table.c.ended_at.is_(None), table.c.status == "running", _IS_OURS
+    asked = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
+        runs_table.c.ended_at.is_(None), runs_table.c.status == "running", _IS_OURS
     )
     found: dict[Key, list[int]] = {}
     for project, board, note in db.execute(asked):
@@ -69,8 +69,8 @@ def _going(db: Connection) -> dict[Key, list[int]]:
 
 
 def _asked(db: Connection, named: Sequence[Key]) -> dict[Key, int]:
-    asked = select(table.c.project, table.c.id, table.c.reading)
-    rows = db.execute(asked.where(tuple_(table.c.project, table.c.id).in_(named)))
+    asked = select(runs_table.c.project, runs_table.c.id, runs_table.c.reading)
+    rows = db.execute(asked.where(tuple_(runs_table.c.project, runs_table.c.id).in_(named)))
     return {(project, run): note["concurrency"] for project, run, note in rows}
 
 
@@ -82,20 +82,22 @@ def statuses(db: Connection, project: str, names: Sequence[str]) -> dict[str, Ru
     found: dict[str, RunStatus] = {}
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
-        asked = select(table.c.id, table.c.status).where(table.c.project == project, table.c.id.in_(some))
+        asked = select(runs_table.c.id, runs_table.c.status).where(
+            runs_table.c.project == project, runs_table.c.id.in_(some)
+        )
         found |= {row.id: row.status for row in db.execute(asked)}
     return found
 
 
 def alive(db: Connection, project: str, board: str, status: RunStatus, limit: int = 1 << 30) -> list[str]:
     """The runs of a board that wait, or that go on; oldest first."""
-    asked = select(table.c.id).where(
-        table.c.ended_at.is_(None),
-        table.c.status == status,
-        table.c.project == project,
-        table.c.board == board,
+    asked = select(runs_table.c.id).where(
+        runs_table.c.ended_at.is_(None),
+        runs_table.c.status == status,
+        runs_table.c.project == project,
+        runs_table.c.board == board,
     )
-    return list(db.scalars(asked.order_by(table.c.id).limit(limit)))
+    return list(db.scalars(asked.order_by(runs_table.c.id).limit(limit)))
 
 
 def cancel_waiting(db: Connection, project: str, board: str, limit: int, at: datetime) -> list[str]:

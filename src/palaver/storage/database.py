@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Connection
-
-from palaver.storage.cleaning import Cleaner
-from palaver.storage.notices import Heard, Touched
 from palaver.storage.places import MEMORY, redacted
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.cleaning import Cleaner
+    from palaver.storage.notices import Heard, Touched
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Work = Callable[Concatenate[Connection, P], T]
-"""What a repository states. It may be run again, so it does nothing but ask the database."""
 
 
 class Database(Protocol):
@@ -29,11 +29,11 @@ class Database(Protocol):
         """Its file, if it has one."""
         ...
 
-    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function that only looks gives."""
         ...
 
-    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function that changes something gives, once it is durable."""
         ...
 
@@ -42,15 +42,15 @@ class Database(Protocol):
         """Do notices of other processes reach this one? Else it has to look by itself."""
         ...
 
-    async def listen(self, heard: Heard) -> None:
+    async def listen(self, heard: "Heard") -> None:
         """Call that, in this loop, with every notice from now on; where there are none, never."""
         ...
 
-    async def watch(self, touched: Touched) -> None:
+    async def watch(self, touched: "Touched") -> None:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         ...
 
-    def clean_with(self, cleaner: Cleaner) -> None:
+    def clean_with(self, cleaner: "Cleaner") -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         ...
 

@@ -1,8 +1,8 @@
 """Keys that were given out. Of a secret only its hash is here, and a revoked key stays as a row that opens nothing."""
 
-import secrets
 from collections.abc import Callable, Collection
 from datetime import datetime
+from secrets import randbits
 from typing import Any
 
 import msgspec
@@ -44,7 +44,7 @@ def new(
     now: datetime,
     expires_at: datetime | None = None,
     made_by: str | None = None,
-    random_bits: Callable[[int], int] = secrets.randbits,
+    random_bits: Callable[[int], int] = randbits,
 ) -> tuple[Key, str]:
     """A new key, not kept yet, and the text of it that its owner is shown."""
     made = make(random_bits)

@@ -3,17 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Literal
+
+from palaver.storage.database import MEMORY, Database, P, T, open_database, path_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.cleaning import Cleaner
-    from palaver.storage.database import Database
     from palaver.storage.notices import Heard, Touched
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Later:
@@ -33,8 +31,6 @@ class Later:
     @property
     def place(self) -> Path | None:
         """Its file, if it has one."""
-        from palaver.storage.database import MEMORY, path_of
-
         return None if self.kind == "postgresql" or self._url == MEMORY else path_of(self._url)
 
     async def read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -77,8 +73,6 @@ class Later:
 
 
 def _open(url: str, cleaner: "Cleaner | None") -> "Database":
-    from palaver.storage.database import open_database
-
     database = open_database(url)
     if cleaner is not None:
         database.clean_with(cleaner)

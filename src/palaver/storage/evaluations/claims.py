@@ -8,8 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
-from palaver.storage.evaluations import ends
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import ends, keeping
 from palaver.storage.evaluations.keeping import Evaluation, New
 from palaver.storage.evaluations.slices import Slice
 from palaver.storage.evaluations.tables import evaluation_slices as table
@@ -17,7 +16,7 @@ from palaver.storage.evaluations.tables import evaluation_slices as table
 
 def create(db: Connection, project: str, new: New, process: str, at: datetime) -> tuple[Evaluation, list[Slice]]:
     """A new one that is begun at once, and its slices. How many cells of each run at once is the caller's to say."""
-    evaluations.create(db, project, new, at)
+    keeping.create(db, project, new, at)
     mine = (table.c.project == project, table.c.evaluation == new.id)
     db.execute(update(table).where(*mine, table.c.state == "waiting").values(state="running", process=process))
     columns = (table.c.place, table.c.workflow, table.c.first, table.c.count)
@@ -36,4 +35,4 @@ def create(db: Connection, project: str, new: New, process: str, at: datetime) -
     ]
     if taken:
         ends.change(db, project, new.id, at, state="running", started_at=at)
-    return evaluations.get(db, project, new.id), taken
+    return keeping.get(db, project, new.id), taken

@@ -17,7 +17,6 @@ from sqlalchemy import (
     Text,
     and_,
     case,
-    cast,
     exists,
     func,
     literal,
@@ -26,6 +25,9 @@ from sqlalchemy import (
     select,
     true,
     tuple_,
+)
+from sqlalchemy import (
+    cast as sql_cast,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -195,7 +197,7 @@ def _in_json(name: str) -> _Label:
 
 
 def _in_jsonb(name: str) -> _Label:
-    value = cast(span_bodies.c.labels, JSONB)[literal(name, Text)]
+    value = sql_cast(span_bodies.c.labels, JSONB)[literal(name, Text)]
     kind, words = func.jsonb_typeof(value), value.astext.collate("C")
     is_number = kind == "number"
     return _Label(
@@ -204,7 +206,7 @@ def _in_jsonb(name: str) -> _Label:
         is_text=kind == "string",
         text=words,
         is_number=is_number,
-        number=case((is_number, cast(value.astext, Double))),
+        number=case((is_number, sql_cast(value.astext, Double))),
         is_true=and_(kind == "boolean", words == "true"),
         is_false=and_(kind == "boolean", words == "false"),
     )

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.storage.spans import parts as span_parts
+from palaver.storage.spans.parts import EPOCH
 from palaver.storage.spans.tables import PARTITIONED, span_days, spans
 
 EVERY = ""
@@ -20,7 +21,6 @@ BACK, AHEAD = 30, 1
 """Days that the start of a span may be away from the day on which it comes."""
 MADE_AHEAD = 2
 _LOCK = 6_157_842_605
-_EPOCH = date(1970, 1, 1)
 _DAY = timedelta(days=1)
 
 
@@ -35,12 +35,12 @@ class Held(msgspec.Struct, frozen=True):
 
 def number(day: date) -> int:
     """How a day is kept: the days since 1970."""
-    return (day - _EPOCH).days
+    return (day - EPOCH).days
 
 
 def named(day: int) -> date:
     """And back."""
-    return _EPOCH + day * _DAY
+    return EPOCH + day * _DAY
 
 
 # Filing

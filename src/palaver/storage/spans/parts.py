@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import DDLElement, Table
 from sqlalchemy.ext.compiler import compiles
 
-_EPOCH = date(1970, 1, 1)
+EPOCH = date(1970, 1, 1)
 
 
 class _Statement(DDLElement):
@@ -34,7 +34,7 @@ class Dropped(_Statement):
 
 def name_of(table: Table, day: int) -> str:
     """What it is called."""
-    return f"{table.name}_{_EPOCH + timedelta(days=day):%Y%m%d}"
+    return f"{table.name}_{EPOCH + timedelta(days=day):%Y%m%d}"
 
 
 @compiles(Made, "postgresql")

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, LargeBinary, literal, select, type_coerce
 from palaver.core.ids import sortable
 from palaver.storage.spans.erasing import Label
 from palaver.storage.spans.tables import spans
-from palaver.storage.tables import runs
+from palaver.storage.tables import runs as runs_table
 from palaver.storage.testsets.tables import testset_meta as table
 
 _FIRST, _AFTER = b'{"source":', b'{"source;'
@@ -16,9 +16,9 @@ _FIRST, _AFTER = b'{"source":', b'{"source;'
 
 def cut_from(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
     """Those of a conversation or trace with that label, as they are told."""
-    theirs = runs.c.project == project, runs.c[label] == value
-    threads = {value, *db.scalars(select(runs.c.thread).where(*theirs).distinct())}
-    traces = set(db.scalars(select(runs.c.trace_id).where(*theirs).distinct()))
+    theirs = runs_table.c.project == project, runs_table.c[label] == value
+    threads = {value, *db.scalars(select(runs_table.c.thread).where(*theirs).distinct())}
+    traces = set(db.scalars(select(runs_table.c.trace_id).where(*theirs).distinct()))
     traces.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
     written = type_coerce(table.c.meta, LargeBinary)
     begins = written >= literal(_FIRST, LargeBinary), written < literal(_AFTER, LargeBinary)

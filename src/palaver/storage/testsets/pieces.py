@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.storage.testsets.lookup import looked_up
-from palaver.storage.testsets.tables import testset_pieces as table
+from palaver.storage.testsets.tables import testset_pieces as pieces_table
 
 ENTRY = 32
 """Bytes of a row in the list,"""
@@ -108,13 +108,13 @@ def split(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def read(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
     """What is in these pieces."""
-    found = looked_up(db, table, "digest", "data", project, testset, digests)
+    found = looked_up(db, pieces_table, "digest", "data", project, testset, digests)
     return {bytes(row.digest): bytes(row.data) for row in found}
 
 
 def counts(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, Any]:
     """What the rows of these pieces add to the columns of a revision; of those that there are."""
-    found = looked_up(db, table, "digest", "columns", project, testset, digests)
+    found = looked_up(db, pieces_table, "digest", "columns", project, testset, digests)
     return {bytes(row.digest): row.columns for row in found}
 
 
@@ -122,7 +122,7 @@ def add(db: Connection, project: str, testset: str, pieces: Sequence[Piece]) -> 
     """Keep these, of which some may be there already."""
     if not pieces:
         return
-    insert: Any = postgresql.insert(table) if db.dialect.name == "postgresql" else sqlite.insert(table)
+    insert: Any = postgresql.insert(pieces_table) if db.dialect.name == "postgresql" else sqlite.insert(pieces_table)
     rows = [
         {
             "project": project,

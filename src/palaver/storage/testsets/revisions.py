@@ -12,7 +12,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.storage.pages import START, Page, Window, page
 from palaver.storage.testsets import pieces as testset_pieces
 from palaver.storage.testsets.pieces import Place
-from palaver.storage.testsets.tables import testset_revisions as table
+from palaver.storage.testsets.tables import testset_revisions as revisions
 
 _PREFIX = re.compile(r"(?:b2:)?([0-9a-f]{8,64})")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -34,7 +34,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-_FIELDS = [table.c[name] for name in Revision.__struct_fields__]
+_FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
 """All but its pieces, which are long."""
 
 
@@ -43,16 +43,16 @@ def get(db: Connection, project: str, testset: str, named: str | int, head: int)
     asked = str(named)
     query = _of(project, testset)
     if asked == "head":
-        query = query.where(table.c.number == head)
+        query = query.where(revisions.c.number == head)
     elif _NUMBER.fullmatch(asked) and len(asked) < 8:
-        query = query.where(table.c.number == int(asked))
+        query = query.where(revisions.c.number == int(asked))
     elif (found := _PREFIX.fullmatch(asked)) is not None:
         first = f"b2:{found[1]}"
-        query = query.where(table.c.digest >= first, table.c.digest < f"{first}g")  # No digit is greater than f.
+        query = query.where(revisions.c.digest >= first, revisions.c.digest < f"{first}g")
     else:
         raise _missing(asked)
     # The same rows may have been the newest more than once: then the latest of those is meant.
-    rows = db.execute(query.order_by(table.c.number.desc()).limit(2)).all()
+    rows = db.execute(query.order_by(revisions.c.number.desc()).limit(2)).all()
     if not rows:
         raise _missing(asked)
     if len({row.digest for row in rows}) > 1:
@@ -63,20 +63,20 @@ def get(db: Connection, project: str, testset: str, named: str | int, head: int)
 def listed(db: Connection, project: str, testset: str, window: Window = START) -> Page[Revision]:
     """All of them, newest first."""
     query = _of(project, testset)
-    by = (table.c.number,)
+    by = (revisions.c.number,)
     return page(db, query, _revision, project=project, by=by, window=window, filters={"testset": testset})
 
 
 def places(db: Connection, project: str, testset: str, number: int) -> list[Place]:
     """The pieces that one is made of."""
-    asked = select(table.c.pieces).where(*_is(project, testset, number))
+    asked = select(revisions.c.pieces).where(*_is(project, testset, number))
     return testset_pieces.unpack(db.execute(asked).scalar_one())
 
 
 def add(db: Connection, project: str, revision: Revision, pieces: Sequence[Place]) -> None:
     """Keep one."""
     packed = testset_pieces.pack(pieces)
-    db.execute(insert(table).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
+    db.execute(insert(revisions).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
 
 
 def _missing(named: str) -> NotFound:
@@ -84,11 +84,11 @@ def _missing(named: str) -> NotFound:
 
 
 def _of(project: str, testset: str) -> Select[Any]:
-    return select(*_FIELDS).where(table.c.project == project, table.c.testset == testset)
+    return select(*_FIELDS).where(revisions.c.project == project, revisions.c.testset == testset)
 
 
 def _is(project: str, testset: str, number: int) -> tuple[Any, Any, Any]:
-    return table.c.project == project, table.c.testset == testset, table.c.number == number
+    return revisions.c.project == project, revisions.c.testset == testset, revisions.c.number == number
 
 
 def _revision(row: Row[Any]) -> Revision:
