@@ -87,9 +87,9 @@ def _make(url: str) -> None:
 @pytest.fixture(params=["memory", "file", "postgresql"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIterator[Database]":
     """A new, empty database of each kind: whatever is asked of one is asked of all of them."""
-    from palaver.storage.database import MEMORY, open_database
+    from palaver.storage.database import MEMORY_URL, open_database
 
-    url, drop = MEMORY, None
+    url, drop = MEMORY_URL, None
     match request.param:
         case "memory":
             pass

@@ -15,8 +15,8 @@ from benchmarks.figures import Figure, at_most, half_range
 from benchmarks.stand import Stand
 from palaver.core.messages import Message
 from palaver.storage.database import open_database
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _TURNS = 10
@@ -77,7 +77,7 @@ def _add(db: Connection, first: int, end: int) -> None:
             for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_WORDS * 3))
         ]
         new = NewThread(id=_name(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
-        threads.create(db, "default", new, said)
+        threads.create_thread(db, "default", new, said)
 
 
 def _name(number: int) -> str:

@@ -16,7 +16,7 @@ import psycopg
 
 from benchmarks.traces.chats import SPANS
 from palaver.storage.database import open_database
-from palaver.storage.spans import days as span_days
+from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans.tables import span_bodies, spans
 
 _COLUMNS = [column.name for column in spans.c]
@@ -48,7 +48,7 @@ async def make(place: Path | str, stored: Stored) -> None:
     database = open_database(str(place))
     day = _COLUMNS.index("day")
     starts = [datetime.fromtimestamp(number * 86_400, UTC) for number in sorted({row[day] for row in stored.rows})]
-    await database.write(span_days.filed, "default", starts, datetime.now(UTC).date())
+    await database.write(span_days.assign_days, "default", starts, datetime.now(UTC).date())
     await database.close()
 
 

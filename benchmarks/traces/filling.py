@@ -15,9 +15,9 @@ from benchmarks.traces import chats
 from benchmarks.traces.chats import Times
 from benchmarks.traces.sending import Sent, send
 from palaver.storage.database import open_database
-from palaver.storage.spans import keeping as kept
-from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans import writes as kept
 from palaver.storage.spans.tables import span_bodies, spans
+from palaver.storage.spans.writes import SpanRow
 
 DAYS = 20
 """The spans are spread over so many."""
@@ -69,7 +69,7 @@ async def copy(place: Path, url: str, *, today: date) -> None:
     last = 0
     while some := await source.read(_after, last):
         last = some[-1][0]
-        await target.write(kept.add, [row for _, row in some], today=today)
+        await target.write(kept.insert_spans, [row for _, row in some], today=today)
     await source.close()
     await target.close()
 

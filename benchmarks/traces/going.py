@@ -14,9 +14,9 @@ from benchmarks.traces import chats
 from benchmarks.traces.chats import Times
 from benchmarks.traces.sending import send
 from palaver.storage.database import open_database
-from palaver.storage.spans import days as span_days
+from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import retention as span_retention
-from palaver.storage.spans.days import Held
+from palaver.storage.spans.partitions import DayUsage
 
 _PAUSE = 0.02
 _PATIENCE = 900  # Seconds; it begins a minute after the server.
@@ -34,11 +34,11 @@ def in_postgres(url: str) -> Figure:
     )
 
 
-async def _dropped(url: str) -> tuple[Held, float]:
+async def _dropped(url: str) -> tuple[DayUsage, float]:
     database = open_database(url)
-    oldest = (await database.read(span_days.held))[0]
+    oldest = (await database.read(span_days.list_day_usage))[0]
     since = time.perf_counter()
-    gone = await database.write(span_retention.let_go, oldest.day + timedelta(days=1))
+    gone = await database.write(span_retention.delete_before, oldest.day + timedelta(days=1))
     seconds = time.perf_counter() - since
     await database.close()
     if gone != oldest.spans:
@@ -91,4 +91,4 @@ def _oldest(place: Path) -> _Left:
         found = db.execute("SELECT day, sum(spans) FROM span_days WHERE spans > 0 GROUP BY day ORDER BY day").fetchone()
     finally:
         db.close()
-    return _Left(span_days.named(found[0]), found[1])
+    return _Left(span_days.day_date(found[0]), found[1])

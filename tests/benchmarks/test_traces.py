@@ -18,7 +18,7 @@ from benchmarks.traces.own import Cost
 from benchmarks.traces.sending import JSON, PROTOBUF, send
 from benchmarks.traces.taking import Kept, Round
 from palaver.storage.database import open_database
-from palaver.storage.spans import keeping as spans
+from palaver.storage.spans import writes as spans
 from palaver.traces.intake import Sent, take
 from palaver.traces.otlp import LIMITS, decode
 
@@ -73,7 +73,7 @@ async def _kept(place: Path, count: int) -> None:
         project="default", body=chats.as_protobuf(chats.chats(0, count, TIMES)), media_type=PROTOBUF, received_at=NOW
     )
     database = open_database(str(place))
-    await database.write(spans.add, take(sent, lambda span: span).rows, today=NOW.date())
+    await database.write(spans.insert_spans, take(sent, lambda span: span).rows, today=NOW.date())
     await database.close()
 
 

@@ -19,8 +19,8 @@ from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.serve import _config
 from palaver.server.settings import Settings
-from palaver.storage import keys
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage import api_keys
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.testing import scripted
 
 
@@ -43,7 +43,7 @@ def palaver_at(folder: Path, database: Database | None = None, **options: Any) -
     (folder / "index.html").write_text('<script src="/__ROOT__/assets/a.js"></script>', encoding="utf-8")
     (folder / "assets" / "a.js").write_text("1", encoding="utf-8")
     listening = socket.create_server(("127.0.0.1", 0))
-    kept = database or open_database(MEMORY)
+    kept = database or open_database(MEMORY_URL)
     made = _InThread(Server(Registry([scripted]), Settings(**options), database=kept, web=folder))
     thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -57,10 +57,10 @@ def palaver_at(folder: Path, database: Database | None = None, **options: Any) -
 
 def with_key(*scopes: Scope) -> tuple[Database, str]:
     """A database in which there is a key, and the key."""
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     held = frozenset(scopes) or ALL
-    key, secret = keys.new(project="default", name="test", scopes=held, now=datetime.now(UTC))
-    asyncio.run(database.write(keys.add, key))
+    key, secret = api_keys.new_api_key(project="default", name="test", scopes=held, now=datetime.now(UTC))
+    asyncio.run(database.write(api_keys.insert_key, key))
     return database, secret
 
 

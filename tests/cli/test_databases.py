@@ -11,11 +11,11 @@ import pytest
 
 from palaver.cli.databases import command_of_server, url_of, using
 from palaver.cli.main import main
-from palaver.storage import migrating
-from palaver.storage.locking import Lock
-from palaver.storage.migrating import HEAD
-from palaver.storage.places import lock_path
-from tests.storage import second_form
+from palaver.storage.file_lock import FileLock
+from palaver.storage.migrations import upgrade
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION
+from palaver.storage.paths import lock_path
+from tests.storage import second_schema
 
 Palaver = Callable[..., tuple[int, str, str]]
 
@@ -43,9 +43,9 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     def become() -> str:
         folder = tmp_path / "versions"
         folder.mkdir()
-        monkeypatch.setattr(migrating, "VERSIONS", second_form.write(folder))
-        monkeypatch.setattr(migrating, "HEAD", second_form.HEAD)
-        return second_form.HEAD
+        monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", second_schema.write(folder))
+        monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
+        return second_schema.HEAD
 
     return become
 
@@ -92,10 +92,10 @@ def test_a_url_that_means_nothing_is_one_line_and_exit_code_2(palaver: Palaver, 
 def test_migrate_makes_a_database_and_says_so(palaver: Palaver, tmp_path: Path) -> None:
     path = tmp_path / "data" / "palaver" / "palaver.db"
 
-    assert palaver("migrate", "--dry-run") == (0, f"{path} would be made, in form {HEAD}.\n", "")
+    assert palaver("migrate", "--dry-run") == (0, f"{path} would be made, in form {SCHEMA_VERSION}.\n", "")
     assert not path.exists()
-    assert palaver("migrate") == (0, f"{path} was made, in form {HEAD}.\n", "")
-    assert palaver("migrate") == (0, f"{path} is up to date (form {HEAD}).\n", "")
+    assert palaver("migrate") == (0, f"{path} was made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate") == (0, f"{path} is up to date (form {SCHEMA_VERSION}).\n", "")
     assert oct(stat.S_IMODE(path.parent.stat().st_mode)) == "0o700"
 
 
@@ -105,9 +105,9 @@ def test_migrate_says_from_which_form_to_which_and_where_the_copy_is(
     palaver("migrate", "--db", "my.db")
     head, path = newer(), tmp_path / "my.db"
 
-    would = f"my.db would be brought from form {HEAD} to form {head}.\n"
+    would = f"my.db would be brought from form {SCHEMA_VERSION} to form {head}.\n"
     assert palaver("migrate", "--db", "my.db", "--dry-run") == (0, would, "")
-    with Lock(lock_path(path)):
+    with FileLock(lock_path(path)):
         refused = (2, "", "error: A server is at work on my.db: stop it first.\n")
         assert palaver("migrate", "--db", "my.db") == refused
     code, out, err = palaver("migrate", "--db", "my.db", "--json")
@@ -116,7 +116,7 @@ def test_migrate_says_from_which_form_to_which_and_where_the_copy_is(
     assert (code, err) == (0, "")
     assert msgspec.json.decode(out) == {
         "database": "my.db",
-        "from": HEAD,
+        "from": SCHEMA_VERSION,
         "to": head,
         "changed": True,
         "copy": copy.name,
@@ -130,19 +130,21 @@ def test_migrate_says_the_same_in_words(palaver: Palaver, tmp_path: Path, newer:
     code, out, _ = palaver("migrate", "--db", "my.db")
 
     [copy] = tmp_path.glob("*.backup")
-    told = f"my.db was brought from form {HEAD} to form {head}. As it was before, it is kept as {copy.name}.\n"
+    told = (
+        f"my.db was brought from form {SCHEMA_VERSION} to form {head}. As it was before, it is kept as {copy.name}.\n"
+    )
     assert (code, out) == (0, told)
 
 
 def test_migrate_knows_servers_too(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
     place = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
 
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} was made, in form {HEAD}.\n", "")
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} is up to date (form {HEAD}).\n", "")
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} was made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} is up to date (form {SCHEMA_VERSION}).\n", "")
     head = newer()
     assert palaver("migrate", "--db", postgres_url, "--dry-run") == (
         0,
-        f"{place} would be brought from form {HEAD} to form {head}.\n",
+        f"{place} would be brought from form {SCHEMA_VERSION} to form {head}.\n",
         "",
     )
 
@@ -155,7 +157,7 @@ def test_a_database_is_backed_up_and_brought_back(palaver: Palaver, tmp_path: Pa
     path = tmp_path / "data" / "palaver" / "palaver.db"
     size = f"{path.stat().st_size:,}"
 
-    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, form {HEAD}.\n", "")
+    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, form {SCHEMA_VERSION}.\n", "")
     assert palaver("backup", "b.zip") == (2, "", "error: b.zip is there already: give another name.\n")
     assert palaver("restore", "b.zip")[0] == 2
     code, out, err = palaver("restore", "b.zip", "--force")
@@ -163,7 +165,7 @@ def test_a_database_is_backed_up_and_brought_back(palaver: Palaver, tmp_path: Pa
     [aside] = path.parent.glob("*.aside")
     assert (code, err) == (0, "")
     assert out.startswith(f"{path} is as it was at 20")
-    assert out.endswith(f" UTC, form {HEAD}. What was there before is kept as {aside}.\n")
+    assert out.endswith(f" UTC, form {SCHEMA_VERSION}. What was there before is kept as {aside}.\n")
 
 
 def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
@@ -175,8 +177,8 @@ def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
     made = msgspec.json.decode(palaver("backup", "b.zip", "--db", "sqlite:///my.db", "--json")[1])
     back = msgspec.json.decode(palaver("restore", "b.zip", "--db", "other.db", "--json")[1])
 
-    assert (made["schema"], [part["name"] for part in made["files"]]) == (HEAD, ["palaver.db"])
-    assert back == {"database": "other.db", "schema": HEAD, "made_at": made["made_at"], "aside": []}
+    assert (made["schema"], [part["name"] for part in made["files"]]) == (SCHEMA_VERSION, ["palaver.db"])
+    assert back == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": made["made_at"], "aside": []}
     with closing(sqlite3.connect("other.db")) as file:
         assert file.execute("SELECT name FROM projects").fetchall() == [("team-a",)]
 

@@ -24,8 +24,8 @@ from palaver.cli.doctoring.printing import told
 from palaver.cli.main import cli
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import open_database
-from palaver.storage.looking import Look
-from palaver.storage.migrating import HEAD, State
+from palaver.storage.diagnostics import DatabaseReport
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
 from tests.cli.attacked import palaver_at
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -194,7 +194,7 @@ def test_a_database_that_is_well_is_four_good_lines(file: Path) -> None:
 
     assert see(file) == [
         ok("database", f"{file} answers: SQLite {sqlite3.sqlite_version}, {size} KiB."),
-        ok("database", f"Its form is {HEAD}, the one that this Palaver knows."),
+        ok("database", f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows."),
         ok("database", "It can be written."),
         ok("database", "10.0 GiB are free beside it."),
     ]
@@ -233,12 +233,12 @@ def test_one_in_memory_keeps_nothing() -> None:
     [
         ("UPDATE alembic_version SET version_num = '0003'", (
             "warning",
-            (f"Its form is 0003; this Palaver knows {HEAD}, and a server brings it there."
+            (f"Its form is 0003; this Palaver knows {SCHEMA_VERSION}, and a server brings it there."
             " To do so now: palaver backup FILE, then palaver migrate."),
         )),
         ("UPDATE alembic_version SET version_num = '9999'", (
             "problem",
-            (f"{{path}} was written by a newer Palaver (form 9999; this one knows {HEAD})."
+            (f"{{path}} was written by a newer Palaver (form 9999; this one knows {SCHEMA_VERSION})."
             " Use that version, or give another database with --db."),
         )),
         ("DROP TABLE alembic_version", (
@@ -392,7 +392,7 @@ def test_ports_and_hosts_that_there_are_none_of_are_problems() -> None:
 
 # Clocks
 
-LOOK = Look(kind="sqlite", state=State(HEAD, is_empty=False), version="1", bytes=1)
+LOOK = DatabaseReport(kind="sqlite", state=SchemaState(SCHEMA_VERSION, is_empty=False), version="1", bytes=1)
 DO = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 
@@ -493,7 +493,7 @@ def test_a_good_installation_has_no_problems(file: Path, monkeypatch: pytest.Mon
     ran = doctor("--db", "palaver.db", PALAVER_PORT="0")
 
     assert ran.return_value == 0
-    assert f"✓ database  Its form is {HEAD}, the one that this Palaver knows.\n" in ran.output
+    assert f"✓ database  Its form is {SCHEMA_VERSION}, the one that this Palaver knows.\n" in ran.output
     assert "problem: " not in ran.output
 
 
@@ -549,5 +549,5 @@ def test_a_server_at_work_is_named_and_not_in_the_way(file: Path, tmp_path: Path
 
     says = [row["says"] for row in msgspec.json.decode(ran.output)["checks"] if row["subject"] in ("port", "database")]
     assert ran.return_value == 0
-    assert says[1:3] == [f"Its form is {HEAD}, the one that this Palaver knows.", "It can be written."]
+    assert says[1:3] == [f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows.", "It can be written."]
     assert says[-1] == f"A Palaver {version('palaver')} answers on 127.0.0.1:{port}."

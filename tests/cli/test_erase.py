@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from palaver.cli.erase import command
 from palaver.storage.database import open_database
 from palaver.storage.testsets import rows as testset_rows
-from tests.storage.test_erasing import told
+from tests.storage.test_erasure import told
 
 
 def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_rows_that_were_cut_from_it_are_named_and_stay(tmp_path: Path) -> None:
 
     async def fill() -> None:
         database = open_database(path)
-        await database.write(testset_rows.add_metas, "default", "ts_1", {b"\0" * 15 + b"\1": cut})
+        await database.write(testset_rows.insert_metas, "default", "ts_1", {b"\0" * 15 + b"\1": cut})
         await database.close()
 
     asyncio.run(fill())

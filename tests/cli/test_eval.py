@@ -19,8 +19,8 @@ from palaver.cli.eval import command
 from palaver.cli.evaluating import testset as eval_testset
 from palaver.storage import variants
 from palaver.storage.database import open_database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.variants import Wanted
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.variants import VariantDraft
 
 APP = """
 import asyncio
@@ -164,8 +164,8 @@ def test_a_set_that_a_package_brings_is_found_by_its_name(folder: Path, monkeypa
 def test_what_is_stored_is_found_by_its_name() -> None:
     async def kept() -> None:
         database = open_database("runs.db")
-        short = Wanted(workflow="tutor", name="short", parameters={"style": "short"})
-        await database.write(variants.create, "default", short, id="var_1", at=datetime.now(UTC))
+        short = VariantDraft(workflow="tutor", name="short", parameters={"style": "short"})
+        await database.write(variants.create_variant, "default", short, id="var_1", at=datetime.now(UTC))
         await database.close()
 
     asyncio.run(kept())
@@ -329,7 +329,7 @@ def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
     async def kept() -> evaluations.Evaluation:
         database = open_database("runs.db")
         try:
-            [one] = (await database.read(evaluations.list_page, "default")).data
+            [one] = (await database.read(evaluations.list_evaluations, "default")).data
         finally:
             await database.close()
         return one

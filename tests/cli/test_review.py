@@ -13,8 +13,8 @@ from palaver.cli.review import command
 from palaver.errors import NotFound
 from palaver.storage.database import open_database
 from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import keeping as reviews
-from palaver.storage.reviews.keeping import NewItem, Review
+from palaver.storage.reviews import repository as reviews
+from palaver.storage.reviews.repository import NewReviewItem, Review
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REVIEW = Review(
@@ -44,10 +44,10 @@ def path(tmp_path: Path) -> Path:
     """A database with a review in which Ann has corrected herself."""
 
     def make(db: Connection) -> None:
-        reviews.create(db, "default", REVIEW, [NewItem(cell=0, seq=1), NewItem(cell=4, seq=2)])
+        reviews.create_review(db, "default", REVIEW, [NewReviewItem(cell=0, seq=1), NewReviewItem(cell=4, seq=2)])
         for correct in (True, False):
-            found = reviews.hold(db, "default", "rv_1")
-            review_items.say(db, "default", found, 1, "Ann", {"correct": correct}, comment="So.", at=NOON)
+            found = reviews.lock_review(db, "default", "rv_1")
+            review_items.save_answer(db, "default", found, 1, "Ann", {"correct": correct}, comment="So.", at=NOON)
 
     async def made() -> None:
         database = open_database(str(tmp_path / "palaver.db"))

@@ -13,9 +13,9 @@ from palaver.cli.thread import command
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, TargetNotFound, ThreadNotFound
 from palaver.storage.database import open_database
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
-from tests.storage.talking import NOW, SECOND, assistant, user
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
+from tests.storage.thread_factory import NOW, SECOND, assistant, user
 
 
 def run(place: Path, *arguments: str, given: bytes | None = None) -> Result:
@@ -30,7 +30,7 @@ def run(place: Path, *arguments: str, given: bytes | None = None) -> Result:
 async def _fill(place: Path, *made: tuple[NewThread, list[Message]]) -> None:
     database = open_database(str(place / "palaver.db"))
     for thread, messages in made:
-        await database.write(threads.create, "default", thread, messages)
+        await database.write(threads.create_thread, "default", thread, messages)
     await database.close()
 
 

@@ -22,7 +22,7 @@ from palaver.cli.tracing.asking import asked
 from palaver.cli.tracing.lines import duration
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
-from palaver.storage.spans.pages import ANY
+from palaver.storage.spans.queries import ALL_SPANS
 from tests.server.traced import chat, span, span_id, trace_id
 from tests.traces.otlp.sent import request
 
@@ -316,17 +316,17 @@ def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytes
 def test_a_span_that_the_database_does_not_take_loses_no_other(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from palaver.storage.spans import keeping as kept
+    from palaver.storage.spans import writes as kept
 
     saved = run(place, "export").stdout_bytes
-    add = kept.add
+    add = kept.insert_spans
 
     def picky(db: Any, rows: Any, **more: Any) -> Any:
         if any(row.name == "call" for row in rows):
             raise ValueError("not this one")
         return add(db, rows, **more)
 
-    monkeypatch.setattr(kept, "add", picky)
+    monkeypatch.setattr(kept, "insert_spans", picky)
     result = run(tmp_path / "other", "import", "-", given=saved, code=1)
 
     assert result.stdout == "4 spans kept, 0 there already, 1 rejected.\n"
@@ -364,7 +364,7 @@ def take(place: Path, *sent: Span) -> None:
 async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_tail, "PATIENCE", 0.0)
     database = await database_with(place)
-    following = trace_tail.Traces(database, "default", ANY)
+    following = trace_tail.Traces(database, "default", ALL_SPANS)
     assert [row.name for row in await following.begin(10)] == ["root", "alone"]
     assert await following.look() == []
 
@@ -387,7 +387,7 @@ async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path
     database = await database_with(place)
     following = trace_tail.Spans(database, "default", asked(["kind=llm"], None))
     assert await following.begin(0) == []
-    assert [row.name for row in await trace_tail.Spans(database, "default", ANY).begin(2)] == ["orphan", "alone"]
+    assert [row.name for row in await trace_tail.Spans(database, "default", ALL_SPANS).begin(2)] == ["orphan", "alone"]
 
     await asyncio.to_thread(take, place, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9))
     assert [row.name for row in await following.look()] == ["new", "team"]
@@ -418,7 +418,7 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
 ) -> None:
     monkeypatch.setattr(trace_tail, "_REMEMBERED", 1)
     database = await database_with(place)
-    following = trace_tail.Traces(database, "default", ANY)
+    following = trace_tail.Traces(database, "default", ALL_SPANS)
     await following.begin(10)
     following._after = 1000
 

@@ -13,7 +13,7 @@ from palaver.cli.variant import command
 from palaver.errors import NotFound, SettingsError
 from palaver.storage import variants
 from palaver.storage.database import Database, open_database
-from palaver.storage.variants import Wanted
+from palaver.storage.variants import VariantDraft
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 APP = """
@@ -51,11 +51,11 @@ def kept(tmp_path: Path) -> Path:
     async def fill() -> None:
         database: Database = open_database(str(tmp_path / "palaver.db"))
         parameters: dict[str, Any] = {"style": "brief", "weight": 1.0}
-        short = Wanted(workflow="tutor", name="short", description="Few words.", parameters=parameters)
+        short = VariantDraft(workflow="tutor", name="short", description="Few words.", parameters=parameters)
         newer = msgspec.structs.replace(short, parameters={"style": "short", "weight": 1.0})
-        await database.write(variants.create, "default", short, id="var_1", at=NOON)
-        await database.write(variants.commit, "default", "var_1", newer, base=1, at=NOON)
-        await database.write(variants.keep_default, "default", "tutor", {"style": "long"}, id="var_0", at=NOON)
+        await database.write(variants.create_variant, "default", short, id="var_1", at=NOON)
+        await database.write(variants.commit_version, "default", "var_1", newer, base=1, at=NOON)
+        await database.write(variants.sync_default, "default", "tutor", {"style": "long"}, id="var_0", at=NOON)
         await database.close()
 
     asyncio.run(fill())

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from palaver.errors import SettingsError
-from palaver.storage import archives
+from palaver.storage import backup
 from tests.serving import WORKFLOWS, served
 
 
@@ -111,10 +111,10 @@ def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Pa
 def test_nothing_is_brought_back_over_a_database_that_a_worker_is_at_work_on(tmp_path: Path) -> None:
     db, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
     with working(tmp_path, str(db)), working(tmp_path, str(db)):
-        archives.make(db, target, version="0", now=datetime.now(UTC))
+        backup.create_backup(db, target, version="0", now=datetime.now(UTC))
         with pytest.raises(SettingsError) as refused:
-            archives.restore(target, db, replace=True, now=datetime.now(UTC))
-    archives.restore(target, db, replace=True, now=datetime.now(UTC))
+            backup.restore_backup(target, db, replace=True, now=datetime.now(UTC))
+    backup.restore_backup(target, db, replace=True, now=datetime.now(UTC))
 
     assert refused.value.message == f"A worker is at work on {db}: stop it first."
 

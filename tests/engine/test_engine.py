@@ -12,27 +12,16 @@ import pytest
 
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted
 from palaver.core.messages import Message
-from palaver.engine.bounds import Bounds
-from palaver.engine.engine import Engine, new_run_id, utc_now
+from palaver.engine.engine import Engine, utc_now
+from palaver.engine.ids import new_run_id
+from palaver.engine.limits import RunLimits
 from palaver.engine.run import Run
-from palaver.engine.store import Kept
+from palaver.engine.store import RecordableRun
 from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, ShuttingDown
 from palaver.workflows.declare import chat, workflow
 from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
-from tests.engine.running import (
-    ASKED,
-    NOW,
-    call,
-    came_to,
-    end_of,
-    new_engine,
-    over,
-    ran,
-    reply,
-    said,
-    until,
-)
+from tests.engine.run_factory import ASKED, NOW, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 
 @workflow
@@ -108,14 +97,14 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
 @pytest.mark.parametrize(
     ("limits", "bounds"),
     [
-        (Limits(), Bounds(1, 2, 3)),
-        (Limits(seconds=9.5), Bounds(9.5, 2, 3)),
-        (Limits(events=9), Bounds(1, 9, 3)),
-        (Limits(bytes=9), Bounds(1, 2, 9)),
+        (Limits(), RunLimits(1, 2, 3)),
+        (Limits(seconds=9.5), RunLimits(9.5, 2, 3)),
+        (Limits(events=9), RunLimits(1, 9, 3)),
+        (Limits(bytes=9), RunLimits(1, 2, 9)),
     ],
 )
-async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: Bounds) -> None:
-    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(bounds=Bounds(1, 2, 3)))
+async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: RunLimits) -> None:
+    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(bounds=RunLimits(1, 2, 3)))
 
     assert run._bounds == bounds
 
@@ -165,20 +154,20 @@ class Notebook:
     def check(self) -> None:
         self.notes.append("checked")
 
-    def opened(self, run: Kept) -> None:
+    def opened(self, run: RecordableRun) -> None:
         self.notes.append(("opened", run.id, len(run.log)))
 
-    def grew(self, run: Kept) -> None:
+    def grew(self, run: RecordableRun) -> None:
         self.notes.append(("grew", len(run.log)))
 
-    async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
         await asyncio.sleep(0)
         self.notes.append(("closed", said(last), len(run.log)))
 
     def leave(self) -> None:
         self.notes.append("left")
 
-    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
         self.notes.append(("lost", said(last), len(run.log)))
 
 
@@ -208,7 +197,7 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
 
 async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Notebook):
-        async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+        async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
             raise OSError("disk full")
 
     @chat
@@ -241,7 +230,7 @@ async def test_nothing_is_started_while_nothing_can_be_kept() -> None:
 
 async def test_a_run_that_cannot_be_opened_is_not_started() -> None:
     class Broken(Notebook):
-        def opened(self, run: Kept) -> None:
+        def opened(self, run: RecordableRun) -> None:
             raise OSError("disk full")
 
     engine = new_engine(store=Broken())
@@ -298,7 +287,7 @@ async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
 
 
 async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.engine.engine._LAST_SECONDS", 0.01)
+    monkeypatch.setattr("palaver.engine.engine._CANCEL_TIMEOUT_S", 0.01)
     release, waits = asyncio.Event(), asyncio.Event()
 
     @chat

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from palaver.core.events import RunCancelled, RunFailed, TextEnded
-from palaver.engine.failures import cleaned, failed, unkept
+from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
 from palaver.errors import BadStream, Failure, InvalidMessages, PalaverError, RunTimeout
-from tests.engine.running import NOW
+from tests.engine.run_factory import NOW
 
 
 class Run:
@@ -49,7 +49,7 @@ CASES: list[tuple[BaseException, RunFailed]] = [
 
 @pytest.mark.parametrize(("error", "expected"), CASES, ids=[repr(error)[:50] for error, _ in CASES])
 def test_an_exception_ends_a_run_as(error: BaseException, expected: RunFailed) -> None:
-    assert failed(error, Run(), debug=False) == expected
+    assert failure_event(error, Run(), debug=False) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,21 @@ def test_an_exception_ends_a_run_as(error: BaseException, expected: RunFailed) -
     ids=["text", "lone surrogate", "mute", "ours"],
 )
 def test_with_debug_it_tells(error: BaseException, message: str) -> None:
-    assert failed(error, Run(), debug=True).message == message
+    assert failure_event(error, Run(), debug=True).message == message
 
 
 def test_a_foreign_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise LookupError("secret")
     except LookupError as error:
-        failed(error, Run(), debug=False)
+        failure_event(error, Run(), debug=False)
 
     assert "The workflow tutor failed (run run_1)." in caplog.text
     assert "Traceback" in caplog.text
 
 
 def test_our_own_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    failed(Failure("full", "No room."), Run(), debug=False)
+    failure_event(Failure("full", "No room."), Run(), debug=False)
 
     assert caplog.text == ""
 
@@ -86,21 +86,23 @@ def test_what_an_author_wrote_is_made_fit_for_every_wire() -> None:
     odd: Any = Failure(507, "Lone \udcff", details={"lone": "\udcff", "at": NOW})  # type: ignore[arg-type]
     opaque = Failure("full", "No room.", details={"it": object()})
 
-    assert failed(odd, Run(), debug=False) == RunFailed(
+    assert failure_event(odd, Run(), debug=False) == RunFailed(
         code="507", message="Lone \ufffd", details={"lone": "\ufffd", "at": "2026-01-02T03:04:05Z"}
     )
-    assert failed(opaque, Run(), debug=False) == RunFailed(
+    assert failure_event(opaque, Run(), debug=False) == RunFailed(
         code="full",
         message="No room.",
         details={"details": "left out: a dict that is not JSON (object has no JSON form)"},
     )
-    assert cleaned(RunFailed(seq=4, code="a", message="b", at=NOW)) == RunFailed(seq=4, code="a", message="b", at=NOW)
+    assert sanitize_failure(RunFailed(seq=4, code="a", message="b", at=NOW)) == RunFailed(
+        seq=4, code="a", message="b", at=NOW
+    )
 
 
 def test_an_end_that_could_not_be_kept_takes_the_place_of_the_real_one() -> None:
     last = [TextEnded(3, item="i", text="Hi."), RunCancelled(4, at=NOW)]
 
-    assert unkept(OSError("disk full"), Run(), last) == [
+    assert unrecorded_end(OSError("disk full"), Run(), last) == [
         TextEnded(3, item="i", text="Hi."),
         RunFailed(
             4, code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
@@ -114,14 +116,14 @@ KEY = "odd-key.of-the-caller"
 def test_a_secret_of_the_caller_is_in_nothing_that_is_told_of_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     said = Failure(f"bad {KEY}", f"No: {KEY}, short", details={KEY: [f"<{KEY}>", 7, None]})
 
-    assert failed(said, Run(), debug=False, known=[KEY, "short"]) == RunFailed(
+    assert failure_event(said, Run(), debug=False, known=[KEY, "short"]) == RunFailed(
         code="bad ***", message="No: ***, short", details={"***": ["<***>", 7, None]}
     )  # What is that short is no secret, and stands in many texts.
-    assert failed(LookupError(KEY), Run(), debug=True, known=[KEY]).message == f"{FOREIGN} LookupError: ***"
+    assert failure_event(LookupError(KEY), Run(), debug=True, known=[KEY]).message == f"{FOREIGN} LookupError: ***"
     assert "LookupError: ***" in caplog.text
     assert KEY not in caplog.text
 
 
 def test_an_exception_without_words_is_logged_beside_a_secret_too(caplog: pytest.LogCaptureFixture) -> None:
-    assert failed(Mute(), Run(), debug=False, known=[KEY]).message == FOREIGN
+    assert failure_event(Mute(), Run(), debug=False, known=[KEY]).message == FOREIGN
     assert "Mute" in caplog.text

@@ -9,11 +9,11 @@ import pytest
 from palaver.core.events import Event, RunFailed, RunFinished
 from palaver.core.messages import Message
 from palaver.core.parts import Data
-from palaver.engine.bounds import Bounds
+from palaver.engine.limits import RunLimits
 from palaver.errors import PalaverError
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow
-from tests.engine.running import NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 
 def failed(code: str, message: str) -> RunFailed:
@@ -87,7 +87,7 @@ async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None
     async def slow(messages: Any) -> None:
         await asyncio.Event().wait()
 
-    run = await ran(slow, engine=new_engine(bounds=Bounds(seconds=0.01)))
+    run = await ran(slow, engine=new_engine(bounds=RunLimits(seconds=0.01)))
 
     assert end_of(run) == failed("timeout", "The run took longer than 0.01 seconds.")
 
@@ -141,7 +141,7 @@ async def test_events_are_counted_whoever_gives_them() -> None:
         while True:
             ctx.log("x")
 
-    engine = new_engine(bounds=Bounds(events=10))
+    engine = new_engine(bounds=RunLimits(events=10))
     for each in (texts, texts_in_a_thread, parts, values, one_list, nested, emitted, emitted_in_a_thread):
         run = await ran(each, engine=engine)
 
@@ -220,7 +220,7 @@ async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
         yield {"text": piece}
         yield "never said"
 
-    engine = new_engine(bounds=Bounds(bytes=100))
+    engine = new_engine(bounds=RunLimits(bytes=100))
     for each in (text, message, data, in_a_thread, emitted, value):
         run = await ran(each, engine=engine)
 

@@ -12,7 +12,7 @@ from palaver.core.messages import Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow
-from tests.engine.running import call, new_engine, over, ran, said, until
+from tests.engine.run_factory import call, new_engine, over, ran, said, until
 
 
 @chat

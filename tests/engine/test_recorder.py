@@ -15,21 +15,21 @@ from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.errors import DiskFull, Overloaded, RunNotFound
-from palaver.storage import events, recording, runs
+from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.workflows.declare import chat, workflow
-from tests.engine.running import NOW, call, eventually, said
+from tests.engine.run_factory import NOW, call, eventually, said
 
 pytestmark = pytest.mark.anyio
 THEIRS = Origin(project="theirs", key="abcd1234", protocol="responses", reading={"stream": True}, stored=True)
 
 
-def new_engine(database: Database, *, delay: float = 0.01) -> tuple[Engine, Recorder, Records]:
+def new_engine(database: Database, *, delay: float = 0.01) -> tuple[Engine, Recorder, RunReader]:
     recorder = Recorder(database, process="p1", now=lambda: NOW, delay=delay)
     engine = Engine(store=recorder, now=lambda: NOW)
-    return engine, recorder, Records(engine, recorder, database, now=lambda: NOW)
+    return engine, recorder, RunReader(engine, recorder, database, now=lambda: NOW)
 
 
 @chat
@@ -44,7 +44,7 @@ async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Dat
 
     async def attend(batch: Sequence[Event]) -> None:
         if isinstance(batch[-1], RunFinished):
-            told.append(await database.read(runs.whole, "theirs", run.id))
+            told.append(await database.read(runs.get_stored_run, "theirs", run.id))
 
     run = engine.start(short, call(Message.user("Hi.")), attend=attend, origin=THEIRS)
     await run.ended()
@@ -68,8 +68,8 @@ async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Dat
     assert (row.created_at, row.started_at, row.ended_at) == (NOW, NOW, NOW)
     assert found.reading == {"stream": True}
     assert [message.text for message in found.reply.messages] == ["Hello."]
-    assert runs.call_of(found) == run.call
-    assert await database.read(events.after, "theirs", run.id) == run.log
+    assert runs.decode_call(found) == run.call
+    assert await database.read(runs.read_events, "theirs", run.id) == run.log
 
 
 async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -> None:
@@ -86,14 +86,14 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
     seen: list[Event] = []
     async with asyncio.timeout(10):
         while len(seen) < 3:
-            seen = await database.read(events.after, "theirs", run.id)
+            seen = await database.read(runs.read_events, "theirs", run.id)
     row = await records.row("theirs", run.id)
     go_on.set()
     await run.ended()
 
     assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
     assert (row.status, row.ended_at) == ("running", None)
-    assert await database.read(events.after, "theirs", run.id, 2) == run.log[3:]
+    assert await database.read(runs.read_events, "theirs", run.id, 2) == run.log[3:]
 
 
 async def test_a_run_says_when_it_first_said_something(database: Database) -> None:
@@ -113,14 +113,14 @@ async def test_a_run_says_when_it_first_said_something(database: Database) -> No
     rows: list[runs.RunRow | None] = []
     await eventually(lambda: len(run.log) == 1)
     await recorder.flushed()
-    rows.append(await database.read(runs.get, "theirs", run.id))
+    rows.append(await database.read(runs.get_run, "theirs", run.id))
     speak.set()
     await eventually(lambda: len(run.log) == 3)
     await recorder.flushed()
-    rows.append(await database.read(runs.get, "theirs", run.id))
+    rows.append(await database.read(runs.get_run, "theirs", run.id))
     go_on.set()
     await run.ended()
-    rows.append(await database.read(runs.get, "theirs", run.id))
+    rows.append(await database.read(runs.get_run, "theirs", run.id))
 
     second = NOW + timedelta(seconds=1)
     assert [row and (row.first_output_at, row.ended_at) for row in rows] == [
@@ -145,7 +145,7 @@ async def test_what_says_nothing_has_no_first_output_and_a_value_is_one(database
     value = engine.start(workflow(adding), call(inputs={"a": 1}), origin=THEIRS)
     await silent.ended()
     await value.ended()
-    rows = [await database.read(runs.get, "theirs", run.id) for run in (silent, value)]
+    rows = [await database.read(runs.get_run, "theirs", run.id) for run in (silent, value)]
 
     assert [row and (row.status, row.first_output_at) for row in rows] == [("failed", None), ("finished", NOW)]
 
@@ -234,10 +234,10 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     await eventually(lambda: len(run.log) == 3)
     await recorder.flushed()
     recorder._states.clear()  # It died.
-    left = await database.read(runs.left_by, ["p1"])
-    ended = [await database.write(recording.interrupt, "theirs", run.id, NOW) for _ in range(2)]
-    found = await database.read(runs.whole, "theirs", run.id)
-    log = await database.read(events.after, "theirs", run.id)
+    left = await database.read(runs.list_unfinished_of, ["p1"])
+    ended = [await database.write(run_log.interrupt_run, "theirs", run.id, NOW) for _ in range(2)]
+    found = await database.read(runs.get_stored_run, "theirs", run.id)
+    log = await database.read(runs.read_events, "theirs", run.id)
 
     assert [row.id for row in left] == [run.id]
     assert ended == [True, False]
@@ -258,9 +258,9 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
     bare = engine.start(short, call(Message.user("secret"), record="metadata"))
     await off.ended()
     await bare.ended()
-    found = await database.read(runs.whole, "default", bare.id)
+    found = await database.read(runs.get_stored_run, "default", bare.id)
 
-    assert await database.read(runs.get, "default", off.id) is None
+    assert await database.read(runs.get_run, "default", off.id) is None
     assert found is not None
     assert (found.row.status, found.row.seq, found.call, found.reply, found.row.preview_in) == (
         "finished",
@@ -269,7 +269,7 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
         None,
         None,
     )
-    assert await database.read(events.after, "default", bare.id) == []
+    assert await database.read(runs.read_events, "default", bare.id) == []
 
 
 @pytest.mark.parametrize("record", ["off", "metadata", "full"])
@@ -310,7 +310,7 @@ class Failing:
 async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it_is_back(
     database: Database, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("palaver.engine.recorder.PATIENCE", 0.01)
+    monkeypatch.setattr("palaver.engine.recorder.RETRY_DELAY_S", 0.01)
     failing = Failing(database, error)
     engine, recorder, records = new_engine(failing)  # type: ignore[arg-type]
     run = engine.start(short, call(), origin=THEIRS)
@@ -319,7 +319,7 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
         engine.start(short, call(), origin=THEIRS)
     failing.error = None
     async with asyncio.timeout(10):
-        while await database.read(runs.get, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
+        while await database.read(runs.get_run, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
     row = await records.row("theirs", run.id)
     again = engine.start(short, call(), origin=THEIRS)
@@ -332,6 +332,6 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
         "failed",
         {"code": error.code, "message": "The run ended, but its end could not be kept: try again later."},
     )
-    assert await database.read(events.after, "theirs", run.id) == run.log
+    assert await database.read(runs.read_events, "theirs", run.id) == run.log
     assert (await records.row("theirs", again.id)).status == "finished"
     recorder.check()

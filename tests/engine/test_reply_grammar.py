@@ -28,7 +28,7 @@ from palaver.core.usage import Usage
 from palaver.errors import Failure
 from palaver.workflows.declare import chat, workflow
 from palaver.workflows.workflow import FunctionWorkflow
-from tests.engine.running import ASKED, NOW, RUN, came_to, end_of, ran, reply
+from tests.engine.run_factory import ASKED, NOW, RUN, came_to, end_of, ran, reply
 
 assistant = Message.assistant
 CALL = ToolCall(call_id="c1", name="add", arguments='{"a":2}')

@@ -27,7 +27,7 @@ from palaver.core.usage import Usage
 from palaver.errors import Failure
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow
-from tests.engine.running import (
+from tests.engine.run_factory import (
     ASKED,
     MSG,
     NOW,

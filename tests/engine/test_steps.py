@@ -18,12 +18,12 @@ from palaver.core.messages import Message
 from palaver.core.parts import ToolCall, ToolResult
 from palaver.core.steps import Fault, Listener, Step, Told
 from palaver.core.usage import Usage
-from palaver.engine import steps as hearing
+from palaver.engine import tracing as hearing
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import Tracing
+from palaver.engine.tracing import RunTracer
 from palaver.traces.facts import Home
 from palaver.traces.record import Defined, Raised, Span, Tool
-from tests.engine.running import ASKED, NOW, call, ran
+from tests.engine.run_factory import ASKED, NOW, call, ran
 from tests.frameworks.told import kinds, stopped, traced, tree
 
 TELLER = ("house",)
@@ -208,7 +208,7 @@ async def test_a_step_ends_once() -> None:
 def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
     home = Home("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
-    listener = hearing.Hearing(home, put.append, lambda: NOW, most=5)
+    listener = hearing.StepRecorder(home, put.append, lambda: NOW, most=5)
     step = listener.begin(TELLER, "llm", "gpt", tell=lambda: Told(usage=Usage(3, 1)))
     assert step is not None
 
@@ -223,7 +223,7 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
 
 
 async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "MOST", 3)
+    monkeypatch.setattr(hearing, "MAX_STEPS", 3)
 
     def tell(listener: Listener) -> None:
         for number in range(5):
@@ -292,7 +292,7 @@ async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
         spans.extend(given)
         arrived.set()
 
-    tracing = Tracing(sink)
+    tracing = RunTracer(sink)
 
     @chat
     async def long(messages: list[Message]) -> str:
@@ -375,14 +375,14 @@ from palaver import chat
 from palaver.core.calls import Call
 from palaver.core.messages import Message
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import Tracing
+from palaver.engine.tracing import RunTracer
 
 @chat
 async def plain(messages):
     yield "Hi."
 
 async def main():
-    tracing = Tracing(lambda spans: print(len(spans)))
+    tracing = RunTracer(lambda spans: print(len(spans)))
     run = Engine(tracing=tracing).start(plain, Call(workflow="plain", messages=(Message.user("?"),)))
     await run.ended()
     await tracing.close()

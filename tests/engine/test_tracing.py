@@ -19,10 +19,10 @@ from palaver.core.origins import Origin
 from palaver.core.parts import ToolCall, ToolResult
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
-from palaver.engine.store import HandedOver, Memory
-from palaver.engine.tracing import Tracing
+from palaver.engine.store import MemoryRunStore, RunHandedOver
+from palaver.engine.tracing import RunTracer
 from palaver.traces.record import Span
-from tests.engine.running import ASKED, NOW, call, over, ran
+from tests.engine.run_factory import ASKED, NOW, call, over, ran
 
 Kept = list[Span]
 
@@ -36,7 +36,7 @@ def ticking(step: float = 0.001) -> Callable[[], datetime]:
 async def traced(of: Any, *messages: Message, **given: Any) -> Kept:
     """The spans of one run."""
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     await ran(of, *messages, engine=Engine(tracing=tracing, now=ticking()), **given)
     await tracing.close()
     return spans
@@ -60,7 +60,7 @@ async def test_a_run_leaves_a_span_with_what_was_asked_and_answered() -> None:
 
 async def test_its_span_has_the_ids_that_the_run_tells() -> None:
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
 
     run = await ran(answer, ASKED, engine=Engine(tracing=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
     await tracing.close()
@@ -105,7 +105,7 @@ async def test_what_is_emitted_beside_the_answer_counts_as_well() -> None:
 
 async def test_a_run_that_was_stopped_leaves_what_it_had_said() -> None:
     spans: Kept = []
-    tracing, said = Tracing(spans.extend), asyncio.Event()
+    tracing, said = RunTracer(spans.extend), asyncio.Event()
 
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
@@ -151,12 +151,12 @@ async def test_an_author_says_how_much_is_recorded(record: Any) -> None:
 
 
 async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
-    class Leaving(Memory):
+    class Leaving(MemoryRunStore):
         async def closed(self, run: Any, last: Any) -> None:
-            raise HandedOver
+            raise RunHandedOver
 
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
 
     await ran(answer, engine=Engine(tracing=tracing, store=Leaving()))
     await tracing.close()
@@ -166,7 +166,7 @@ async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
 
 async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
     threads: list[str] = []
-    tracing = Tracing(lambda spans: threads.append(threading.current_thread().name), delay=60)
+    tracing = RunTracer(lambda spans: threads.append(threading.current_thread().name), delay=60)
 
     run = await ran(answer, ASKED, engine=Engine(tracing=tracing))
     assert (run.finished, threads) == (True, [])
@@ -178,7 +178,7 @@ async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
 
 async def test_without_being_asked_they_come_soon() -> None:
     came: asyncio.Queue[Sequence[Span]] = asyncio.Queue()
-    tracing = Tracing(came.put_nowait)
+    tracing = RunTracer(came.put_nowait)
 
     await ran(answer, ASKED, engine=Engine(tracing=tracing))
     async with asyncio.timeout(10):
@@ -191,7 +191,7 @@ async def test_without_being_asked_they_come_soon() -> None:
 
 async def test_runs_that_end_meanwhile_are_next() -> None:
     spans: Kept = []
-    tracing = Tracing(spans.extend, delay=0)
+    tracing = RunTracer(spans.extend, delay=0)
     engine = Engine(tracing=tracing)
 
     for _ in range(20):
@@ -203,7 +203,7 @@ async def test_runs_that_end_meanwhile_are_next() -> None:
 
 async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: pytest.LogCaptureFixture) -> None:
     spans: Kept = []
-    tracing = Tracing(spans.extend, delay=60, most=2)
+    tracing = RunTracer(spans.extend, delay=60, most=2)
     engine = Engine(tracing=tracing)
 
     for _ in range(5):
@@ -218,7 +218,7 @@ async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: p
 
 async def test_events_that_wait_are_bounded_too_but_one_run_is_always_taken() -> None:
     spans: Kept = []
-    tracing = Tracing(spans.extend, delay=60, most_events=3)
+    tracing = RunTracer(spans.extend, delay=60, most_events=3)
     engine = Engine(tracing=tracing)
 
     for _ in range(2):
@@ -236,7 +236,7 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
             raise ValueError("not these")
         spans.extend(given)
 
-    tracing = Tracing(picky)
+    tracing = RunTracer(picky)
     engine = Engine(tracing=tracing)
     await ran(answer, ASKED, engine=engine)
     await tracing.flushed()
@@ -262,7 +262,7 @@ async def test_a_run_that_cannot_be_read_costs_no_other(
 
     monkeypatch.setattr(runs, "spans_of", fragile)
     spans: Kept = []
-    tracing = Tracing(spans.extend, delay=60)
+    tracing = RunTracer(spans.extend, delay=60)
     engine = Engine(tracing=tracing)
     for _ in range(2):
         await ran(answer, ASKED, engine=engine)
@@ -335,7 +335,7 @@ async def test_so_do_those_of_sync_code_in_its_thread(tracer: Any) -> None:
 
 async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_names(tracer: Any) -> None:
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     engine = Engine(tracing=tracing)
 
     @chat
@@ -361,7 +361,7 @@ async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_name
 async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
     await traced(answer, ASKED)
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
 
     with tracer.start_as_current_span("elsewhere"):
         await ran(answer, ASKED, engine=Engine(tracing=tracing))
@@ -373,7 +373,7 @@ async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
 async def test_when_a_run_is_over_its_task_is_where_it_was(tracer: Any) -> None:
     from opentelemetry import trace
 
-    engine = Engine(tracing=Tracing(lambda _: None))
+    engine = Engine(tracing=RunTracer(lambda _: None))
     run, producer = engine.open(answer, call(ASKED))
     before = trace.get_current_span()
 
@@ -392,7 +392,7 @@ async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: An
         yield "Found."
 
     spans: Kept = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     run: Run = await ran(looks, ASKED, engine=Engine(tracing=tracing))
     await tracing.close()
 

@@ -10,17 +10,17 @@ import pytest
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
 from palaver.engine.engine import Engine
-from palaver.engine.processes import BEAT, DEAD, Presence
+from palaver.engine.heartbeat import DEAD_AFTER_BEATS, HEARTBEAT_INTERVAL_S, Heartbeat
 from palaver.engine.recorder import Recorder
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.server.callers import Callers
 from palaver.server.settings import Settings
-from palaver.storage import events, keys, processes, recording, runs
+from palaver.storage import api_keys, processes, run_log, runs
 from palaver.storage.database import Database
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
 from palaver.workflows.declare import chat
-from tests.engine.running import NOW, call, eventually
+from tests.engine.run_factory import NOW, call, eventually
 
 pytestmark = pytest.mark.anyio
 BACK, FORWARD = timedelta(hours=-1), timedelta(days=1)
@@ -36,8 +36,8 @@ class House:
         self.database = database
         self.recorder = Recorder(database, process=name, now=self.now, delay=0.01)
         self.engine = Engine(store=self.recorder, now=self.now)
-        self.records = Records(self.engine, self.recorder, database, now=self.now)
-        self.presence = Presence(
+        self.records = RunReader(self.engine, self.recorder, database, now=self.now)
+        self.presence = Heartbeat(
             name,
             database,
             self.engine,
@@ -52,9 +52,9 @@ class House:
 
     async def arrive(self) -> None:
         """It is known, but does nothing by itself."""
-        await self.database.write(processes.add, self.presence._me)
+        await self.database.write(processes.register_process, self.presence._me)
 
-    async def beat(self, *, seconds: float = BEAT) -> None:
+    async def beat(self, *, seconds: float = HEARTBEAT_INTERVAL_S) -> None:
         self.seconds += seconds
         self.wall += timedelta(seconds=seconds)
         await self.presence.beat()
@@ -77,7 +77,7 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
     go_on.set()
     await run.ended()
     row = await house.records.row("theirs", run.id)
-    log = await database.read(events.after, "theirs", run.id)
+    log = await database.read(runs.read_events, "theirs", run.id)
 
     assert [event.seq for event in log] == list(range(6))
     assert log == run.log
@@ -96,9 +96,9 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
     run = house.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
     await house.recorder.flushed()
-    await database.write(recording.interrupt, "theirs", run.id, NOW + jump)
-    row = await database.read(runs.get, "theirs", run.id)
-    log = await database.read(events.after, "theirs", run.id)
+    await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)
+    row = await database.read(runs.get_run, "theirs", run.id)
+    log = await database.read(runs.read_events, "theirs", run.id)
     house.recorder._states.clear()  # It is gone: nothing is written any more.
     await house.engine.drain(0)
 
@@ -113,15 +113,15 @@ async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database
     await here.arrive()
     await there.arrive()
     there.wall += jump  # It never had the same time,
-    for number in range(3 * DEAD):
+    for number in range(3 * DEAD_AFTER_BEATS):
         await here.beat()
         await there.beat()
-        if number == DEAD:
+        if number == DEAD_AFTER_BEATS:
             here.wall += jump  # and now we are set, too.
-    both = [one.id for one in await database.read(processes.known)]
-    for _ in range(DEAD + 1):
+    both = [one.id for one in await database.read(processes.list_processes)]
+    for _ in range(DEAD_AFTER_BEATS + 1):
         await here.beat()
-    left = [one.id for one in await database.read(processes.known)]
+    left = [one.id for one in await database.read(processes.list_processes)]
 
     assert (both, left) == (["p1", "p2"], ["p1"])
 
@@ -131,12 +131,12 @@ async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(datab
     await here.arrive()
     await there.arrive()
     await here.beat()
-    await here.beat(seconds=100 * BEAT)  # The database was away, or this machine asleep.
-    for _ in range(DEAD - 1):
+    await here.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was away, or this machine asleep.
+    for _ in range(DEAD_AFTER_BEATS - 1):
         await here.beat()
-    still = [one.id for one in await database.read(processes.known)]
+    still = [one.id for one in await database.read(processes.list_processes)]
     await here.beat()
-    left = [one.id for one in await database.read(processes.known)]
+    left = [one.id for one in await database.read(processes.list_processes)]
 
     assert (still, left) == (["p1", "p2"], ["p1"])
 
@@ -147,24 +147,24 @@ async def test_a_thread_that_was_taken_for_a_run_which_never_began_is_free_after
 ) -> None:
     house = House(database, "p1")
     await house.arrive()
-    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
-    await database.write(threads.lock, "theirs", "thr_1", "run_that_never_began")
-    for _ in range(DEAD):
+    await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+    await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
+    for _ in range(DEAD_AFTER_BEATS):
         await house.beat()
     house.wall += jump
-    before = await database.read(threads.sure, "theirs", "thr_1")
+    before = await database.read(threads.require_thread, "theirs", "thr_1")
     await house.beat()
-    after = await database.read(threads.sure, "theirs", "thr_1")
+    after = await database.read(threads.require_thread, "theirs", "thr_1")
 
     assert (before.run, after.run) == ("run_that_never_began", None)
 
 
 async def test_the_only_server_of_a_database_frees_it_at_once(database: Database) -> None:
     house = House(database, "p1")
-    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
-    await database.write(threads.lock, "theirs", "thr_1", "run_that_never_began")
+    await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+    await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
     await house.presence.begin(only_server=True)
-    after = await database.read(threads.sure, "theirs", "thr_1")
+    after = await database.read(threads.require_thread, "theirs", "thr_1")
     await house.presence.end()
 
     assert after.run is None
@@ -173,7 +173,7 @@ async def test_the_only_server_of_a_database_frees_it_at_once(database: Database
 async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) -> None:
     house = House(database, "p1")
     await house.arrive()
-    await database.write(threads.create, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
+    await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
 
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
@@ -182,14 +182,14 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
 
     origin = Origin(project="theirs", protocol="responses", stored=True, thread="thr_1")
     run = house.engine.start(endless, call(Message.user("Hi.")), origin=origin)
-    await database.write(threads.lock, "theirs", "thr_1", run.id)
+    await database.write(threads.claim_thread, "theirs", "thr_1", run.id)
     await house.recorder.flushed()
-    for _ in range(3 * DEAD):
+    for _ in range(3 * DEAD_AFTER_BEATS):
         await house.beat()
-    held = await database.read(threads.sure, "theirs", "thr_1")
+    held = await database.read(threads.require_thread, "theirs", "thr_1")
     run.cancel()
     await run.ended()
-    free = await database.read(threads.sure, "theirs", "thr_1")
+    free = await database.read(threads.require_thread, "theirs", "thr_1")
 
     assert (held.run, free.run) == (run.id, None)
 
@@ -197,10 +197,10 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
 async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
     wall, seconds = [NOW], [0.0]
     callers = Callers(database, Settings(), wall=lambda: wall[0], monotonic=lambda: seconds[0])
-    made, text = keys.new(
+    made, text = api_keys.new_api_key(
         project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
     )
-    await database.write(keys.add, made)
+    await database.write(api_keys.insert_key, made)
     good = await callers.of_key(text)
     wall[0], seconds[0] = NOW + timedelta(minutes=2), 120.0
     expired = await callers.of_key(text)

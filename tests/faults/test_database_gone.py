@@ -150,17 +150,17 @@ def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
 async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 1)
     path = tmp_path / "palaver.db"
     database = open_database(str(path))
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
-        writing = (database.write(processes.remove, ["nobody"]) for _ in range(20))
+        writing = (database.write(processes.remove_processes, ["nobody"]) for _ in range(20))
         told = await asyncio.gather(*writing, return_exceptions=True)
         took = time.monotonic() - began
         file.execute("ROLLBACK")
-    await database.write(processes.remove, ["nobody"])
+    await database.write(processes.remove_processes, ["nobody"])
     await database.close()
 
     assert {type(error) for error in told} == {Overloaded}

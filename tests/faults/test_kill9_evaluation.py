@@ -20,10 +20,10 @@ import pytest
 
 from palaver.evaluation.planning.plans import PlannedEvaluator
 from palaver.storage.database import Database, open_database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from tests.evaluation.running.in_process import plan, put, variant
 from tests.faults.rounds import FULL, rounds
-from tests.storage.evaluating import cell_rows, score_rows
+from tests.storage.evaluation_factory import cell_rows, score_rows
 
 SOURCE = """
 import asyncio, os
@@ -141,7 +141,7 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
                 await grown(database, min(CASES, len(kept) + 1), within=10)
             await grown(database, CASES, within=120)
             await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
-        done = await database.read(evaluations.get, "default", "ev_1")
+        done = await database.read(evaluations.get_evaluation, "default", "ev_1")
         scores = await database.read(score_rows, "default", "ev_1")
     finally:
         await database.close()

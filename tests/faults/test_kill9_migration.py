@@ -20,20 +20,21 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 
-from palaver.storage import migrating
-from palaver.storage.migrating import HEAD, State
+from palaver.storage.migrations import upgrade
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
 from tests.faults.rounds import rounds
 from tests.postgres import Postgres
-from tests.storage import second_form
+from tests.storage import second_schema
 
 CHANGER = """
 import os, signal, sys, time
 from pathlib import Path
 import alembic.command, alembic.config, msgspec
-from palaver.storage import migrating, postgres
+from palaver.storage import postgres
+from palaver.storage.migrations import upgrade
 
 def is_ours(code):
-    return code.co_filename.endswith("storage/migrating.py")
+    return code.co_filename.endswith("storage/migrations/upgrade.py")
 
 def is_statement(code):
     return "/sqlalchemy/" in code.co_filename and code.co_name.startswith("do_")
@@ -51,18 +52,18 @@ def change(url, at):
         return trace
     sys.settrace(trace)
     if url.startswith("postgresql"):
-        engine = postgres.engine_at(url)
-        migrating.bring_server_up_to_date(engine, "here")
+        engine = postgres.create_postgres_engine(url)
+        upgrade.ensure_server_current(engine, "here")
         engine.dispose()
     else:
-        migrating.upgraded(Path(url))
+        upgrade.upgrade_file(Path(url))
     sys.settrace(None)
     return steps
 
 print("ready", flush=True)
 for line in sys.stdin:
     asked = msgspec.json.decode(line)
-    migrating.HEAD, migrating.VERSIONS = asked["head"], asked["versions"]
+    upgrade.SCHEMA_VERSION, upgrade.VERSION_LOCATIONS = asked["head"], asked["versions"]
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -120,9 +121,9 @@ class Changer:
 def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changer]:
     folder = tmp_path / "versions"
     folder.mkdir()
-    versions = second_form.write(folder)
+    versions = second_schema.write(folder)
     changer = Changer(versions)
-    monkeypatch.setattr(migrating, "VERSIONS", versions)
+    monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", versions)
     yield changer
     changer.close()
 
@@ -137,9 +138,9 @@ def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> l
 # A file
 
 
-def form_of(path: Path) -> tuple[State, set[Any], list[Any]]:
+def form_of(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
     """All that tells in which form a file is."""
-    state = migrating.state_of_file(path)
+    state = upgrade.file_schema_state(path)
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         schema = set(file.execute("SELECT name, sql FROM sqlite_master"))
@@ -154,19 +155,19 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
     chance = random.Random(11)
     old = tmp_path / "old.db"
     old.touch()
-    head = HEAD
+    head = SCHEMA_VERSION
     if before == "an old form":
-        changer.change(str(old), head=HEAD)
+        changer.change(str(old), head=SCHEMA_VERSION)
         with closing(sqlite3.connect(old)) as file:
             file.executemany("INSERT INTO projects VALUES (?, ?)", [(f"team-{n}", n) for n in range(2_000)])
             file.commit()
-        head = second_form.HEAD
-    monkeypatch.setattr(migrating, "HEAD", head)
+        head = second_schema.HEAD
+    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", head)
     new = tmp_path / "new.db"
     shutil.copy(old, new)
     undisturbed = changer.change(str(new), head=head)
     forms = [form_of(old), form_of(new)]
-    assert [form[0].version for form in forms] == [None if head == HEAD else HEAD, head]
+    assert [form[0].version for form in forms] == [None if head == SCHEMA_VERSION else SCHEMA_VERSION, head]
 
     seen: list[int] = []
     for number, moment in enumerate(moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
@@ -180,7 +181,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         form = form_of(path)
         assert form in forms, moment
         seen.append(forms.index(form))
-        migrating.upgraded(path)
+        upgrade.upgrade_file(path)
         assert form_of(path) == forms[1], moment
         for copy in path.parent.glob("*.backup"):
             assert (form_of(copy), stat.S_IMODE(copy.stat().st_mode)) == (forms[0], 0o600), moment
@@ -198,9 +199,9 @@ SELECT table_name, column_name, data_type, is_nullable FROM information_schema.c
 """
 
 
-def form_on_server(engine: Engine) -> tuple[State, set[Any], list[Any]]:
+def form_on_server(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
     """All that tells in which form a database of a server is."""
-    state = migrating.state_of_server(engine, "here")
+    state = upgrade.server_schema_state(engine, "here")
     with engine.connect() as connection:
         schema = {tuple(row) for row in connection.execute(text(COLUMNS))}
         schema |= set(connection.scalars(text("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'")))
@@ -213,11 +214,11 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
     changer: Changer, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(12)
-    monkeypatch.setattr(migrating, "HEAD", second_form.HEAD)
+    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
 
     def old_one() -> tuple[str, Engine]:
         url = postgres.create()
-        changer.change(url, head=HEAD)
+        changer.change(url, head=SCHEMA_VERSION)
         engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
         with engine.begin() as connection:
             connection.execute(text("INSERT INTO projects SELECT 'team-' || n, n FROM generate_series(1, 2000) AS n"))
@@ -225,9 +226,9 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
 
     url, engine = old_one()
     forms = [form_on_server(engine)]
-    undisturbed = changer.change(url, head=second_form.HEAD)
+    undisturbed = changer.change(url, head=second_schema.HEAD)
     forms.append(form_on_server(engine))
-    assert [form[0].version for form in forms] == [HEAD, second_form.HEAD]
+    assert [form[0].version for form in forms] == [SCHEMA_VERSION, second_schema.HEAD]
 
     seen: list[int] = []
     for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
@@ -235,13 +236,13 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
             postgres.drop(url)
             url, engine = old_one()
 
-        ended = changer.change(url, head=second_form.HEAD, **moment)
+        ended = changer.change(url, head=second_schema.HEAD, **moment)
 
         assert ended.killed or "after" in moment
         form = form_on_server(engine)
         assert form in forms, moment
         seen.append(forms.index(form))
-    migrating.bring_server_up_to_date(engine, "here")
+    upgrade.ensure_server_current(engine, "here")
     assert form_on_server(engine) == forms[1]
     postgres.drop(url)
 

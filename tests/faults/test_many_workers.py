@@ -19,7 +19,7 @@ from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
-from palaver.storage import events, runs
+from palaver.storage import runs
 from palaver.storage.database import open_database
 from palaver.testing import scripted
 from tests.faults.rounds import FULL, rounds
@@ -48,7 +48,10 @@ class Servers:
     async def check(self, run: str, *, status: str | None = None) -> None:
         """A run has one end, in its log and in its row, whoever asks."""
         database = self.chance.choice(self.servers).database
-        row, log = await database.read(runs.get, "default", run), await database.read(events.after, "default", run)
+        row, log = (
+            await database.read(runs.get_run, "default", run),
+            await database.read(runs.read_events, "default", run),
+        )
         assert row is not None
         assert [event.seq for event in log] == list(range(len(log)))
         assert [index for index, event in enumerate(log) if isinstance(event, TERMINAL)] == [len(log) - 1]

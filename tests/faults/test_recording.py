@@ -13,10 +13,10 @@ from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.engine.run import Run
 from palaver.errors import Overloaded
-from palaver.storage import events, runs
+from palaver.storage import runs
 from palaver.storage.database import Database
 from palaver.workflows.declare import chat
-from tests.engine.running import NOW, call, eventually
+from tests.engine.run_factory import NOW, call, eventually
 
 pytestmark = pytest.mark.anyio
 THEIRS = Origin(project="theirs", protocol="responses", stored=True)
@@ -53,7 +53,7 @@ def slow(go_on: asyncio.Event) -> Any:
 
 
 async def kept(database: Database, run: Run) -> tuple[str, str | None]:
-    found = await database.read(runs.whole, "theirs", run.id)
+    found = await database.read(runs.get_stored_run, "theirs", run.id)
     if found is None:
         return "nothing", None
     return found.row.status, None if found.reply is None else found.reply.messages[0].text
@@ -118,7 +118,7 @@ async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(dat
         recorder.check()
     go_on.set()
     await run.ended()
-    log = await database.read(events.after, "theirs", run.id)
+    log = await database.read(runs.read_events, "theirs", run.id)
 
     assert await kept(database, run) == ("finished", "one two")
     assert log == run.log
@@ -139,7 +139,7 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
     go_on.set()
     await run.ended()
     await recorder.flushed()
-    log = await database.read(events.after, "theirs", run.id)
+    log = await database.read(runs.read_events, "theirs", run.id)
 
     assert isinstance(run.log[-1], RunFailed)
     assert await kept(database, run) == ("failed", "one two")
@@ -152,7 +152,7 @@ async def test_a_character_that_postgresql_refuses_does_not_keep_a_run_from_bein
     go_on.set()
     run = engine.start(slow(go_on), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
     await run.ended()
-    row = await database.read(runs.get, "theirs", run.id)
+    row = await database.read(runs.get_run, "theirs", run.id)
 
     assert row is not None
     assert (row.status, row.user) == ("finished", "a\0b" if database.kind == "sqlite" else "a\ufffdb")

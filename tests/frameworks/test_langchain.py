@@ -17,7 +17,7 @@ from palaver.core.events import TextDelta
 from palaver.errors import ChatWithoutMessages, NotAWorkflow
 from palaver.frameworks import langchain
 from palaver.testing import client
-from tests.engine.running import ASKED, came_to, ran, reply
+from tests.engine.run_factory import ASKED, came_to, ran, reply
 from tests.frameworks.langchain_models import Scripted, calling, texts, words
 
 OLD = Message.assistant("Old.")

@@ -15,7 +15,7 @@ from palaver import Data, Message, ToolCall, ToolResult, chat
 from palaver.core.events import RunFailed
 from palaver.engine.run import Run
 from palaver.testing import client
-from tests.engine.running import ASKED, came_to, ran, reply
+from tests.engine.run_factory import ASKED, came_to, ran, reply
 from tests.frameworks.langchain_models import Scripted, calling, words
 
 MADE = (

@@ -22,8 +22,8 @@ from palaver import Data, Message, ToolCall, ToolResult, Usage, chat
 from palaver.core.events import RunCancelled
 from palaver.engine.run import Run
 from palaver.errors import ChatWithoutMessages
-from tests.engine.running import ASKED, came_to, end_of, eventually, new_engine, over, ran, reply
-from tests.engine.running import call as asked_for
+from tests.engine.run_factory import ASKED, came_to, end_of, eventually, new_engine, over, ran, reply
+from tests.engine.run_factory import call as asked_for
 from tests.frameworks.langchain_models import Scripted, asking, call, calling, lines, texts, words
 
 OLD = Message.assistant("Old.")

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, chat
 from palaver.core.messages import Role
 from palaver.frameworks.langchain import written
-from tests.engine.running import ASKED, came_to, ran, reply
+from tests.engine.run_factory import ASKED, came_to, ran, reply
 
 
 def named(role: Role, *parts: Any, **given: Any) -> Message:

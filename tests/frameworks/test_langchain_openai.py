@@ -15,7 +15,7 @@ from palaver import Message, Reasoning, ToolCall, Usage, chat
 from palaver.core.calls import Reply
 from palaver.engine.run import Run
 from palaver.testing import client, scripted
-from tests.engine.running import came_to, ran, reply
+from tests.engine.run_factory import came_to, ran, reply
 
 STEPS = [
     {"reasoning": "H"},

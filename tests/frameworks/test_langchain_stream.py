@@ -24,7 +24,7 @@ from palaver.engine.run import Run
 from palaver.errors import BadStream
 from palaver.frameworks.langchain import Reader
 from tests.core.checker import check
-from tests.engine.running import ASKED, RUN, came_to, ran, reply
+from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
 from tests.frameworks.langchain_models import asking, call, calling, lines, words
 
 

@@ -19,7 +19,7 @@ from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, Too
 from palaver.core.calls import Reply
 from palaver.core.parts import Annotation
 from palaver.engine.run import Run
-from tests.engine.running import ASKED, RUN, came_to, ran, reply
+from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
 from tests.frameworks.langchain_models import asking, call, lines
 
 

@@ -76,7 +76,7 @@ from palaver.errors import NotAWorkflow, NotImplementedYet
 from palaver.frameworks import openai_agents
 from palaver.testing import client, scripted
 from palaver.workflows.options import Options
-from tests.engine.running import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 FAILED = "An error occurred while running the tool. Please try again."
 

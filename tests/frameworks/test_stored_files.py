@@ -14,7 +14,7 @@ from palaver.engine.run import Run
 from palaver.errors import NotFound
 from palaver.workflows.declare import chat
 from palaver.workflows.workflow import Workflow
-from tests.engine.running import call
+from tests.engine.run_factory import call
 from tests.frameworks.strangers import stranger, whole
 from tests.frameworks.test_remote_dialects import COMPLETION, RESPONSE
 

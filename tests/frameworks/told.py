@@ -7,10 +7,10 @@ from typing import Any
 from palaver.core.messages import Message
 from palaver.core.parts import Text, ToolCall, ToolResult
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import Tracing
+from palaver.engine.tracing import RunTracer
 from palaver.traces.record import Span
 from palaver.workflows.workflow import Workflow
-from tests.engine.running import ASKED, call, over, ran
+from tests.engine.run_factory import ASKED, call, over, ran
 
 Tree = tuple[Any, ...]
 
@@ -18,7 +18,7 @@ Tree = tuple[Any, ...]
 async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[Span]:
     """The spans of one run, the run's own first."""
     spans: list[Span] = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     said = messages or ((ASKED,) if workflow.description.is_chat else ())
     await ran(workflow, *said, engine=Engine(tracing=tracing), **given)
     await tracing.close()
@@ -28,7 +28,7 @@ async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[S
 async def stopped(workflow: Workflow, when: asyncio.Event, **given: Any) -> list[Span]:
     """The spans of a run that is cancelled at that moment."""
     spans: list[Span] = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     run = Engine(tracing=tracing).start(workflow, call(ASKED, **given))
     async with asyncio.timeout(10):
         await when.wait()

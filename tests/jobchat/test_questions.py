@@ -17,7 +17,7 @@ from palaver_jobchat.evaluators import job_expected, job_rules
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing.script import read_script
-from tests.engine.running import came_to, ran
+from tests.engine.run_factory import came_to, ran
 from tests.jobchat.entry_points import entry_points
 
 PLACE, PATH = entry_points("palaver.testsets")["jobchat_questions"].split(":")

@@ -14,7 +14,7 @@ import pytest
 from palaver.core.keys import ALL, Scope, wire_id
 from palaver.server import routes, scopes
 from palaver.server.routes import OF_WORKFLOWS, OWN, SERVICES, TRACES
-from palaver.storage import keys
+from palaver.storage import api_keys
 from tests.cli.test_commands import palaver
 from tests.server.keyed import Keyed, keyed
 from tests.serving import served
@@ -235,7 +235,7 @@ async def test_the_project_comes_from_the_credential_alone(house: Keyed) -> None
     body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
     made = (await house.http.post("/api/keys?project=default", json=body, headers=headers)).json()
 
-    (key,) = await house.database.read(keys.find, [made["id"].removeprefix("key_")])
+    (key,) = await house.database.read(api_keys.find_keys, [made["id"].removeprefix("key_")])
     assert key.project == "team-a"
 
 
@@ -280,7 +280,7 @@ async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: Keye
         said = await anext(pieces)
         while "Hi" not in said:
             said += await anext(pieces)
-        await house.database.write(lambda db: keys.revoke(db, "default", key.id, at=key.created_at) and None)
+        await house.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
         async with asyncio.timeout(5):
             said += "".join([piece async for piece in pieces])
 
@@ -301,7 +301,9 @@ async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(house
         run = stream.headers["x-palaver-run-id"]
         async with house.http.stream("GET", path.format(run.removeprefix("run_")), headers=reader) as reading:
             assert "Hi" in await anext(reading.aiter_text())
-            await house.database.write(lambda db: keys.revoke(db, "default", reader_key.id, at=reader_key.created_at))
+            await house.database.write(
+                lambda db: api_keys.revoke_key(db, "default", reader_key.id, at=reader_key.created_at)
+            )
             async with asyncio.timeout(5):
                 with suppress(RuntimeError):  # The application ends the answer where it stands.
                     async for _ in reading.aiter_text():
@@ -354,7 +356,7 @@ async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, 
 
 async def test_failed_logins_are_few_and_all_alike(house: Keyed) -> None:  # S2.8
     key, header = await house.give("read")
-    await house.database.write(lambda db: keys.revoke(db, "default", key.id, at=key.created_at) and None)
+    await house.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
     revoked = header["authorization"].removeprefix("Bearer ")
     tries = [revoked, "plv_00000000_" + "0" * 40, revoked[:-1], "", "é"] * 2
 

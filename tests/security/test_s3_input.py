@@ -49,13 +49,11 @@ OF_FIXED_FIELDS = {
     "storage/boards.py",
     "storage/connections.py",
     "storage/files.py",
-    "storage/threads/nodes.py",
-    "storage/run_pages.py",
+    "storage/threads/message_tree.py",
     "storage/runs.py",
-    "storage/testsets/revisions.py",
-    "storage/testsets/keeping.py",
+    "storage/testsets/repository.py",
     "storage/threads/copies.py",
-    "storage/threads/files.py",
+    "storage/threads/import_export.py",
     "storage/variants.py",
 }
 """They copy fields of one Struct to another, and take the names from it or from a tuple beside. Look before you add."""
@@ -242,7 +240,7 @@ async def test_files_are_never_found_by_a_clients_name(trap: Path) -> None:  # S
 # Queries
 
 
-CONSTANT = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_SECONDS", "_BUSY_SECONDS")}
+CONSTANT = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_TIMEOUT_S", "_BUSY_TIMEOUT_S")}
 CONSTANT |= {"f'LISTEN {CHANNEL}'"}
 """These take no parameters, and what stands in them is ours."""
 

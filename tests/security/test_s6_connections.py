@@ -70,7 +70,7 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
             await house.http.post("/api/connections", json={"url": f"http://{one}/far", "dry_run": dry_run})
             for one in ("127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.1.2.3:8642")
         ]
-        listed = await house.database.read(kept.listed, "default")
+        listed = await house.database.read(kept.list_connections, "default")
 
     assert (world.network.asked, listed) == ([], [])
     assert all(answer.status_code == 422 for answer in literal)

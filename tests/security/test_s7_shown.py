@@ -22,7 +22,7 @@ from palaver.cli.main import cli
 from palaver.core.keys import ALL
 from palaver.outbound import printable, printable_json, printable_lines
 from palaver.server import logs
-from palaver.storage import keys as kept
+from palaver.storage import api_keys as kept
 from palaver.testing import client
 from tests.server.keyed import Keyed, keyed
 
@@ -126,8 +126,8 @@ def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None
 
 async def stored(house: Keyed) -> None:
     """Everything that a stranger can name, named so."""
-    key, secret = kept.new(project="default", name=HOSTILE, scopes=ALL, now=datetime.now(UTC))
-    await house.database.write(kept.add, key)
+    key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL, now=datetime.now(UTC))
+    await house.database.write(kept.insert_key, key)
     header = {"authorization": f"Bearer {secret}"}
     said = [
         {"role": "user", "name": HOSTILE, "content": HOSTILE},

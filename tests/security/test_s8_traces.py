@@ -16,8 +16,8 @@ from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.spans.keeping import unpacked
 from palaver.storage.spans.tables import span_bodies, spans
+from palaver.storage.spans.writes import decompress_body
 from tests.security.marked import PASSWORD, PROVIDER
 from tests.server.test_redacting_runs import everything
 
@@ -62,7 +62,9 @@ async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, sco
         await server.recorder.flushed()
         exported = [(await http.get(f"/api/traces/export?format={form}")).text for form in ("jsonl", "otlp")]
         listed = [(await http.get(path)).text for path in ("/api/traces", "/api/sessions")]
-        kept = await database.read(lambda db: [unpacked(row.body).decode() for row in db.execute(span_bodies.select())])
+        kept = await database.read(
+            lambda db: [decompress_body(row.body).decode() for row in db.execute(span_bodies.select())]
+        )
         rows = await database.read(lambda db: [str(row) for row in db.execute(spans.select())])
         whole = await database.read(everything)
     await server.close()

@@ -13,9 +13,9 @@ from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
-from palaver.storage import keys as kept
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.keys import Key
+from palaver.storage import api_keys as kept
+from palaver.storage.api_keys import ApiKey
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.testing import echo, scripted
 
 
@@ -27,17 +27,17 @@ class Keyed:
     database: Database
     http: httpx.AsyncClient
 
-    async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[Key, dict[str, str]]:
+    async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[ApiKey, dict[str, str]]:
         """A key with these scopes (none: all), and the header that shows it."""
         held = frozenset(scopes) or ALL
-        key, secret = kept.new(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
-        await self.database.write(kept.add, key)
+        key, secret = kept.new_api_key(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
+        await self.database.write(kept.insert_key, key)
         self.server.callers.changed(key.id)
         return key, {"authorization": f"Bearer {secret}"}
 
 
 @asynccontextmanager
-async def keyed(url: str = MEMORY, **options: Any) -> AsyncIterator[Keyed]:
+async def keyed(url: str = MEMORY_URL, **options: Any) -> AsyncIterator[Keyed]:
     """A server of `echo` and `scripted`."""
     database = open_database(url)
     settings = Settings(**options)

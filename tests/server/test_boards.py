@@ -11,7 +11,7 @@ from palaver.core.boards import Cell
 from palaver.server.api import boards
 from palaver.server.settings import Settings
 from palaver.storage import boards as kept
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 BOARD: dict[str, Any] = {
@@ -32,7 +32,7 @@ BOARD: dict[str, Any] = {
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 
@@ -55,7 +55,7 @@ async def saved(http: httpx.AsyncClient, **changes: Any) -> tuple[str, httpx.Res
 
 
 async def fill(database: Database, place: str, *cells: Cell) -> None:
-    await database.write(kept.fill, "default", place.removeprefix("/api/boards/"), cells)
+    await database.write(kept.fill_cells, "default", place.removeprefix("/api/boards/"), cells)
 
 
 def problem(answer: httpx.Response) -> tuple[int, Any]:

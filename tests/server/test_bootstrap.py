@@ -12,8 +12,8 @@ from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.storage import boards
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
 from palaver.workflows.declare import workflow
 from palaver.workflows.workflow import Workflow
 from tests.server.keyed import Keyed, keyed
@@ -138,7 +138,7 @@ async def make_threads(database: Database, count: int, **more: Any) -> None:
     for number in range(count):
         at = NEW_YEAR + timedelta(seconds=number)
         new = NewThread(id=f"conv_{number:03}", at=at, workflow="echo", **more)
-        await database.write(threads.create, "default", new, [Message.user(LONG), Message.assistant(LONG)])
+        await database.write(threads.create_thread, "default", new, [Message.user(LONG), Message.assistant(LONG)])
 
 
 async def test_of_long_threads_the_later_show_less() -> None:
@@ -173,10 +173,10 @@ async def test_a_large_board_is_named_only(what: str) -> None:
     grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
     made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
     async with keyed() as house:
-        await house.database.write(boards.create, "default", made)
+        await house.database.write(boards.create_board, "default", made)
         if what == "cells":
             cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
-            await house.database.write(boards.fill, "default", "brd_1", cells)
+            await house.database.write(boards.fill_cells, "default", "brd_1", cells)
         first = await shown(house)
 
     assert (first["board"], first["board_id"]) == (None, "brd_1")

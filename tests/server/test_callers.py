@@ -13,9 +13,9 @@ from palaver.errors import ConflictingFields, Overloaded, SettingsError, Unautho
 from palaver.server.callers import LOOPBACK, Caller, Callers, check_reach, steady
 from palaver.server.exchange import Exchange
 from palaver.server.settings import Settings
-from palaver.storage import keys, projects, sessions
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.keys import Key
+from palaver.storage import api_keys, projects
+from palaver.storage.api_keys import ApiKey
+from palaver.storage.database import MEMORY_URL, Database, open_database
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LOCAL, PUBLIC = Settings(), Settings(host="0.0.0.0")
@@ -53,11 +53,11 @@ class House:
             raise Overloaded("The database cannot be reached.")
         return await way(work, *args, **kwargs)
 
-    async def give(self, scopes: frozenset[Scope] = ALL, **more: Any) -> tuple[Key, str]:
+    async def give(self, scopes: frozenset[Scope] = ALL, **more: Any) -> tuple[ApiKey, str]:
         """A key, kept by another process."""
         options: dict[str, Any] = {"project": "default", "name": "test", "now": self.now} | more
-        key, secret = keys.new(scopes=scopes, **options)
-        await self.database.write(keys.add, key)
+        key, secret = api_keys.new_api_key(scopes=scopes, **options)
+        await self.database.write(api_keys.insert_key, key)
         return key, secret
 
     async def ask(self, *headers: tuple[str, str], callers: Callers | None = None) -> Caller:
@@ -86,7 +86,7 @@ def bearer(secret: str) -> tuple[str, str]:
 
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     made = House(database)
     yield made
     await made.callers.close()
@@ -126,7 +126,7 @@ async def test_a_server_that_had_a_key_never_opens_by_itself(house: House) -> No
     assert await house.is_refused()
     house.later(hours=2)
     assert await house.is_refused()
-    await house.database.write(keys.revoke, "default", key.id, at=house.now)
+    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
     house.later(hours=2)
     assert await house.is_refused()
 
@@ -189,7 +189,7 @@ async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(house:
         house.later(seconds=seconds)
         await house.ask(bearer(secret))
         await house.callers.close()
-        kept = await house.database.read(keys.get, "default", key.id)
+        kept = await house.database.read(api_keys.get_key, "default", key.id)
         assert kept is not None
         seen.append(kept.last_used_at)
 
@@ -216,7 +216,7 @@ async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_else
     await house.ask(bearer(secret))
     await house.ask(bearer(secret), callers=elsewhere)
 
-    await house.database.write(keys.revoke, "default", key.id, at=house.now)
+    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
     house.callers.changed(key.id)
 
     assert await house.is_refused(bearer(secret))
@@ -300,7 +300,7 @@ async def test_a_session_ends_with_its_key(house: House) -> None:  # S2.6, S2.7
     caller, cookie = await logged_in(house)
     await house.ask(cookie)
     assert caller.key is not None
-    await house.database.write(lambda db: keys.revoke(db, "team-a", caller.key or "", at=NOW) and None)
+    await house.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
     house.callers.changed(caller.key)
 
     assert await house.is_refused(cookie)
@@ -314,7 +314,7 @@ async def test_whoever_logs_out_is_out_at_once(house: House) -> None:  # S2.7
 
     assert await house.is_refused(cookie)
     assert await house.callers.expires_at(by_cookie) is None
-    assert await house.database.read(sessions.find, [by_cookie.session or b""]) == []
+    assert await house.database.read(api_keys.find_sessions, [by_cookie.session or b""]) == []
 
 
 @pytest.mark.parametrize("value", ["", "0" * 40, "0" * 39, "é" * 40, "x" * 10_240])
@@ -338,8 +338,8 @@ async def test_what_is_open_learns_that_its_key_is_gone(house: House) -> None:  
     open_ = [await house.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
     assert await callers.gone([*open_, LOOPBACK]) == set()
 
-    await house.database.write(keys.revoke, "default", revoked[0].id, at=NOW)
-    await house.database.write(projects.close, "team-b")
+    await house.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
+    await house.database.write(projects.revoke_access, "team-b")
     house.asked.clear()
     house.later(seconds=2)
     assert await callers.gone(open_) == {open_[1], open_[3]}
@@ -353,7 +353,7 @@ async def test_what_is_open_learns_that_its_session_ended(house: House) -> None:
     _, cookie = await logged_in(house)
     by_cookie = await house.ask(cookie)
     assert await house.callers.gone([by_cookie]) == set()
-    await house.database.write(sessions.end, by_cookie.session or b"")
+    await house.database.write(api_keys.delete_session, by_cookie.session or b"")
     house.later(seconds=2)
 
     assert await house.callers.gone([by_cookie]) == {by_cookie}

@@ -15,21 +15,20 @@ from palaver.server import changes as changing
 from palaver.server.changes import Changes
 from palaver.storage import boards, variants
 from palaver.storage.boards import Board
-from palaver.storage.database import Database, open_database
-from palaver.storage.later import Later
-from palaver.storage.notices import ALL, EVERYWHERE, Change, Notice, touch
-from palaver.storage.online import cases as online_cases
-from palaver.storage.online import rules as online_rules
-from palaver.storage.online.cases import Taken
-from palaver.storage.online.rules import Rule
-from palaver.storage.online.tables import online_cases as cases_table
+from palaver.storage.database import Database, LazyDatabase, open_database
+from palaver.storage.live import cases as online_cases
+from palaver.storage.live import evaluators as online_rules
+from palaver.storage.live.cases import ClaimedCase
+from palaver.storage.live.evaluators import LiveEvaluator
+from palaver.storage.live.tables import online_cases as cases_table
+from palaver.storage.notifications import ALL_PROJECTS, ALL_REFS, Change, Notification, mark_changed
 from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import keeping as reviews
-from palaver.storage.reviews.keeping import NewItem, Review
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
-from palaver.storage.variants import Wanted
-from tests.storage.spanning import keep, row
+from palaver.storage.reviews import repository as reviews
+from palaver.storage.reviews.repository import NewReviewItem, Review
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
+from palaver.storage.variants import VariantDraft
+from tests.storage.span_factory import keep, row
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -89,9 +88,9 @@ async def test_what_all_projects_share_is_told_to_all() -> None:
     changes, _ = made()
     told: list[Change] = []
     with changes.told("one", told.append), changes.told("two", told.append):
-        changes.tell(Change(EVERYWHERE, "workflow", "tutor"))
+        changes.tell(Change(ALL_PROJECTS, "workflow", "tutor"))
 
-    assert told == [Change(EVERYWHERE, "workflow", "tutor")] * 2
+    assert told == [Change(ALL_PROJECTS, "workflow", "tutor")] * 2
 
 
 async def test_what_changes_all_the_time_is_told_four_times_a_second_and_at_last(
@@ -140,7 +139,7 @@ async def test_others_are_told_together_and_we_do_not_hear_ourselves() -> None:
         changes.tell(Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1"))
         changes.tell(Change("default", "board", "brd_1"))
         await changes.end()
-        (notice,) = [Notice("changed", names) for _, names in database.told]
+        (notice,) = [Notification("changed", names) for _, names in database.told]
         for one in (changes, other):
             one.heard(notice.names)
             one.heard(["", "a/b", "x/default/nothing/ref/", "x/default/thread/conv_1/run_1/more"])
@@ -166,7 +165,7 @@ async def test_a_database_that_is_away_loses_notices_and_nothing_else() -> None:
     assert database.touched is not None
 
 
-SPANS = Change("default", "spans", ALL)
+SPANS = Change("default", "spans", ALL_REFS)
 
 
 @pytest.mark.parametrize("change", [SPANS, Change("default", "rule", "rule_1")])
@@ -227,7 +226,7 @@ async def settled(database: Database, touched: list[Change]) -> set[Change]:
     mark = Change("default", "testset", "mark")
 
     def work(db: Connection) -> None:
-        touch(db, mark)
+        mark_changed(db, mark)
 
     await database.write(work)
     await until(lambda: mark in touched)
@@ -238,7 +237,7 @@ async def settled(database: Database, touched: list[Change]) -> set[Change]:
 
 async def test_a_write_that_fails_tells_nothing(database: Database, touched: list[Change]) -> None:
     def work(db: Connection, fails: bool) -> None:
-        touch(db, Change("default", "thread", f"conv_{fails}"))
+        mark_changed(db, Change("default", "thread", f"conv_{fails}"))
         if fails:
             raise ValueError
 
@@ -255,30 +254,30 @@ async def test_threads_boards_and_variants_tell(database: Database, touched: lis
     said = [Message.user("a"), Message.assistant("b")]
     grid = Grid(columns=(BoardColumn(id="c", workflow="w"),), rows=(BoardRow(id="r"),))
     kept = Board(id="brd_1", grid=grid, created_at=AT, updated_at=AT)
-    wanted = Wanted(workflow="w", name="v", parameters={})
+    wanted = VariantDraft(workflow="w", name="v", parameters={})
 
     async def does(work: Any, *args: Any, **more: Any) -> set[Change]:
         await database.write(work, "default", *args, **more)
         return await settled(database, touched)
 
-    assert await does(boards.create, kept) == {board}
-    assert await does(threads.create, NewThread(id="conv_1", at=AT, board="brd_1")) == {thread}
-    assert await does(boards.fill, "brd_1", [Cell(row="r", column="c", thread="conv_1")]) == {board}
-    assert await does(threads.append, "conv_1", None, said, origin="client", at=AT) == {thread}
+    assert await does(boards.create_board, kept) == {board}
+    assert await does(threads.create_thread, NewThread(id="conv_1", at=AT, board="brd_1")) == {thread}
+    assert await does(boards.fill_cells, "brd_1", [Cell(row="r", column="c", thread="conv_1")]) == {board}
+    assert await does(threads.append_messages, "conv_1", None, said, origin="client", at=AT) == {thread}
     assert await does(threads.move_head, "conv_1", None) == {thread}
-    assert await does(threads.lock, "conv_1", "run_1") == {Change("default", "thread", "conv_1", "run_1")}
-    assert await does(threads.lock, "conv_1", "run_2") == set()
-    assert await does(threads.unlock, "conv_1", "run_2") == set()
-    assert await does(threads.unlock, "conv_1", "run_1") == {Change("default", "thread", "conv_1", "run_1")}
-    assert await does(threads.delete, "conv_1") == {thread, board}
-    assert await does(boards.replace, "brd_1", grid, keep=None, at=AT, check=lambda _: None) == {board}
-    assert await does(boards.remove, "brd_1", check=lambda _: None) == {board}
+    assert await does(threads.claim_thread, "conv_1", "run_1") == {Change("default", "thread", "conv_1", "run_1")}
+    assert await does(threads.claim_thread, "conv_1", "run_2") == set()
+    assert await does(threads.release_thread, "conv_1", "run_2") == set()
+    assert await does(threads.release_thread, "conv_1", "run_1") == {Change("default", "thread", "conv_1", "run_1")}
+    assert await does(threads.delete_thread, "conv_1") == {thread, board}
+    assert await does(boards.replace_board, "brd_1", grid, keep=None, at=AT, check=lambda _: None) == {board}
+    assert await does(boards.delete_board, "brd_1", check=lambda _: None) == {board}
     variant = Change("default", "variant", "var_1")
-    assert await does(variants.create, wanted, id="var_1", at=AT) == {variant}
-    assert await does(variants.commit, "var_1", wanted, base=1, at=AT) == set()
-    newer = Wanted(workflow="w", name="v", parameters={"a": 1})
-    assert await does(variants.commit, "var_1", newer, base=1, at=AT) == {variant}
-    assert await does(variants.change, "var_1", at=AT, check=lambda _: None, archived=True) == {variant}
+    assert await does(variants.create_variant, wanted, id="var_1", at=AT) == {variant}
+    assert await does(variants.commit_version, "var_1", wanted, base=1, at=AT) == set()
+    newer = VariantDraft(workflow="w", name="v", parameters={"a": 1})
+    assert await does(variants.commit_version, "var_1", newer, base=1, at=AT) == {variant}
+    assert await does(variants.update_variant, "var_1", at=AT, check=lambda _: None, archived=True) == {variant}
 
 
 async def test_reviews_and_what_is_said_in_them_tell(database: Database, touched: list[Change]) -> None:
@@ -290,43 +289,45 @@ async def test_reviews_and_what_is_said_in_them_tell(database: Database, touched
         await database.write(work, "default", *args, **more)
         return await settled(database, touched)
 
-    assert await does(reviews.create, kept, [NewItem(trace="a" * 32), NewItem(trace="b" * 32)]) == {review}
-    assert await does(review_items.take, kept, "ann", AT) == set()
-    assert await does(review_items.say, kept, 0, "ann", {"correct": True}, at=AT) == {review}
-    assert await does(review_items.skip, kept, 1, "ann", AT) == {review}
-    assert await does(review_items.lose, "rv_1", 1) == {review}
-    assert await does(reviews.change, "rv_1", AT, state="closed") == {review}
-    assert await does(reviews.delete_one, "rv_1") == {review}
+    assert await does(reviews.create_review, kept, [NewReviewItem(trace="a" * 32), NewReviewItem(trace="b" * 32)]) == {
+        review
+    }
+    assert await does(review_items.lease_next_item, kept, "ann", AT) == set()
+    assert await does(review_items.save_answer, kept, 0, "ann", {"correct": True}, at=AT) == {review}
+    assert await does(review_items.skip_item, kept, 1, "ann", AT) == {review}
+    assert await does(review_items.mark_item_gone, "rv_1", 1) == {review}
+    assert await does(reviews.update_review, "rv_1", AT, state="closed") == {review}
+    assert await does(reviews.delete_review, "rv_1") == {review}
 
 
 async def test_rules_and_what_they_score_tell(database: Database, touched: list[Change]) -> None:
     rule = Change("default", "rule", "rule_1")
     common: dict[str, Any] = {"filter": None, "evaluators": [], "key": None, "created_at": AT, "updated_at": AT}
-    kept = Rule(id="rule_1", name="R", sample=1.0, per_minute=60, session=False, enabled=True, **common)
+    kept = LiveEvaluator(id="rule_1", name="R", sample=1.0, per_minute=60, session=False, enabled=True, **common)
     one: dict[str, Any] = {"project": "default", "rule": "rule_1", "subject": "t", "trace": "a" * 32, "place": 1}
-    taken = Taken(**one, attempts=0, start_at=AT)
+    taken = ClaimedCase(**one, attempts=0, start_at=AT)
     held = {**one, "state": "running", "due": AT, "process": "p", "attempts": 0}
 
     async def does(work: Any, *args: Any, **more: Any) -> set[Change]:
         await database.write(work, *args, **more)
         return await settled(database, touched)
 
-    assert await does(online_rules.create, "default", kept) == {rule}
-    assert await does(online_cases.end, "p", taken, [], AT, session=None) == set()
+    assert await does(online_rules.create_live_evaluator, "default", kept) == {rule}
+    assert await does(online_cases.finish_case, "p", taken, [], AT, session=None) == set()
     assert await does(lambda db: db.execute(insert(cases_table).values(held))) == set()
-    assert await does(online_cases.end, "p", taken, [], AT, session=None) == {rule}
-    assert await does(online_rules.change, "default", "rule_1", AT, enabled=False) == {rule}
-    assert await does(online_rules.delete_one, "default", "rule_1") == {rule}
+    assert await does(online_cases.finish_case, "p", taken, [], AT, session=None) == {rule}
+    assert await does(online_rules.update_live_evaluator, "default", "rule_1", AT, enabled=False) == {rule}
+    assert await does(online_rules.delete_live_evaluator, "default", "rule_1") == {rule}
 
 
 async def test_new_spans_tell_each_project_that_they_are_of(database: Database, touched: list[Change]) -> None:
     await keep(database, row("a"), row("b", 1), row("c", 2, project="yours"))
 
-    assert await settled(database, touched) == {Change("mine", "spans", ALL), Change("yours", "spans", ALL)}
+    assert await settled(database, touched) == {Change("mine", "spans", ALL_REFS), Change("yours", "spans", ALL_REFS)}
 
 
 async def test_a_database_that_is_opened_late_tells_too() -> None:
-    later = Later("sqlite://")
+    later = LazyDatabase("sqlite://")
     heard: list[Change] = []
     await later.watch(heard.extend)
 

@@ -33,7 +33,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.exchange import Gone
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import projects
 from tests.server.rest import Somebody, application, asking
 
@@ -85,7 +85,7 @@ def things(database: Database, day: list[datetime], settings: Settings) -> list[
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 

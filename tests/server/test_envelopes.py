@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from palaver.errors import InvalidValue, MisplacedField
 from palaver.server import envelopes
 from palaver.server.envelopes import Asked, Unreadable, read, scope_of
-from palaver.storage.notices import Change
+from palaver.storage.notifications import Change
 
 OUTER: dict[str, Any] = {
     "type": "websocket",

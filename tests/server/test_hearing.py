@@ -11,15 +11,15 @@ import pytest
 
 from palaver.core.keys import ALL
 from palaver.discovery.registry import Registry
-from palaver.engine import processes
+from palaver.engine import heartbeat
 from palaver.engine.engine import utc_now
 from palaver.errors import Overloaded
 from palaver.server.app import Server
 from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
-from palaver.storage import keys, runs
+from palaver.storage import api_keys, runs
 from palaver.storage.database import Database, open_database
-from palaver.storage.notices import Notice
+from palaver.storage.notifications import Notification
 from palaver.testing import scripted
 from palaver.workflows.workflow import Workflow
 
@@ -47,9 +47,9 @@ async def closing(database: Database) -> AsyncIterator[None]:
 @pytest.fixture(autouse=True)
 def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is not told comes too late."""
-    monkeypatch.setattr(processes, "ASK_RARELY", 600)
-    monkeypatch.setattr("palaver.engine.backlog.LOOK", 600)
-    monkeypatch.setattr("palaver.engine.watching.LOOK_RARELY", 600)
+    monkeypatch.setattr(heartbeat, "NOTIFIED_CANCEL_POLL_S", 600)
+    monkeypatch.setattr("palaver.engine.queue.POLL_INTERVAL_S", 600)
+    monkeypatch.setattr("palaver.engine.run_reader.NOTIFIED_POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.server.recent.SECONDS", 600)
 
 
@@ -79,7 +79,7 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
     ):
         made = (await here.post("/v1/responses", json={"model": "scripted", "input": "hi", "background": True})).json()
         told = await here.get(f"/v1/responses/{made['id']}", params={"stream": "true"})
-        row = await other.database.read(runs.get, "default", "run_" + made["id"].removeprefix("resp_"))
+        row = await other.database.read(runs.get_run, "default", "run_" + made["id"].removeprefix("resp_"))
 
     assert "response.completed" in told.text
     assert row is not None
@@ -87,7 +87,7 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
 
 
 async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
-    key, shown = keys.new(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
     database = open_database(postgres_url)
 
     async def answered(http: httpx.AsyncClient, status: int) -> None:
@@ -97,24 +97,24 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
 
     async with serving(postgres_url) as (_, http), closing(database):
         before = (await http.get("/api/workflows")).status_code
-        await database.write(keys.add, key)
+        await database.write(api_keys.insert_key, key)
         async with asyncio.timeout(10):
             while (await http.get("/api/workflows")).status_code != 401:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await answered(http, 200)
-        await database.write(keys.revoke, "default", key.id, at=utc_now())
+        await database.write(api_keys.revoke_key, "default", key.id, at=utc_now())
         await answered(http, 401)
 
     assert before == 200
 
 
 async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> None:
-    key, shown = keys.new(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
     async with serving(postgres_url) as (server, http):
-        await server.database.write(keys.add, key)
+        await server.database.write(api_keys.insert_key, key)
         headers = {"x-api-key": shown}
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
-        server._hearing.heard(Notice("missed", ()))
+        server._hearing.heard(Notification("missed", ()))
 
         assert not server.callers._keys.knows(key.id)
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
@@ -128,8 +128,8 @@ async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monke
         monkeypatch.setattr(server.records, "followed", fail)
         body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
         async with http.stream("POST", "/scripted/invoke", json=body) as answer:
-            server._hearing.heard(Notice("followed", [answer.headers["x-palaver-run-id"]]))
-            server._hearing.heard(Notice("followed", ["run_of_others"]))
+            server._hearing.heard(Notification("followed", [answer.headers["x-palaver-run-id"]]))
+            server._hearing.heard(Notification("followed", ["run_of_others"]))
             lines = [line async for line in answer.aiter_lines()]
 
     assert lines

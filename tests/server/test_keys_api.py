@@ -12,7 +12,7 @@ import pytest
 from palaver.core import keys as core_keys
 from palaver.errors import Overloaded
 from palaver.server import recent
-from palaver.storage import keys as kept
+from palaver.storage import api_keys as kept
 from palaver.storage import projects
 from tests.server.keyed import Keyed, keyed
 
@@ -53,7 +53,7 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
         "secret": shown["secret"],
     }
     assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
-    (key,) = await house.database.read(kept.find, [secret.id])
+    (key,) = await house.database.read(kept.find_keys, [secret.id])
     assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hashed(secret.secret))
     await house.server.callers.close()
     listed = (await house.http.get("/api/keys", headers=by_admin)).json()
@@ -272,7 +272,7 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(house: Keyed) -> No
 async def test_a_login_that_fails_does_not_tell_why(house: Keyed) -> None:  # S2.8
     _, header = await house.give("read")
     revoked, of_revoked = await house.give("read")
-    await house.database.write(kept.revoke, "default", revoked.id, at=datetime.now(UTC))
+    await house.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
     house.server.callers.changed(revoked.id)
     _, of_expired = await house.give("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
     wrong = secret_of(header)[:-4] + "0000"
@@ -377,9 +377,9 @@ async def test_a_project_is_erased_after_it_was_said_twice(house: Keyed, monkeyp
 
     assert [answer.status_code for answer in (*refused, erased, after)] == [400, 400, 400, 404, 202, 401]
     async with asyncio.timeout(10):
-        while await house.database.read(projects.get, "team-a"):  # noqa: ASYNC110 - it is done behind the answer
+        while await house.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110 - it is done behind the answer
             await asyncio.sleep(0.01)
-    assert await house.database.read(kept.listed, "team-a") == []
+    assert await house.database.read(kept.list_all_keys, "team-a") == []
 
 
 async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
@@ -390,14 +390,14 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
     _, by_admin = await house.give()
     away = Overloaded("The database cannot be reached.")
     with monkeypatch.context() as broken:
-        broken.setattr(projects, "erase_some", Mock(side_effect=away))
+        broken.setattr(projects, "delete_project_batch", Mock(side_effect=away))
         first = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
         async with asyncio.timeout(10):
             while not caplog.records:  # noqa: ASYNC110 - it is done behind the answer
                 await asyncio.sleep(0.01)
     second = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
     async with asyncio.timeout(10):
-        while await house.database.read(projects.get, "team-a"):  # noqa: ASYNC110
+        while await house.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     assert (first.status_code, second.status_code) == (202, 202)
@@ -408,7 +408,7 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
 
 async def test_the_first_project_is_listed_once(house: Keyed) -> None:
     made = datetime(2026, 11, 15, tzinfo=UTC)
-    await house.database.write(projects.add, projects.Project(name="default", created_at=made))
+    await house.database.write(projects.insert_project, projects.Project(name="default", created_at=made))
 
     assert (await house.http.get("/api/projects")).json() == {
         "data": [{"name": "default", "created_at": "2026-11-15T00:00:00.000000Z"}],
@@ -417,8 +417,8 @@ async def test_the_first_project_is_listed_once(house: Keyed) -> None:
 
 
 async def test_a_project_that_is_running_is_not_erased(house: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
-    await house.database.write(projects.add, projects.Project(name="team-a", created_at=datetime.now(UTC)))
-    monkeypatch.setattr(projects, "is_running", lambda *_: True)
+    await house.database.write(projects.insert_project, projects.Project(name="team-a", created_at=datetime.now(UTC)))
+    monkeypatch.setattr(projects, "has_active_runs", lambda *_: True)
 
     answer = await house.http.delete("/api/projects/team-a?confirm=team-a")
 

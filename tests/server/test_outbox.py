@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.server.outbox import ROOM, Line, Outbox
-from palaver.storage.notices import Change
+from palaver.storage.notifications import Change
 
 
 class Reader:

@@ -12,8 +12,8 @@ from palaver.core.calls import Call
 from palaver.core.events import TextDelta, TextStarted
 from palaver.core.origins import Origin
 from palaver.engine import recorder
-from palaver.storage import events
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage import runs
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.schema import metadata
 from palaver.storage.spans.tables import PARTITIONED
 from tests.server.test_redacting import MASK, serving
@@ -138,11 +138,11 @@ async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Datab
             await asyncio.sleep(0.01)
         run = alive[0]
         await server.recorder.flushed()
-        before = await database.read(events.after, "default", run.id)
+        before = await database.read(runs.read_events, "default", run.id)
         gates[-1].set()
         answer = await calling
         await server.recorder.flushed()
-        after = await database.read(events.after, "default", run.id)
+        after = await database.read(runs.read_events, "default", run.id)
 
     assert [event.delta for event in before if isinstance(event, TextDelta)] == ["First. "]
     assert len([event for event in before if isinstance(event, TextStarted)]) == 1
@@ -179,8 +179,8 @@ async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> 
 
 
 async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_MOST_ENDED", 2)
-    async with serving(open_database(MEMORY), *FLOWS, redact=RULES) as (server, http):
+    monkeypatch.setattr(recorder, "_MAX_REMEMBERED", 2)
+    async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
         answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]
         said = [str([batch async for batch in server.records.follow("default", run)]) for run in runs]
@@ -191,7 +191,7 @@ async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.Monke
 
 
 async def test_without_such_a_rule_all_is_kept() -> None:
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
         (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
         await server.recorder.flushed()

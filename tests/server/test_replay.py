@@ -10,7 +10,7 @@ import pytest
 
 from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import RunFailed, TextDelta, TextEnded, TextStarted, ToolDelta, ToolEnded, ToolStarted
-from palaver.storage import keys as kept
+from palaver.storage import api_keys as kept
 from tests.server.keyed import Keyed, keyed
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def turned_away_from(house: Keyed, path: str, header: dict[str, str], key:
         assert answer.status_code == 200
         async for piece in answer.aiter_text():
             if said in piece and said not in heard:
-                await house.database.write(kept.revoke, "default", key, at=house.server.callers.now())
+                await house.database.write(kept.revoke_key, "default", key, at=house.server.callers.now())
                 house.server.callers.changed(key)
             heard += piece
     return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]

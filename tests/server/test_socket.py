@@ -17,7 +17,7 @@ from palaver.server.in_process import _transport
 from palaver.server.outbox import ROOM
 from palaver.server.settings import Settings
 from palaver.server.socket import MOST
-from palaver.storage import keys
+from palaver.storage import api_keys
 from palaver.testing import echo, scripted
 from tests.server.keyed import keyed
 from tests.server.tabs import Connection, Tab, opened, until
@@ -457,7 +457,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
         async with opened(house.server, header) as tab, opened(house.server, other_header) as other:
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
             await until(lambda: "begin " in tab.text(1))
-            await house.database.write(keys.revoke, key.project, key.id, at=datetime.now(UTC))
+            await house.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
             house.server.callers.changed(key.id)
             await until(lambda: tab.closed, 5)
             await until(lambda: house.server.engine.alive == 0, 5)

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.engine.engine import new_run_id
-from palaver.storage.threads import keeping as threads
+from palaver.engine.ids import new_run_id
+from palaver.storage.threads import repository as threads
 from tests.server.talking import begun, branch, events, let_go, new_thread, nodes, over, problem, serving, turn
 
 STREAM = {"accept": "text/event-stream"}
@@ -302,14 +302,14 @@ async def test_a_turn_may_be_left_to_the_background() -> None:
 async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> None:
     async with serving() as (http, server):
         thread, other = await new_thread(http, "interrupt"), new_run_id()
-        await server.database.write(threads.lock, "default", thread, other)
+        await server.database.write(threads.claim_thread, "default", thread, other)
         let_go("b")
 
         second = asyncio.ensure_future(turn(http, thread, "b"))
         for _ in range(20):
             await asyncio.sleep(0.01)
         waits = not second.done()
-        await server.database.write(threads.unlock, "default", thread, other)
+        await server.database.write(threads.release_thread, "default", thread, other)
 
         assert waits
         assert (await over(http, (await second)["run"]["id"]))["status"] == "finished"

@@ -11,7 +11,7 @@ from palaver import Parameter, workflow
 from palaver.discovery.registry import Registry
 from palaver.server.api import variant_files, variants
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 
@@ -26,7 +26,7 @@ def tutor(
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 

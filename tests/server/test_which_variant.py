@@ -12,8 +12,8 @@ from palaver.frameworks.remote import RemoteWorkflow, Service
 from palaver.server.api.conventions import utc_now
 from palaver.server.variants import keep_default, laid_over, resolve
 from palaver.storage import variants
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.variants import Resolved, Wanted
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.variants import ResolvedVariant, VariantDraft
 from palaver.workflows.workflow import Workflow
 
 
@@ -24,14 +24,14 @@ def tutor(text: str, style: Annotated[str, Parameter()] = "long", size: Annotate
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 
 
 async def made(database: Database, parameters: dict[str, Any]) -> None:
-    wanted = Wanted(workflow="tutor", name="short", parameters=parameters)
-    await database.write(variants.create, "default", wanted, id="var_1", at=utc_now())
+    wanted = VariantDraft(workflow="tutor", name="short", parameters=parameters)
+    await database.write(variants.create_variant, "default", wanted, id="var_1", at=utc_now())
 
 
 async def test_a_reference_is_what_its_version_sets(database: Database) -> None:
@@ -39,7 +39,7 @@ async def test_a_reference_is_what_its_version_sets(database: Database) -> None:
 
     resolved = await resolve(database, "default", tutor, "short")
 
-    assert resolved == Resolved("short:1", {"style": "short"})
+    assert resolved == ResolvedVariant("short:1", {"style": "short"})
     assert laid_over(resolved, {"size": 2}) == {"style": "short", "size": 2}
     assert laid_over(resolved, {"style": "mine"}) == {"style": "mine"}
 
@@ -54,8 +54,8 @@ async def test_default_is_what_the_code_says_now(database: Database) -> None:
     second = await resolve(database, "default", changed, "tutor@default")
     same = await resolve(database, "default", changed, "default")
 
-    assert first == Resolved("default:1", {"style": "long", "size": 1})
-    assert second == same == Resolved("default:2", {"style": "new"})
+    assert first == ResolvedVariant("default:1", {"style": "long", "size": 1})
+    assert second == same == ResolvedVariant("default:2", {"style": "new"})
 
 
 @pytest.mark.parametrize("reference", ["none", "short:2", "other@short", "a b", "default:9"])
@@ -103,7 +103,7 @@ async def test_what_a_remote_service_said_last_stays_while_it_is_away(database: 
     await keep_default(database, "default", remote({"style": "far"}))
     await keep_default(database, "default", remote(None))
 
-    assert await resolve(database, "default", remote(None), "default") == Resolved("default:1", {"style": "far"})
+    assert await resolve(database, "default", remote(None), "default") == ResolvedVariant("default:1", {"style": "far"})
 
 
 async def test_a_quicker_process_is_not_in_the_way(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ async def test_a_quicker_process_is_not_in_the_way(database: Database, monkeypat
 
     await keep_default(database, "default", tutor)
     with monkeypatch.context() as patch:
-        patch.setattr(variants, "find", none_yet)  # As it was when the two began.
-        patch.setattr(variants, "is_default_kept", none_yet)
+        patch.setattr(variants, "find_variant", none_yet)  # As it was when the two began.
+        patch.setattr(variants, "is_default_current", none_yet)
         await keep_default(database, "default", tutor)
 
-    assert [one.head for one in (await database.read(variants.listed, "default")).data] == [1]
+    assert [one.head for one in (await database.read(variants.list_variants, "default")).data] == [1]

@@ -11,7 +11,7 @@ from palaver.errors import WorkflowNotFound
 from palaver.server.api import feedback, thread_files, thread_messages, threads
 from palaver.server.api.thread_views import Answering
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 speaking: dict[str, Answering] = {}
@@ -29,7 +29,7 @@ def known(name: str) -> object:
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
     speaking.clear()

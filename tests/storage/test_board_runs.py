@@ -12,7 +12,7 @@ from palaver.core.events import RunStarted
 from palaver.core.ids import sortable
 from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import NewRun
-from palaver.storage import backlog, board_runs, boards, recording
+from palaver.storage import boards, queue, run_log
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 
@@ -23,14 +23,14 @@ GRID = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="w"),), rows=(
 async def keep(database: Database, board: str, *numbers: int, concurrency: int = 2) -> list[str]:
     """A board whose runs wait, each named by its number."""
     made = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
-    await database.write(boards.create, "p", made)
+    await database.write(boards.create_board, "p", made)
     new = [waiting(number, board, concurrency) for number in numbers]
-    await database.write(backlog.put_all, new, NOW)
+    await database.write(queue.enqueue_runs, new, NOW)
     return [run.started.run_id for run in new]
 
 
 def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
-    reading = board_runs.reading(concurrency) if board else None
+    reading = boards.board_run_note(concurrency) if board else None
     return NewRun(
         started=RunStarted(0, f"run_{sortable(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
         workflow="w",
@@ -42,7 +42,7 @@ def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
 
 
 async def take(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
-    taken = await database.write(backlog.take, process, ["w"], limit, NOW)
+    taken = await database.write(queue.dequeue_runs, process, ["w"], limit, NOW)
     return [one.whole.row.id for one in taken]
 
 
@@ -59,7 +59,7 @@ async def test_what_is_of_no_board_or_of_another_does_not_wait_behind_one_that_i
     crowded = await keep(database, "brd_1", *range(1, 30), concurrency=1)
     other = await keep(database, "brd_2", 40, concurrency=1)
     alone = waiting(50, None, 0)
-    await database.write(backlog.put, alone, NOW)
+    await database.write(queue.enqueue_run, alone, NOW)
 
     assert await take(database, 4) == crowded[:1]
     assert await take(database, 4) == [*other, alone.started.run_id]
@@ -70,14 +70,14 @@ async def test_processes_that_look_at_the_same_time_do_not_take_too_many(databas
 
     taken = await asyncio.gather(*(take(database, 2, f"p{number}") for number in range(8)))
 
-    going = await database.read(board_runs.alive, "p", "brd_1", "running")
+    going = await database.read(boards.list_board_runs, "p", "brd_1", "running")
     assert sorted(run for some in taken for run in some) == going
     assert len(going) == 3
 
 
 async def test_a_run_of_a_board_that_was_deleted_is_taken_all_the_same(database: Database) -> None:
     runs = await keep(database, "brd_1", 1)
-    await database.write(boards.remove, "p", "brd_1", check=lambda _: None)
+    await database.write(boards.delete_board, "p", "brd_1", check=lambda _: None)
 
     assert await take(database) == runs
 
@@ -86,21 +86,21 @@ async def test_what_waits_of_a_board_is_ended_a_few_at_a_time(database: Database
     runs = await keep(database, "brd_1", 1, 2, 3)
     await keep(database, "brd_2", 4)
 
-    first = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
-    second = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
-    third = await database.write(board_runs.cancel_waiting, "p", "brd_1", 2, NOW)
+    first = await database.write(boards.cancel_queued_board_runs, "p", "brd_1", 2, NOW)
+    second = await database.write(boards.cancel_queued_board_runs, "p", "brd_1", 2, NOW)
+    third = await database.write(boards.cancel_queued_board_runs, "p", "brd_1", 2, NOW)
 
     assert (first, second, third) == (runs[:2], runs[2:], [])
-    assert await database.read(board_runs.statuses, "p", [*runs, "run_gone"]) == dict.fromkeys(runs, "cancelled")
-    assert await database.read(board_runs.statuses, "q", runs) == {}
+    assert await database.read(boards.run_statuses, "p", [*runs, "run_gone"]) == dict.fromkeys(runs, "cancelled")
+    assert await database.read(boards.run_statuses, "q", runs) == {}
 
 
 def end(db: Connection, run: str) -> None:
-    recording.refuse(db, "p", run, ("failed", "It failed."), NOW)
+    run_log.fail_queued_run(db, "p", run, ("failed", "It failed."), NOW)
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
 async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: RunStatus) -> None:
     await keep(database, "brd_1", 1)
 
-    assert await database.read(board_runs.alive, "q", "brd_1", status) == []
+    assert await database.read(boards.list_board_runs, "q", "brd_1", status) == []

@@ -8,11 +8,11 @@ import pytest
 from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid
 from palaver.errors import NotFound, StaleBase
 from palaver.storage import boards
-from palaver.storage.boards import Board, Listed
+from palaver.storage.boards import Board, BoardSummary
 from palaver.storage.database import Database
-from palaver.storage.pages import Page
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import NewThread
+from palaver.storage.pagination import Page
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -33,61 +33,63 @@ def allow(_: object) -> None:
 
 
 async def test_a_board_is_kept_as_it_is(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.create_board, "default", BOARD)
 
-    assert await database.read(boards.get, "default", "brd_1") == BOARD
-    assert await database.read(boards.listed, "default") == Page(
-        [Listed(id="brd_1", name="prompt v3", mode="chat", created_at=NOON, updated_at=NOON)]
+    assert await database.read(boards.get_board, "default", "brd_1") == BOARD
+    assert await database.read(boards.list_boards, "default") == Page(
+        [BoardSummary(id="brd_1", name="prompt v3", mode="chat", created_at=NOON, updated_at=NOON)]
     )
 
 
 async def test_cells_are_filled_and_keep_what_they_have_of_the_other_kind(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
-    await database.write(boards.fill, "default", "brd_1", [A, B])
-    await database.write(boards.fill, "default", "brd_1", [Cell(row="r1", column="c1", run="run_2")])
-    await database.write(boards.fill, "default", "brd_1", [])
+    await database.write(boards.create_board, "default", BOARD)
+    await database.write(boards.fill_cells, "default", "brd_1", [A, B])
+    await database.write(boards.fill_cells, "default", "brd_1", [Cell(row="r1", column="c1", run="run_2")])
+    await database.write(boards.fill_cells, "default", "brd_1", [])
 
     both = Cell(row="r1", column="c1", thread="conv_1", run="run_2")
-    assert await database.read(boards.cells, "default", "brd_1") == (both, B)
+    assert await database.read(boards.list_cells, "default", "brd_1") == (both, B)
 
 
 @pytest.mark.parametrize("cell", [Cell(row="r9", column="c1"), Cell(row="r1", column="r1")])
 async def test_a_cell_that_is_not_there_cannot_be_filled(database: Database, cell: Cell) -> None:
-    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.create_board, "default", BOARD)
 
     with pytest.raises(NotFound, match=f"'brd_1' has no cell '{cell.row}.{cell.column}'"):
-        await database.write(boards.fill, "default", "brd_1", [A, cell])
-    assert await database.read(boards.cells, "default", "brd_1") == ()
+        await database.write(boards.fill_cells, "default", "brd_1", [A, cell])
+    assert await database.read(boards.list_cells, "default", "brd_1") == ()
 
 
 async def test_a_grid_takes_the_place_of_another(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
-    await database.write(boards.fill, "default", "brd_1", [A, B])
+    await database.write(boards.create_board, "default", BOARD)
+    await database.write(boards.fill_cells, "default", "brd_1", [A, B])
     smaller = Grid(name="new", mode="single", columns=GRID.columns[:1], rows=GRID.rows)
 
-    put = await database.write(boards.replace, "default", "brd_1", smaller, keep=None, at=LATER, check=allow)
+    put = await database.write(boards.replace_board, "default", "brd_1", smaller, keep=None, at=LATER, check=allow)
 
     assert put == Board(id="brd_1", grid=smaller, cells=(A,), version=2, created_at=NOON, updated_at=LATER)
-    assert await database.read(boards.get, "default", "brd_1") == put
+    assert await database.read(boards.get_board, "default", "brd_1") == put
 
 
 async def test_cells_that_are_not_to_be_kept_go(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
-    await database.write(boards.fill, "default", "brd_1", [A, B])
-    put = await database.write(boards.replace, "default", "brd_1", GRID, keep={("r2", "c2")}, at=LATER, check=allow)
+    await database.write(boards.create_board, "default", BOARD)
+    await database.write(boards.fill_cells, "default", "brd_1", [A, B])
+    put = await database.write(
+        boards.replace_board, "default", "brd_1", GRID, keep={("r2", "c2")}, at=LATER, check=allow
+    )
 
     assert put.cells == (B,)
 
 
 async def test_of_two_that_save_at_once_from_the_same_one_is_refused(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.create_board, "default", BOARD)
 
     def first_only(board: Board) -> None:
         if board.version != 1:
             raise StaleBase("no", by="etag")
 
     tries = [
-        database.write(boards.replace, "default", "brd_1", GRID, keep=None, at=LATER, check=first_only)
+        database.write(boards.replace_board, "default", "brd_1", GRID, keep=None, at=LATER, check=first_only)
         for _ in range(5)
     ]
     answers = await asyncio.gather(*tries, return_exceptions=True)
@@ -96,37 +98,39 @@ async def test_of_two_that_save_at_once_from_the_same_one_is_refused(database: D
 
 
 async def test_a_board_goes_with_its_cells(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
-    await database.write(boards.fill, "default", "brd_1", [A])
-    await database.write(boards.remove, "default", "brd_1", check=allow)
+    await database.write(boards.create_board, "default", BOARD)
+    await database.write(boards.fill_cells, "default", "brd_1", [A])
+    await database.write(boards.delete_board, "default", "brd_1", check=allow)
 
-    assert await database.read(boards.cells, "default", "brd_1") == ()
+    assert await database.read(boards.list_cells, "default", "brd_1") == ()
     with pytest.raises(NotFound, match="no board 'brd_1'"):
-        await database.read(boards.get, "default", "brd_1")
+        await database.read(boards.get_board, "default", "brd_1")
 
 
 async def test_the_threads_of_a_board_that_goes_stay_and_are_of_none(database: Database) -> None:
-    await database.write(boards.create, "default", BOARD)
+    await database.write(boards.create_board, "default", BOARD)
     for name, board in (("conv_1", "brd_1"), ("conv_2", "brd_2")):
-        await database.write(threads.create, "default", NewThread(id=name, at=NOON, workflow="tutor", board=board), [])
-    await database.write(boards.remove, "default", "brd_1", check=allow)
+        await database.write(
+            threads.create_thread, "default", NewThread(id=name, at=NOON, workflow="tutor", board=board), []
+        )
+    await database.write(boards.delete_board, "default", "brd_1", check=allow)
 
-    stayed = [(await database.read(threads.sure, "default", name)).board for name in ("conv_1", "conv_2")]
+    stayed = [(await database.read(threads.require_thread, "default", name)).board for name in ("conv_1", "conv_2")]
     assert stayed == [None, "brd_2"]
 
 
 async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5
-    await database.write(boards.create, "default", BOARD)
-    await database.write(boards.fill, "default", "brd_1", [A])
+    await database.write(boards.create_board, "default", BOARD)
+    await database.write(boards.fill_cells, "default", "brd_1", [A])
 
     for attempt in (
-        database.read(boards.get, "team", "brd_1"),
-        database.write(boards.fill, "team", "brd_1", [B]),
-        database.write(boards.replace, "team", "brd_1", GRID, keep=None, at=LATER, check=allow),
-        database.write(boards.remove, "team", "brd_1", check=allow),
+        database.read(boards.get_board, "team", "brd_1"),
+        database.write(boards.fill_cells, "team", "brd_1", [B]),
+        database.write(boards.replace_board, "team", "brd_1", GRID, keep=None, at=LATER, check=allow),
+        database.write(boards.delete_board, "team", "brd_1", check=allow),
     ):
         with pytest.raises(NotFound):
             await attempt
-    assert await database.read(boards.cells, "team", "brd_1") == ()
-    assert await database.read(boards.listed, "team") == Page([])
-    assert (await database.read(boards.get, "default", "brd_1")).cells == (A,)
+    assert await database.read(boards.list_cells, "team", "brd_1") == ()
+    assert await database.read(boards.list_boards, "team") == Page([])
+    assert (await database.read(boards.get_board, "default", "brd_1")).cells == (A,)

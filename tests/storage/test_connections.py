@@ -11,53 +11,53 @@ from palaver.core.events import RunStarted
 from palaver.core.origins import Origin
 from palaver.core.records import NewRun
 from palaver.errors import NameTaken, TooLarge
-from palaver.storage import backlog, connections, runs
-from palaver.storage.connections import Added, Mark, Options
+from palaver.storage import connections, queue, runs
+from palaver.storage.connections import ConnectionOptions, ConnectionVersion, StoredConnection
 from palaver.storage.database import Database, open_database
-from palaver.storage.notices import Notice
+from palaver.storage.notifications import Notification
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
-TUTOR = Added(
+TUTOR = StoredConnection(
     name="tutor",
     url="https://a.example/tutor",
     created_at=NOON,
     checked_at=NOON,
-    options=Options(is_chat=True, dialect="responses", model="large", timeout_seconds=2.5),
+    options=ConnectionOptions(is_chat=True, dialect="responses", model="large", timeout_seconds=2.5),
     evidence={"dialect": "responses", "said": "ä\0"},
 )
-BARE = Added(name="Bare", url="https://b.example", created_at=NOON)
+BARE = StoredConnection(name="Bare", url="https://b.example", created_at=NOON)
 
 
 async def test_one_is_kept_as_it_is(database: Database) -> None:
-    await database.write(connections.add, "default", TUTOR)
-    await database.write(connections.add, "default", BARE)
+    await database.write(connections.insert_connection, "default", TUTOR)
+    await database.write(connections.insert_connection, "default", BARE)
 
-    assert await database.read(connections.get, "default", "tutor") == TUTOR
-    assert await database.read(connections.listed, "default") == [BARE, TUTOR]
-    assert await database.read(connections.marks, "default") == [
-        Mark(name="Bare", url="https://b.example", created_at=NOON),
-        Mark(name="tutor", url="https://a.example/tutor", created_at=NOON, checked_at=NOON),
+    assert await database.read(connections.get_connection, "default", "tutor") == TUTOR
+    assert await database.read(connections.list_connections, "default") == [BARE, TUTOR]
+    assert await database.read(connections.list_connection_versions, "default") == [
+        ConnectionVersion(name="Bare", url="https://b.example", created_at=NOON),
+        ConnectionVersion(name="tutor", url="https://a.example/tutor", created_at=NOON, checked_at=NOON),
     ]
-    assert (BARE.mark, TUTOR.mark) == tuple(await database.read(connections.marks, "default"))
+    assert (BARE.mark, TUTOR.mark) == tuple(await database.read(connections.list_connection_versions, "default"))
 
 
 async def test_a_project_sees_its_own_alone(database: Database) -> None:
-    await database.write(connections.add, "default", TUTOR)
-    await database.write(connections.add, "team-a", replace(TUTOR, url="https://c.example"))
+    await database.write(connections.insert_connection, "default", TUTOR)
+    await database.write(connections.insert_connection, "team-a", replace(TUTOR, url="https://c.example"))
 
-    assert await database.write(connections.remove, "team-b", "tutor") is False
-    assert await database.write(connections.remove, "team-a", "tutor") is True
-    assert await database.read(connections.get, "team-a", "tutor") is None
-    assert await database.read(connections.listed, "default") == [TUTOR]
+    assert await database.write(connections.delete_connection, "team-b", "tutor") is False
+    assert await database.write(connections.delete_connection, "team-a", "tutor") is True
+    assert await database.read(connections.get_connection, "team-a", "tutor") is None
+    assert await database.read(connections.list_connections, "default") == [TUTOR]
 
 
 async def test_a_name_is_taken_once_also_by_two_at_a_time(database: Database) -> None:
-    await database.write(connections.add, "default", TUTOR)
+    await database.write(connections.insert_connection, "default", TUTOR)
     with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as taken:
-        await database.write(connections.add, "default", TUTOR)
+        await database.write(connections.insert_connection, "default", TUTOR)
     both = await asyncio.gather(
-        *(database.write(connections.add, "default", BARE) for _ in range(4)), return_exceptions=True
+        *(database.write(connections.insert_connection, "default", BARE) for _ in range(4)), return_exceptions=True
     )
 
     assert taken.value.pointer == "/name"
@@ -65,38 +65,38 @@ async def test_a_name_is_taken_once_also_by_two_at_a_time(database: Database) ->
 
 
 async def test_there_is_room_for_so_many(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert connections.MOST == 200
-    monkeypatch.setattr(connections, "MOST", 1)
-    await database.write(connections.add, "default", TUTOR)
+    assert connections.MAX_CONNECTIONS == 200
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
+    await database.write(connections.insert_connection, "default", TUTOR)
 
     with pytest.raises(TooLarge, match="There are 1 connections already: remove one first"):
-        await database.write(connections.add, "default", BARE)
-    await database.write(connections.add, "team-a", BARE)
+        await database.write(connections.insert_connection, "default", BARE)
+    await database.write(connections.insert_connection, "team-a", BARE)
 
 
 async def test_what_it_says_later_is_kept_if_it_is_still_the_same_one(database: Database) -> None:
-    await database.write(connections.add, "default", TUTOR)
+    await database.write(connections.insert_connection, "default", TUTOR)
     another = replace(TUTOR.mark, created_at=LATER)
 
-    assert await database.write(connections.check, "default", TUTOR.mark, {"said": 2}, at=LATER) is True
-    assert await database.write(connections.check, "default", another, {"said": 3}, at=LATER) is False
-    assert await database.read(connections.get, "default", "tutor") == replace(
+    assert await database.write(connections.update_evidence, "default", TUTOR.mark, {"said": 2}, at=LATER) is True
+    assert await database.write(connections.update_evidence, "default", another, {"said": 3}, at=LATER) is False
+    assert await database.read(connections.get_connection, "default", "tutor") == replace(
         TUTOR, evidence={"said": 2}, checked_at=LATER
     )
 
 
 async def test_others_are_told(postgres_url: str) -> None:
     here, there = open_database(postgres_url), open_database(postgres_url)
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     await here.listen(heard.append)
 
-    await there.write(connections.add, "default", TUTOR)
-    await there.write(connections.check, "default", TUTOR.mark, {}, at=LATER)
-    await there.write(connections.remove, "default", "tutor")
-    await there.write(connections.remove, "default", "tutor")
-    await there.write(connections.add, "default", BARE)
+    await there.write(connections.insert_connection, "default", TUTOR)
+    await there.write(connections.update_evidence, "default", TUTOR.mark, {}, at=LATER)
+    await there.write(connections.delete_connection, "default", "tutor")
+    await there.write(connections.delete_connection, "default", "tutor")
+    await there.write(connections.insert_connection, "default", BARE)
     async with asyncio.timeout(20):
-        while Notice("connection", ["Bare"]) not in heard:  # noqa: ASYNC110
+        while Notification("connection", ["Bare"]) not in heard:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     assert {notice.kind for notice in heard} == {"connection"}
@@ -118,14 +118,14 @@ def waiting(number: int, workflow: str, project: str) -> NewRun:
 
 async def test_runs_that_wait_for_one_that_is_gone_end(database: Database) -> None:
     made = [waiting(number, "tutor", project) for number, project in enumerate(["default", "team-a", "default"])]
-    await database.write(backlog.put_all, [*made, waiting(9, "other", "default")], NOON)
+    await database.write(queue.enqueue_runs, [*made, waiting(9, "other", "default")], NOON)
     why = ("workflow_not_found", "It was removed.")
 
-    more = [await database.write(backlog.refuse_some, "tutor", why, LATER, most=2) for _ in range(3)]
+    more = [await database.write(queue.fail_queued_runs, "tutor", why, LATER, most=2) for _ in range(3)]
 
     assert more == [True, False, False]
     ended = [
-        await database.read(runs.get, project, run)
+        await database.read(runs.get_run, project, run)
         for run, project in [("run_0", "default"), ("run_1", "team-a"), ("run_2", "default"), ("run_9", "default")]
     ]
     assert [(row.status, row.ended_at) for row in ended if row] == [("failed", LATER)] * 3 + [("queued", None)]

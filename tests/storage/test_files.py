@@ -14,10 +14,10 @@ from sqlalchemy import Connection, select
 from palaver.core.messages import Message
 from palaver.core.parts import File
 from palaver.errors import DiskFull
-from palaver.storage import file_uses, files
+from palaver.storage import files
 from palaver.storage.database import Database
-from palaver.storage.files import PIECE, Pieces, StoredFile
-from palaver.storage.pages import Window
+from palaver.storage.files import CHUNK_BYTES, FileChunks, StoredFile
+from palaver.storage.pagination import Window
 from palaver.storage.tables import file_pieces
 from palaver.storage.tables import files as table
 
@@ -26,8 +26,8 @@ GIB = 1024 * 1024 * 1024
 LARGE = bytes(range(256)) * 8192 + b"end"  # Two pieces and three bytes.
 
 
-def cut(content: bytes) -> Pieces:
-    pieces = Pieces()
+def cut(content: bytes) -> FileChunks:
+    pieces = FileChunks()
     pieces.feed(content)
     return pieces
 
@@ -46,7 +46,7 @@ def made(name: str, content: bytes, *, project: str = "default", at: datetime = 
 
 async def kept(database: Database, name: str, content: bytes, *, most: int = GIB, **fields: Any) -> StoredFile:
     file = made(name, content, **fields)
-    await database.write(files.add, file, cut(content).end()[0], most=most)
+    await database.write(files.insert_file, file, cut(content).end()[0], most=most)
     return file
 
 
@@ -62,10 +62,10 @@ def held(db: Connection) -> list[tuple[str, str, int, int]]:
     ]
 
 
-@given(st.lists(st.integers(0, 3 * PIECE), max_size=5))
+@given(st.lists(st.integers(0, 3 * CHUNK_BYTES), max_size=5))
 def test_pieces_are_of_one_size_and_together_what_came(sizes: list[int]) -> None:
     came = [bytes([place]) * size for place, size in enumerate(sizes)]
-    pieces = Pieces()
+    pieces = FileChunks()
     for data in came:
         pieces.feed(data)
     whole = b"".join(came)
@@ -74,18 +74,18 @@ def test_pieces_are_of_one_size_and_together_what_came(sizes: list[int]) -> None
 
     assert b"".join(found) == whole
     assert (pieces.bytes, sha256) == (len(whole), hashlib.sha256(whole).hexdigest())
-    assert [len(piece) for piece in found[:-1]] == [PIECE] * (len(found) - 1)
-    assert all(0 < len(piece) <= PIECE for piece in found)
+    assert [len(piece) for piece in found[:-1]] == [CHUNK_BYTES] * (len(found) - 1)
+    assert all(0 < len(piece) <= CHUNK_BYTES for piece in found)
 
 
 async def test_a_file_comes_back_as_it_was_given(database: Database) -> None:
     file = await kept(database, "a", LARGE)
 
-    assert await database.read(files.get, "default", "file_a") == file
-    assert await database.read(files.content, "default", "file_a") == LARGE
-    assert [await database.read(files.piece, "default", file.sha256, place) for place in range(4)] == [
-        LARGE[:PIECE],
-        LARGE[PIECE : 2 * PIECE],
+    assert await database.read(files.get_file, "default", "file_a") == file
+    assert await database.read(files.read_content, "default", "file_a") == LARGE
+    assert [await database.read(files.read_chunk, "default", file.sha256, place) for place in range(4)] == [
+        LARGE[:CHUNK_BYTES],
+        LARGE[CHUNK_BYTES : 2 * CHUNK_BYTES],
         b"end",
         None,
     ]
@@ -95,15 +95,15 @@ async def test_a_file_comes_back_as_it_was_given(database: Database) -> None:
 async def test_another_projects_file_is_as_unknown_as_none(database: Database) -> None:
     file = await kept(database, "a", b"ours")
 
-    assert await database.read(files.get, "team-b", "file_a") is None
-    assert await database.read(files.content, "team-b", "file_a") is None
-    assert await database.read(files.piece, "team-b", file.sha256, 0) is None
-    assert await database.read(files.find, "team-b", ["file_a"]) == {}
-    assert (await database.read(files.latest, "team-b")).data == []
-    assert await database.write(files.remove, "team-b", "file_a") is False
-    await database.write(file_uses.note_run, "team-b", "run_1", naming("file_a"))
-    assert await database.read(files.get, "default", "file_a") == file
-    assert str(files.missing("file_a", pointer="/x").message) == "There is no file 'file_a'."
+    assert await database.read(files.get_file, "team-b", "file_a") is None
+    assert await database.read(files.read_content, "team-b", "file_a") is None
+    assert await database.read(files.read_chunk, "team-b", file.sha256, 0) is None
+    assert await database.read(files.find_files, "team-b", ["file_a"]) == {}
+    assert (await database.read(files.list_files, "team-b")).data == []
+    assert await database.write(files.delete_file, "team-b", "file_a") is False
+    await database.write(files.add_run_references, "team-b", "run_1", naming("file_a"))
+    assert await database.read(files.get_file, "default", "file_a") == file
+    assert str(files.file_not_found("file_a", pointer="/x").message) == "There is no file 'file_a'."
 
 
 async def test_equal_content_is_kept_once_in_a_project(database: Database) -> None:
@@ -111,25 +111,25 @@ async def test_equal_content_is_kept_once_in_a_project(database: Database) -> No
     await kept(database, "b", LARGE)
     await kept(database, "c", LARGE, project="team-b")
 
-    sizes = [(place, size) for place, size in enumerate([PIECE, PIECE, 3])]
+    sizes = [(place, size) for place, size in enumerate([CHUNK_BYTES, CHUNK_BYTES, 3])]
     assert await database.read(held) == [
         *(("default", first.sha256, *one) for one in sizes),
         *(("team-b", first.sha256, *one) for one in sizes),
     ]
-    assert await database.read(files.total, "default") == len(LARGE)
+    assert await database.read(files.total_bytes, "default") == len(LARGE)
 
 
 async def test_what_another_file_shares_stays_when_one_is_deleted(database: Database) -> None:
     await kept(database, "a", LARGE)
     await kept(database, "b", LARGE)
 
-    assert await database.write(files.remove, "default", "file_a") is True
-    assert await database.write(files.remove, "default", "file_a") is False
-    assert await database.read(files.content, "default", "file_a") is None
-    assert await database.read(files.content, "default", "file_b") == LARGE
-    assert await database.write(files.remove, "default", "file_b") is True
+    assert await database.write(files.delete_file, "default", "file_a") is True
+    assert await database.write(files.delete_file, "default", "file_a") is False
+    assert await database.read(files.read_content, "default", "file_a") is None
+    assert await database.read(files.read_content, "default", "file_b") == LARGE
+    assert await database.write(files.delete_file, "default", "file_b") is True
     assert await database.read(held) == []
-    assert await database.read(files.total, "default") == 0
+    assert await database.read(files.total_bytes, "default") == 0
 
 
 async def test_a_project_holds_so_many_bytes_and_no_more(database: Database) -> None:
@@ -142,8 +142,8 @@ async def test_a_project_holds_so_many_bytes_and_no_more(database: Database) -> 
         await kept(database, "e", b"!", most=10)
 
     assert full.value.message == "The files of this project would come to more than 10 bytes: delete some."
-    assert await database.read(files.get, "default", "file_e") is None
-    await database.write(files.remove, "default", "file_b")
+    assert await database.read(files.get_file, "default", "file_e") is None
+    await database.write(files.delete_file, "default", "file_b")
     await kept(database, "e", b"!", most=10)
 
 
@@ -151,8 +151,8 @@ async def test_files_are_listed_newest_first_by_pages(database: Database) -> Non
     for name in "abcde":
         await kept(database, name, name.encode())
 
-    first = await database.read(files.latest, "default", Window(limit=3))
-    second = await database.read(files.latest, "default", Window(limit=3, after=first.next))
+    first = await database.read(files.list_files, "default", Window(limit=3))
+    second = await database.read(files.list_files, "default", Window(limit=3, after=first.next))
 
     assert [[file.id[-1] for file in found.data] for found in (first, second)] == [["e", "d", "c"], ["b", "a"]]
     assert second.next is None
@@ -162,11 +162,11 @@ async def test_what_something_names_no_longer_goes_by_itself(database: Database)
     file = await kept(database, "a", b"named")
     await kept(database, "b", b"not named")
 
-    await database.write(file_uses.note_run, "default", "run_1", naming("file_a", "file_unknown"))
+    await database.write(files.add_run_references, "default", "run_1", naming("file_a", "file_unknown"))
 
     used = msgspec.structs.replace(file, used=True)
     assert used.expires_at is None
-    assert await database.read(files.find, "default", ["file_a", "file_b", "file_c"]) == {
+    assert await database.read(files.find_files, "default", ["file_a", "file_b", "file_c"]) == {
         "file_a": used,
         "file_b": made("b", b"not named"),
     }
@@ -179,14 +179,14 @@ async def test_what_nothing_names_is_forgotten_a_project_and_a_few_at_a_time(dat
     await kept(database, "c", b"old and named")
     await kept(database, "d", b"old and shared", at=later)
     await kept(database, "e", b"old", project="team-b")
-    await database.write(file_uses.note_run, "default", "run_1", naming("file_c"))
+    await database.write(files.add_run_references, "default", "run_1", naming("file_c"))
 
-    gone = [await database.write(files.forget_unused, later, limit=1) for _ in range(4)]
+    gone = [await database.write(files.delete_unused_files, later, limit=1) for _ in range(4)]
 
     assert gone == [1, 1, 1, 0]
     left = await database.read(lambda db: sorted(db.scalars(select(table.c.id))))
     assert left == ["file_c", "file_d"]
-    assert await database.read(files.content, "default", "file_d") == b"old and shared"
+    assert await database.read(files.read_content, "default", "file_d") == b"old and shared"
     assert len(await database.read(held)) == 2
 
 
@@ -196,13 +196,13 @@ async def test_adding_and_deleting_the_same_content_at_once_never_leaves_a_file_
             name = f"{number}-{turn}"
             await kept(database, name, b"the same")
             if turn % 2:
-                await database.write(files.remove, "default", f"file_{name}")
+                await database.write(files.delete_file, "default", f"file_{name}")
 
     await asyncio.gather(*(come_and_go(number) for number in range(6)))
 
-    left = await database.read(files.latest, "default")
+    left = await database.read(files.list_files, "default")
     assert len(left.data) == 18
-    assert {await database.read(files.content, "default", file.id) for file in left.data} == {b"the same"}
+    assert {await database.read(files.read_content, "default", file.id) for file in left.data} == {b"the same"}
     for file in left.data:
-        await database.write(files.remove, "default", file.id)
+        await database.write(files.delete_file, "default", file.id)
     assert await database.read(held) == []

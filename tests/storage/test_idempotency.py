@@ -10,17 +10,17 @@ from sqlalchemy import Connection, func, insert, select
 from palaver.errors import IdempotencyMismatch
 from palaver.storage import idempotency
 from palaver.storage.database import Database
-from palaver.storage.idempotency import Kept, Once
+from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 from palaver.storage.tables import idempotency as table
 from palaver.storage.tables import projects
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-ONCE = Once(project="default", owner="", route="POST /api/boards", key="k1", digest=b"d" * 32, at=NOON)
-ANSWER = Kept(status=201, headers=[("location", "/x"), ("etag", '"1"')], body=b'{"a": 1}')
+ONCE = IdempotentRequest(project="default", owner="", route="POST /api/boards", key="k1", digest=b"d" * 32, at=NOON)
+ANSWER = StoredResponse(status=201, headers=[("location", "/x"), ("etag", '"1"')], body=b'{"a": 1}')
 
 
 def make_project(name: str):
-    def work(db: Connection) -> Kept:
+    def work(db: Connection) -> StoredResponse:
         db.execute(insert(projects).values(name=name, created_at=NOON))
         return ANSWER
 
@@ -32,59 +32,59 @@ def count(db: Connection) -> tuple[int, int]:
     return made, db.scalar(select(func.count()).select_from(table)) or 0
 
 
-def later(**changes: object) -> Once:
+def later(**changes: object) -> IdempotentRequest:
     return msgspec.structs.replace(ONCE, **changes)
 
 
 async def test_a_second_time_the_first_answer_is_given_again(database: Database) -> None:
-    first = await database.write(idempotency.do, ONCE, make_project("a"))
-    second = await database.write(idempotency.do, later(at=NOON + timedelta(hours=23)), make_project("b"))
+    first = await database.write(idempotency.run_once, ONCE, make_project("a"))
+    second = await database.write(idempotency.run_once, later(at=NOON + timedelta(hours=23)), make_project("b"))
 
     assert (first, second) == ((ANSWER, False), (ANSWER, True))
     assert await database.read(count) == (1, 1)
 
 
 async def test_another_body_is_refused(database: Database) -> None:
-    await database.write(idempotency.do, ONCE, make_project("a"))
+    await database.write(idempotency.run_once, ONCE, make_project("a"))
 
     with pytest.raises(IdempotencyMismatch, match="another body: take a new one"):
-        await database.write(idempotency.do, later(digest=b"e" * 32), make_project("b"))
+        await database.write(idempotency.run_once, later(digest=b"e" * 32), make_project("b"))
 
 
 @pytest.mark.parametrize("change", [{"project": "other"}, {"owner": "ab12cd34"}, {"route": "POST /x"}, {"key": "k2"}])
 async def test_it_counts_for_one_project_key_route_and_name(database: Database, change: dict[str, str]) -> None:
-    await database.write(idempotency.do, ONCE, make_project("a"))
-    _, again = await database.write(idempotency.do, later(**change), make_project("b"))
+    await database.write(idempotency.run_once, ONCE, make_project("a"))
+    _, again = await database.write(idempotency.run_once, later(**change), make_project("b"))
 
     assert not again
     assert await database.read(count) == (2, 2)
 
 
 async def test_after_a_day_it_is_forgotten(database: Database) -> None:
-    await database.write(idempotency.do, ONCE, make_project("a"))
+    await database.write(idempotency.run_once, ONCE, make_project("a"))
     tomorrow = NOON + timedelta(hours=24)
-    _, again = await database.write(idempotency.do, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
-    kept = await database.write(idempotency.forget, tomorrow + timedelta(hours=23))
-    gone = await database.write(idempotency.forget, tomorrow + timedelta(hours=24))
+    _, again = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
+    kept = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
+    gone = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
 
     assert (again, kept, gone) == (False, 0, 1)
 
 
 async def test_what_failed_may_be_tried_again(database: Database) -> None:
-    def fail(db: Connection) -> Kept:
+    def fail(db: Connection) -> StoredResponse:
         make_project("a")(db)
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
-        await database.write(idempotency.do, ONCE, fail)
-    _, again = await database.write(idempotency.do, ONCE, make_project("a"))
+        await database.write(idempotency.run_once, ONCE, fail)
+    _, again = await database.write(idempotency.run_once, ONCE, make_project("a"))
 
     assert not again
     assert await database.read(count) == (1, 1)
 
 
 async def test_of_many_at_once_one_does_it(database: Database) -> None:
-    tries = [database.write(idempotency.do, ONCE, make_project(f"p{number}")) for number in range(20)]
+    tries = [database.write(idempotency.run_once, ONCE, make_project(f"p{number}")) for number in range(20)]
     answers = await asyncio.gather(*tries)
 
     assert [answer for answer, _ in answers] == [ANSWER] * 20
@@ -93,11 +93,11 @@ async def test_of_many_at_once_one_does_it(database: Database) -> None:
 
 
 async def test_a_run_can_be_kept_instead_of_an_answer(database: Database) -> None:
-    def start(db: Connection) -> Kept | None:
-        before = idempotency.claim(db, ONCE)
+    def start(db: Connection) -> StoredResponse | None:
+        before = idempotency.claim_key(db, ONCE)
         if before is None:
-            idempotency.keep(db, ONCE, Kept(run="run_1"))
+            idempotency.store_response(db, ONCE, StoredResponse(run="run_1"))
         return before
 
     assert await database.write(start) is None
-    assert await database.write(start) == Kept(run="run_1", headers=[])
+    assert await database.write(start) == StoredResponse(run="run_1", headers=[])

@@ -3,24 +3,24 @@
 import asyncio
 from datetime import UTC, datetime
 
-from palaver.storage import secrets
+from palaver.storage import api_keys
 from palaver.storage.database import Database, open_database
 
 AT = datetime(2026, 11, 15, tzinfo=UTC)
 
 
 async def test_a_secret_is_made_once(database: Database) -> None:
-    first = await database.write(secrets.get, "redaction", AT)
-    other = await database.write(secrets.get, "else", AT)
+    first = await database.write(api_keys.get_or_create_secret, "redaction", AT)
+    other = await database.write(api_keys.get_or_create_secret, "else", AT)
 
     assert len(first) == 32
-    assert await database.write(secrets.get, "redaction", AT) == first
+    assert await database.write(api_keys.get_or_create_secret, "redaction", AT) == first
     assert other != first
 
 
 async def test_two_processes_that_ask_at_once_get_the_same(postgres_url: str) -> None:
     databases = [open_database(postgres_url), open_database(postgres_url)]
-    asked = [one.write(secrets.get, "redaction", AT) for one in databases for _ in range(8)]
+    asked = [one.write(api_keys.get_or_create_secret, "redaction", AT) for one in databases for _ in range(8)]
 
     assert len(set(await asyncio.gather(*asked))) == 1
     for one in databases:

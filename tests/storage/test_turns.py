@@ -9,40 +9,40 @@ from palaver.core.messages import Message
 from palaver.core.usage import Usage
 from palaver.errors import InvalidValue, ThreadNotFound
 from palaver.storage.database import Database
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads import nodes
-from palaver.storage.threads.keeping import Thread
-from tests.storage.talking import NOW, SECOND, P, assistant, ids, post, talk, user
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import Thread
+from tests.storage.thread_factory import NOW, SECOND, P, assistant, ids, post, talk, user
 
 ERROR = {"code": "workflow_failed", "message": "It broke."}
 
 
 async def join(database: Database, *messages: Message, **more: Any) -> Thread:
     asked: dict[str, Any] = {"run": "run_1", "answers": "u1", "status": "done", "at": NOW + SECOND} | more
-    await database.write(threads.join, P, "conv_1", messages=messages, **asked)
-    return await database.read(threads.sure, P, "conv_1")
+    await database.write(threads.append_run_output, P, "conv_1", messages=messages, **asked)
+    return await database.read(threads.require_thread, P, "conv_1")
 
 
 async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None:
     await talk(database, "one")
 
-    taken = await asyncio.gather(*(database.write(threads.lock, P, "conv_1", f"run_{n}") for n in range(8)))
+    taken = await asyncio.gather(*(database.write(threads.claim_thread, P, "conv_1", f"run_{n}") for n in range(8)))
 
     assert sorted(taken) == [False] * 7 + [True]
-    holder = (await database.read(threads.sure, P, "conv_1")).run
+    holder = (await database.read(threads.require_thread, P, "conv_1")).run
     assert holder is not None
     assert holder == f"run_{taken.index(True)}"
-    await database.write(threads.unlock, P, "conv_1", "run_of_somebody_else")
-    assert (await database.read(threads.sure, P, "conv_1")).run == holder
-    await database.write(threads.unlock, P, "conv_1", holder)
-    assert (await database.read(threads.sure, P, "conv_1")).run is None
+    await database.write(threads.release_thread, P, "conv_1", "run_of_somebody_else")
+    assert (await database.read(threads.require_thread, P, "conv_1")).run == holder
+    await database.write(threads.release_thread, P, "conv_1", holder)
+    assert (await database.read(threads.require_thread, P, "conv_1")).run is None
     with pytest.raises(ThreadNotFound):
-        await database.write(threads.lock, "team-a", "conv_1", "run_1")
+        await database.write(threads.claim_thread, "team-a", "conv_1", "run_1")
 
 
 async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -> None:
     await talk(database, "one")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(
         database,
@@ -52,7 +52,7 @@ async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -
         usage=Usage(3, 4),
     )
 
-    found = await database.read(threads.branch, P, "conv_1")
+    found = await database.read(threads.get_branch, P, "conv_1")
     assert (after.run, after.head, after.messages, after.updated_at) == (None, "msg_3", 4, NOW + SECOND)
     assert (after.preview_in["text"], after.preview_out["text"]) == ("one", "There.")
     assert [(node.run, node.origin, node.status, node.usage) for node in found[1:]] == [
@@ -70,7 +70,7 @@ async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> No
     await post(database, "head", user("go on", "u2"))
 
     assert after.head == "a1"
-    assert [(node.id, node.status) for node in await database.read(threads.branch, P, "conv_1")] == [
+    assert [(node.id, node.status) for node in await database.read(threads.get_branch, P, "conv_1")] == [
         ("u1", "done"),
         ("a1", "partial"),
         ("u2", "done"),
@@ -79,12 +79,14 @@ async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> No
 
 async def test_what_a_failed_run_said_is_shown_and_never_gone_on_from(database: Database) -> None:
     await talk(database, "one")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(database, assistant("Well", "f1"), assistant("but", "f2"), status="failed", error=ERROR)
 
     assert (after.head, after.run, after.messages) == ("u1", None, 3)
-    assert [(node.id, node.status, node.error) for node in await database.read(threads.branch, P, "conv_1", "f2")] == [
+    assert [
+        (node.id, node.status, node.error) for node in await database.read(threads.get_branch, P, "conv_1", "f2")
+    ] == [
         ("u1", "done", None),
         ("f1", "failed", None),
         ("f2", "failed", ERROR),
@@ -101,7 +103,7 @@ async def test_a_run_that_failed_before_it_said_anything_leaves_a_mark(database:
 
     await join(database, status="failed", error=ERROR)
 
-    (_, mark) = await database.read(nodes.everything, P, "conv_1")
+    (_, mark) = await database.read(message_tree.list_nodes, P, "conv_1")
     assert (mark.parent, mark.status, mark.error, mark.message.parts) == ("u1", "failed", ERROR, ())
 
 
@@ -115,7 +117,7 @@ async def test_a_run_that_said_nothing_leaves_the_head_at_what_it_answered(datab
 
 async def test_the_head_stays_when_somebody_has_turned_away(database: Database) -> None:
     await talk(database, "one")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post(database, None, user("another beginning", "v1"))
 
     after = await join(database, assistant("two", "a1"))
@@ -126,25 +128,25 @@ async def test_the_head_stays_when_somebody_has_turned_away(database: Database) 
 
 async def test_an_answer_given_again_becomes_current_where_the_old_one_was(database: Database) -> None:
     await talk(database, "one", "two")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(database, assistant("two, again", "b1"))
 
     assert after.head == "b1"
-    assert await database.read(nodes.siblings, P, "conv_1", ["u1"]) == {"u1": ["a1", "b1"]}
+    assert await database.read(message_tree.list_children_ids, P, "conv_1", ["u1"]) == {"u1": ["a1", "b1"]}
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "b1"
 
 
 @pytest.mark.parametrize("head", ["moves", "stays"])
 async def test_in_a_conversation_a_failed_turn_is_as_if_it_had_not_been_asked(database: Database, head: str) -> None:
     await talk(database, "one", "two")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post(database, "head", user("three", "u2"), head=head)
 
     failed = await join(
         database, assistant("Well", "f1"), answers="u2", status="failed", error=ERROR, keep_head_on_failure=True
     )
-    await database.write(threads.lock, P, "conv_1", "run_2")
+    await database.write(threads.claim_thread, P, "conv_1", "run_2")
     await post(database, "head", user("three", "u3"), head=head)
     done = await join(database, assistant("four", "a3"), run="run_2", answers="u3", keep_head_on_failure=True)
 
@@ -154,7 +156,7 @@ async def test_in_a_conversation_a_failed_turn_is_as_if_it_had_not_been_asked(da
 
 async def test_a_first_turn_that_failed_leaves_a_conversation_empty(database: Database) -> None:
     await talk(database)
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post(database, "head", user("one", "u1"))
 
     after = await join(database, status="failed", error=ERROR, keep_head_on_failure=True)
@@ -164,7 +166,14 @@ async def test_a_first_turn_that_failed_leaves_a_conversation_empty(database: Da
 
 async def test_a_run_ends_whatever_became_of_its_thread(database: Database) -> None:
     await database.write(
-        threads.join, P, "conv_gone", run="run_1", answers="u1", messages=[assistant("x")], status="done", at=NOW
+        threads.append_run_output,
+        P,
+        "conv_gone",
+        run="run_1",
+        answers="u1",
+        messages=[assistant("x")],
+        status="done",
+        at=NOW,
     )
     await talk(database, "one")
 
@@ -178,9 +187,9 @@ async def test_where_the_head_stood_may_be_taken_away_while_a_run_answers(databa
     await talk(database, "one", "two")
     await post(database, None, user("other", "v1"))
     await database.write(threads.move_head, P, "conv_1", "a1")
-    await database.write(threads.lock, P, "conv_1", "run_1")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await database.write(threads.move_head, P, "conv_1", "v1")
-    await database.write(threads.remove, P, "conv_1", "a1", at=NOW)
+    await database.write(threads.delete_message, P, "conv_1", "a1", at=NOW)
 
     after = await join(database, status="failed", error=ERROR, answers="v1", keep_head_on_failure=True)
 
@@ -193,12 +202,19 @@ async def test_answers_that_end_at_once_all_join(database: Database) -> None:
     async def end(number: int) -> None:
         said = [assistant(f"answer {number}", "same"), assistant("more", "same")]
         await database.write(
-            threads.join, P, "conv_1", run=f"run_{number}", answers="u1", messages=said, status="done", at=NOW
+            threads.append_run_output,
+            P,
+            "conv_1",
+            run=f"run_{number}",
+            answers="u1",
+            messages=said,
+            status="done",
+            at=NOW,
         )
 
     await asyncio.gather(*(end(number) for number in range(10)))
 
-    everything = await database.read(nodes.everything, P, "conv_1")
+    everything = await database.read(message_tree.list_nodes, P, "conv_1")
     assert [node.place for node in everything] == list(range(1, 22))
-    assert (await database.read(threads.sure, P, "conv_1")).messages == 21
+    assert (await database.read(threads.require_thread, P, "conv_1")).messages == 21
     assert len({node.id for node in everything}) == 21

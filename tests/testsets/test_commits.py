@@ -11,10 +11,10 @@ from sqlalchemy import func, select
 
 from palaver.errors import StaleBase
 from palaver.storage.database import Database
-from palaver.storage.pages import Window
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import revisions as testset_revisions
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.pagination import Window
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.repository import Revision
 from palaver.storage.testsets.tables import testset_contents, testset_pieces
 from palaver.testsets import commits, diff, row_pages
 from palaver.testsets.commits import CommitInfo, PreparedCommit, SubmittedRow
@@ -102,7 +102,7 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
     assert same.gathered.digest == revision.digest
     assert same.gathered.columns == revision.columns
     assert [place.rows for place in same.gathered.places] == [
-        place.rows for place in await database.read(testset_revisions.places, P, TS, revision.number)
+        place.rows for place in await database.read(testset_revisions.list_chunks, P, TS, revision.number)
     ]
 
 
@@ -135,8 +135,8 @@ async def test_of_two_commits_from_one_base_the_second_is_refused(database: Data
 
 
 async def _head(database: Database) -> Revision:
-    head = (await database.read(testsets.get, P, TS)).head
-    return await database.read(testset_revisions.get, P, TS, "head", head)
+    head = (await database.read(testsets.get_testset, P, TS)).head
+    return await database.read(testset_revisions.get_revision, P, TS, "head", head)
 
 
 async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Database) -> None:

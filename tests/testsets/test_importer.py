@@ -16,10 +16,10 @@ from sqlalchemy import func, select
 from palaver.errors import StaleBase, StillRunning
 from palaver.storage.database import Database, open_database
 from palaver.storage.testsets import imports as testset_imports
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import revisions as testset_revisions
-from palaver.storage.testsets.revisions import Revision
-from palaver.storage.testsets.sweeping import sweep_dead
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.imports import sweep_dead_imports
+from palaver.storage.testsets.repository import Revision
 from palaver.storage.testsets.tables import TESTSETS, testset_contents
 from palaver.storage.testsets.tables import testset_imports as under_way
 from palaver.testsets import commits, files, row_pages
@@ -76,7 +76,7 @@ async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) 
     whole = await database.read(commits.prepare_rows, P, None, every, new=counting())
 
     assert (revision.digest, revision.columns) == (whole.gathered.digest, whole.gathered.columns)
-    assert await database.read(testset_revisions.places, P, TS, 2) == whole.gathered.places
+    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.gathered.places
     assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 
@@ -89,7 +89,7 @@ async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(data
         await database.write(commits.commit, P, TS, prepared, CommitInfo(at=NOW))
         with pytest.raises(StaleBase):
             await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
-    head = await database.read(testset_revisions.get, P, TS, "head", 2)
+    head = await database.read(testset_revisions.get_revision, P, TS, "head", 2)
 
     assert [row["q"] for row in await data(database, head)][-1] == "question 9"
     assert await database.read(lambda db: db.scalar(select(func.count()).select_from(testset_contents))) == 4
@@ -99,11 +99,11 @@ async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(data
 async def test_an_import_that_was_given_up_cannot_be_committed(database: Database) -> None:
     await made(database, lines(0, 3))
     async with taken(database, lines(9, 12), ImportTarget(testset=TS), counting(2)) as found:
-        await sweep_dead(database, NOW + 2 * testset_imports.DEAD)
+        await sweep_dead_imports(database, NOW + 2 * testset_imports.IMPORT_TIMEOUT)
         with pytest.raises(StillRunning, match="given up"):
             await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
 
-    assert (await database.read(testsets.get, P, TS)).head == 1
+    assert (await database.read(testsets.get_testset, P, TS)).head == 1
 
 
 async def test_ids_go_to_whoever_has_the_same_data(database: Database) -> None:
@@ -154,7 +154,7 @@ async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> N
         return await database.read(each)
 
     left = await counted()
-    await sweep_dead(database, datetime.now(UTC) + testset_imports.DEAD + timedelta(seconds=60))
+    await sweep_dead_imports(database, datetime.now(UTC) + testset_imports.IMPORT_TIMEOUT + timedelta(seconds=60))
     swept = await counted()
     await database.close()
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from palaver.errors import InvalidBody
-from palaver.storage.spans.keeping import unpacked
+from palaver.storage.spans.writes import decompress_body
 from palaver.traces.intake import Sent, rows_of, take
 from palaver.traces.otlp import Rejected
 from palaver.traces.record import Span
@@ -27,7 +27,7 @@ def test_every_span_becomes_a_row_of_the_senders_project() -> None:
     [row] = take(sent(gzip.compress(body), encoding="gzip"), as_they_are).rows
 
     assert (row.project, row.run_id, row.name, row.service) == ("mine", None, "chat gpt-4o", "shop")
-    assert b'"palaver.run.id":"run_1"' in unpacked(row.body)
+    assert b'"palaver.run.id":"run_1"' in decompress_body(row.body)
 
 
 def test_notices_of_spans_that_began_are_counted_only() -> None:

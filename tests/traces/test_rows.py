@@ -12,7 +12,7 @@ from palaver.core import jsons
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, ToolCall, ToolResult
 from palaver.core.usage import Usage
-from palaver.storage.spans.keeping import unpacked
+from palaver.storage.spans.writes import decompress_body
 from palaver.traces import rows
 from palaver.traces.record import Raised, Span, Tool
 from palaver.traces.rows import row_of
@@ -91,7 +91,7 @@ def test_a_row_has_the_columns_of_a_record_and_its_whole_body() -> None:
         "words": "chat gpt 4o w gpt 4o shop calc no gone",
         "labels": '{"http.route":"/a"}',
     }
-    assert msgspec.json.decode(unpacked(row.body), type=Span) == given
+    assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
 
 
 def test_a_span_with_nothing_in_it_is_kept() -> None:
@@ -204,7 +204,7 @@ def test_columns_are_short_and_the_body_is_whole() -> None:
     assert (row.session, row.name) == ("s" * 256, "n" * 2000)
     assert row.user == "👍🏽" * 128
     assert jsons.opened(row.labels) == {"a": "x" * 1000}
-    assert msgspec.json.decode(unpacked(row.body), type=Span) == given
+    assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
 
 
 def test_attributes_that_filters_look_at_are_texts_numbers_and_truths() -> None:
@@ -237,7 +237,7 @@ def test_half_a_character_does_not_keep_the_rest_from_being_kept() -> None:
     row = row_of(span(name="a\ud800b", inputs={"\udfff": 1}, attributes={"k\ud800": "v\ud800"}))
     said = row_of(span(messages_in=(Message.user("half \ud800"),)))
 
-    kept = msgspec.json.decode(unpacked(row.body), type=Span)
+    kept = msgspec.json.decode(decompress_body(row.body), type=Span)
     assert (kept.name, kept.inputs, kept.attributes) == ("a\ufffdb", {"\ufffd": 1}, {"k\ufffd": "v\ufffd"})
     assert (row.name, row.words, row.labels) == ("a\ufffdb", "a b 1", '{"k\ufffd":"v\ufffd"}')
     assert said.words == "half"

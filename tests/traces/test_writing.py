@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Connection, select
 
 from palaver.errors import DiskFull, Overloaded
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.spans.tables import spans
+from palaver.storage.spans.writes import SpanRow
 from palaver.traces import writing
 from palaver.traces.intake import rows_of
 from palaver.traces.record import Span
@@ -75,7 +75,7 @@ class House(msgspec.Struct):
 
 @asynccontextmanager
 async def writing_to(**options: Any) -> AsyncIterator[House]:
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     watched: Any = Watched(database)
     writer = Writer(watched, redact=options.pop("redact", as_they_are), now=lambda: NOW, patience=0, **options)
     try:

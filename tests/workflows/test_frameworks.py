@@ -17,7 +17,7 @@ from palaver.workflows import frameworks
 from palaver.workflows.declare import FunctionWorkflow
 from palaver.workflows.frameworks import framework_of, framework_of_class, named
 from palaver.workflows.options import Options
-from tests.engine.running import ASKED, came_to, ran, reply
+from tests.engine.run_factory import ASKED, came_to, ran, reply
 
 
 class Note:

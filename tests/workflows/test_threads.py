@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palaver.workflows.threads import Pump, Threads
-from tests.engine.running import eventually
+from tests.engine.run_factory import eventually
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
 

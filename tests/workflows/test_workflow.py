@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall
 from palaver.workflows.declare import chat, workflow
 from palaver.workflows.signature import Parameter
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
-from tests.engine.running import ASKED, end_of, finished, ran
+from tests.engine.run_factory import ASKED, end_of, finished, ran
 
 HERE = Path(__file__).name
 

@@ -26,14 +26,14 @@ def command(file: Path, db: str | None, as_json: bool) -> None:
       palaver backup palaver-$(date +%F).zip
       palaver backup /mnt/backups/palaver.zip --db /srv/palaver/palaver.db
     """
-    from palaver.storage import archives
+    from palaver.storage import backup
 
     url = url_of(db)
     path = file_of(url)
     if path is None:
         line = command_of_server("pg_dump", "--format=custom", f"--file={file}", f"--dbname={url}")
         raise SettingsError(f"PostgreSQL has a program for that: {line}")
-    manifest = archives.make(path, file, version=version("palaver"), now=datetime.now(UTC))
+    manifest = backup.create_backup(path, file, version=version("palaver"), now=datetime.now(UTC))
     if as_json:
         click.echo(msgspec.json.encode(manifest).decode())
     else:

@@ -30,7 +30,7 @@ def url_of(db: str | None) -> str:
     settings, _ = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
     if settings.db:
         return settings.db
-    from palaver.storage.places import default_path
+    from palaver.storage.paths import default_path
 
     return str(default_path())
 
@@ -54,9 +54,9 @@ async def using(db: str | None) -> AsyncGenerator["Database"]:
 
 def file_of(url: str) -> Path | None:
     """The file that a database is in; None: a server has it."""
-    from palaver.storage.database import path_of
+    from palaver.storage.database import sqlite_path
 
-    return None if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")) else path_of(url)
+    return None if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")) else sqlite_path(url)
 
 
 def command_of_server(*words: str) -> str:

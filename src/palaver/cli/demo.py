@@ -18,8 +18,8 @@ from palaver.discovery.targets import load_installed
 from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import client as outbound
 from palaver.server.settings import read_settings
-from palaver.storage.locking import is_held
-from palaver.storage.places import MEMORY, default_path, lock_path
+from palaver.storage.file_lock import is_locked
+from palaver.storage.paths import MEMORY_URL, default_path, lock_path
 from palaver.workflows.workflow import Workflow
 
 
@@ -61,8 +61,8 @@ def _samples() -> list[Workflow]:
 def _database(*, fresh: bool) -> str:
     """A file of the demo's own; nothing is kept by a second demo beside the first."""
     path = default_path().with_name("demo.db")
-    if is_held(lock_path(path)):
-        return MEMORY
+    if is_locked(lock_path(path)):
+        return MEMORY_URL
     if fresh:
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -122,9 +122,9 @@ def _value(settings: Settings, name: str) -> Any:
         return hidden(settings.otlp_headers)
     if name != "db":
         return getattr(settings, name)
-    from palaver.storage.places import redacted
+    from palaver.storage.paths import redact_url
 
-    return redacted(settings.db)
+    return redact_url(settings.db)
 
 
 def _look_at_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[list[dict[str, Any]], list[Check]]:

@@ -48,14 +48,16 @@ async def _erase(
     db: str | None, project: str, user: str | None, session: str | None, yes: bool
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     from palaver.engine.engine import utc_now
-    from palaver.storage import erasing
-    from palaver.storage.testsets import origins as testset_origins
+    from palaver.storage import erasure
+    from palaver.storage import erasure as testset_origins
 
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None
     async with using(db) as database:
-        found = await database.read(erasing.find, project, label, value)
-        kept = await database.read(testset_origins.cut_from, project, label, value)  # Before it is not known any more.
-        while yes and await database.write(erasing.erase_some, project, label, value, utc_now()):
+        found = await database.read(erasure.count_labelled_data, project, label, value)
+        kept = await database.read(
+            testset_origins.find_copied_rows, project, label, value
+        )  # Before it is not known any more.
+        while yes and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
             pass
     return msgspec.structs.asdict(found), kept

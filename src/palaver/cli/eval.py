@@ -18,7 +18,7 @@ from palaver.cli.finding import find, is_target, is_url
 from palaver.cli.worker import at_work
 from palaver.errors import PalaverError, RequestError
 from palaver.outbound import printable
-from palaver.storage.places import MEMORY
+from palaver.storage.paths import MEMORY_URL
 
 if TYPE_CHECKING:
     from palaver.cli.evaluating.figures import Outcome
@@ -101,7 +101,7 @@ def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any])
         or wanted.file is None
         or any(options.is_stored(one) for one in wanted.request.variants)
     )
-    url = url_of(given["db"]) if stored else MEMORY
+    url = url_of(given["db"]) if stored else MEMORY_URL
     with at_work(url):
         found = asyncio.run(_run(url, registry, wanted, given))
     return _told(found, given)
@@ -193,7 +193,7 @@ async def _run(url: str, registry: "Registry", wanted: "Wanted", given: Mapping[
     from palaver.storage.database import open_database
 
     # What a database in memory would keep of runs, nobody could ever look at.
-    lean = {"record": "off", "trace_content": "off"} if url == MEMORY else {}
+    lean = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
     settings, _ = read_settings(flags=lean, env=os.environ, folder=Path.cwd())
     # Whoever runs this wrote the workflow, and may know what goes wrong in it; each failure is told once, in the end.
     settings = msgspec.structs.replace(settings, debug=True)

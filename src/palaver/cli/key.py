@@ -17,7 +17,7 @@ from palaver.outbound import printable, printable_json
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.keys import Key
+    from palaver.storage.api_keys import ApiKey
 
 
 @click.group()
@@ -71,16 +71,16 @@ def create(name: str, words: tuple[str, ...], project: str, expires: str | None,
     click.echo(_json(_told(key) | {"secret": secret}) if as_json else secret)
 
 
-async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[Key, str]":
-    from palaver.storage import keys as kept  # Late: --help must not wait for SQLAlchemy.
+async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
+    from palaver.storage import api_keys as kept  # Late: --help must not wait for SQLAlchemy.
     from palaver.storage import projects
     from palaver.storage.projects import Project
 
-    key, secret = kept.new(**options, now=now)
+    key, secret = kept.new_api_key(**options, now=now)
 
     def make(connection: "Connection") -> None:
-        projects.add(connection, Project(name=key.project, created_at=now))
-        kept.add(connection, key)
+        projects.insert_project(connection, Project(name=key.project, created_at=now))
+        kept.insert_key(connection, key)
 
     async with using(db) as database:
         await database.write(make)
@@ -106,11 +106,11 @@ def list_(project: str | None, as_json: bool, db: str | None) -> None:
         _print(found)
 
 
-async def _listed(db: str | None, project: str | None) -> "list[Key]":
-    from palaver.storage import keys as kept
+async def _listed(db: str | None, project: str | None) -> "list[ApiKey]":
+    from palaver.storage import api_keys as kept
 
     async with using(db) as database:
-        return await database.read(kept.listed, project)
+        return await database.read(kept.list_all_keys, project)
 
 
 @command.command()
@@ -133,12 +133,12 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     click.echo(_json(_told(revoked)) if as_json else told)
 
 
-async def _revoked(db: str | None, named: str) -> "Key | None":
-    from palaver.storage import keys as kept
+async def _revoked(db: str | None, named: str) -> "ApiKey | None":
+    from palaver.storage import api_keys as kept
 
-    def revoke(connection: "Connection") -> "Key | None":
-        found = kept.find(connection, [named])
-        return kept.revoke(connection, found[0].project, named, at=datetime.now(UTC)) if found else None
+    def revoke(connection: "Connection") -> "ApiKey | None":
+        found = kept.find_keys(connection, [named])
+        return kept.revoke_key(connection, found[0].project, named, at=datetime.now(UTC)) if found else None
 
     async with using(db) as database:
         return await database.write(revoke)
@@ -147,14 +147,14 @@ async def _revoked(db: str | None, named: str) -> "Key | None":
 # How keys are shown
 
 
-def _told(key: "Key") -> dict[str, Any]:
+def _told(key: "ApiKey") -> dict[str, Any]:
     fields = msgspec.structs.asdict(key)
     del fields["hash"]
     made_by = keys.wire_id(key.made_by) if key.made_by else None
     return fields | {"id": keys.wire_id(key.id), "scopes": keys.told_scopes(key.scopes), "made_by": made_by}
 
 
-def _print(found: "Sequence[Key]") -> None:
+def _print(found: "Sequence[ApiKey]") -> None:
     if not found:
         click.echo("No keys.")
         return
@@ -169,7 +169,7 @@ def _print(found: "Sequence[Key]") -> None:
         click.echo(f"{line}  {printable(name)}")
 
 
-def _state(key: "Key") -> str:
+def _state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if key.expires_at is None:
@@ -178,7 +178,7 @@ def _state(key: "Key") -> str:
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
 
 
-def _day(key: "Key") -> str:
+def _day(key: "ApiKey") -> str:
     return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"
 
 

@@ -43,42 +43,45 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
 
 
 def _of_file(path: Path, dry_run: bool) -> _Told:
-    from palaver.storage import locking, migrating
+    from palaver.storage import file_lock
+    from palaver.storage.migrations import upgrade
 
-    state = migrating.state_of_file(path) if path.exists() else migrating.State(None, is_empty=True)
+    state = upgrade.file_schema_state(path) if path.exists() else upgrade.SchemaState(None, is_empty=True)
     state.check(str(path))
     copy = None
     if not state.is_current and not dry_run:
         if path.exists():
-            with locking.at_rest(path):
-                copy = migrating.upgraded(path)
+            with file_lock.exclusive_access(path):
+                copy = upgrade.upgrade_file(path)
         else:
             _make(str(path))
     kept = None if copy is None else str(copy)
     return _Told(
         database=str(path),
         before=state.version,
-        to=migrating.HEAD,
+        to=upgrade.SCHEMA_VERSION,
         changed=not state.is_current and not dry_run,
         copy=kept,
     )
 
 
 def _of_server(url: str, dry_run: bool) -> _Told:
-    from palaver.storage import migrating
-    from palaver.storage.places import redacted
-    from palaver.storage.postgres import engine_at
+    from palaver.storage.migrations import upgrade
+    from palaver.storage.paths import redact_url
+    from palaver.storage.postgres import create_postgres_engine
 
-    place = redacted(url)
-    engine = engine_at(url)
+    place = redact_url(url)
+    engine = create_postgres_engine(url)
     try:
-        state = migrating.state_of_server(engine, place)
+        state = upgrade.server_schema_state(engine, place)
         state.check(place)
     finally:
         engine.dispose()
     if not state.is_current and not dry_run:
         _make(url)
-    return _Told(database=place, before=state.version, to=migrating.HEAD, changed=not state.is_current and not dry_run)
+    return _Told(
+        database=place, before=state.version, to=upgrade.SCHEMA_VERSION, changed=not state.is_current and not dry_run
+    )
 
 
 def _make(url: str) -> None:

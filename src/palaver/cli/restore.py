@@ -27,15 +27,15 @@ def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
       palaver restore palaver-2026-11-15.zip
       palaver restore palaver-2026-11-15.zip --force --db /srv/palaver/palaver.db
     """
-    from palaver.storage import archives
+    from palaver.storage import backup
 
     url = url_of(db)
     path = file_of(url)
     if path is None:
         line = command_of_server("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
         raise SettingsError(f"PostgreSQL has a program for that: {line}")
-    manifest = archives.read(file)
-    aside = [str(kept) for kept in archives.restore(file, path, replace=force, now=datetime.now(UTC))]
+    manifest = backup.read_manifest(file)
+    aside = [str(kept) for kept in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]
     if as_json:
         told = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": aside}
         click.echo(msgspec.json.encode(told).decode())

@@ -16,8 +16,8 @@ from palaver.errors import TargetNotFound
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
-    from palaver.storage.reviews.items import Item, Said
-    from palaver.storage.reviews.keeping import Review
+    from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
+    from palaver.storage.reviews.repository import Review
 
 _project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose reviews.")
 
@@ -84,15 +84,15 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
 
 
 async def _listed(db: str | None, project: str, run: str | None) -> "list[Review]":
-    from palaver.storage.pages import Window
-    from palaver.storage.reviews import keeping as reviews  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.pagination import Window
+    from palaver.storage.reviews import repository as reviews  # Late: --help must not wait for SQLAlchemy.
 
     found: list[Review] = []
     async with using(db) as database:
         after: str | None = None
         while True:
-            filters = reviews.Filters(evaluation=run)
-            page = await database.read(reviews.list_page, project, filters, Window(200, after))
+            filters = reviews.ReviewFilters(evaluation=run)
+            page = await database.read(reviews.list_reviews, project, filters, Window(200, after))
             found += page.data
             after = page.next
             if after is None:
@@ -106,18 +106,18 @@ def _told(one: "Review") -> dict[str, Any]:
 
 
 async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -> int:
-    from palaver.storage.pages import Window
+    from palaver.storage.pagination import Window
     from palaver.storage.reviews import items as review_items
-    from palaver.storage.reviews import keeping as reviews
+    from palaver.storage.reviews import repository as reviews
 
     lines = 0
     async with using(db) as database:
-        found = await database.read(reviews.get, project, review)
+        found = await database.read(reviews.get_review, project, review)
         after: str | None = None
         while True:
-            page = await database.read(review_items.list_page, project, review, Window(200, after))
+            page = await database.read(review_items.list_items, project, review, Window(200, after))
             places = [item.place for item in page.data]
-            said = await database.read(review_items.said_of, project, review, places)
+            said = await database.read(review_items.list_answers, project, review, places)
             for item in page.data:
                 for line in _lines(found, item, said[item.place]):
                     stream.write(line + b"\n")
@@ -127,7 +127,7 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
                 return lines
 
 
-def _lines(review: "Review", item: "Item", said: "list[Said]") -> Iterator[bytes]:
+def _lines(review: "Review", item: "ReviewItem", said: "list[ReviewAnswer]") -> Iterator[bytes]:
     last = {one.reviewer: one.number for one in said}
     for one in said:
         told: dict[str, Any] = {

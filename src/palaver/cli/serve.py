@@ -16,7 +16,7 @@ from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable
 from palaver.server import logs
 from palaver.server.settings import Settings, Source, read_settings, unread
-from palaver.storage.places import default_path
+from palaver.storage.paths import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.database import Database
-    from palaver.storage.threads.files import ThreadFile
-    from palaver.storage.threads.keeping import Filters, Found, Thread
-    from palaver.storage.threads.nodes import Node
+    from palaver.storage.threads.import_export import ThreadFile
+    from palaver.storage.threads.message_tree import Node
+    from palaver.storage.threads.repository import Thread, ThreadFilters, ThreadListItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TITLE = 60
@@ -96,12 +96,12 @@ def list_(
         click.echo(f"{thread.id}  {at}  {thread.messages:>5}  {thread.workflow or '-':<14}  {about}")
 
 
-async def _listed(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[Found]":
-    from palaver.storage.pages import Window
-    from palaver.storage.threads import keeping as threads  # Late: --help must not wait for SQLAlchemy.
+async def _listed(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
+    from palaver.storage.pagination import Window
+    from palaver.storage.threads import repository as threads  # Late: --help must not wait for SQLAlchemy.
 
     async with using(db) as database:
-        page = await database.read(threads.page, project, threads.Filters(**filters), Window(limit))
+        page = await database.read(threads.list_threads, project, threads.ThreadFilters(**filters), Window(limit))
         return page.data
 
 
@@ -129,10 +129,10 @@ def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> N
 
 
 async def _branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
-    from palaver.storage.threads import keeping as threads
+    from palaver.storage.threads import repository as threads
 
     def look(connection: "Connection") -> "tuple[Thread, list[Node]]":
-        return threads.sure(connection, project, thread), threads.branch(connection, project, thread, at)
+        return threads.require_thread(connection, project, thread), threads.get_branch(connection, project, thread, at)
 
     async with using(db) as database:
         return await database.read(look)
@@ -189,28 +189,28 @@ async def _export(
     branches: Any,
     write: Callable[[bytes], object],
 ) -> None:
-    from palaver.storage.threads.files import exported
-    from palaver.storage.threads.keeping import Filters
+    from palaver.storage.threads.import_export import export_thread
+    from palaver.storage.threads.repository import ThreadFilters
 
     async with using(db) as database:
         if thread is None:
-            async for name in _names(database, project, Filters(**filters)):
-                write(await database.read(exported, project, name, form, branches))
+            async for name in _names(database, project, ThreadFilters(**filters)):
+                write(await database.read(export_thread, project, name, form, branches))
         elif form == "html":
             from palaver.server.api.thread_page import shown
 
             write(await database.read(shown, project, thread))
         else:
-            write(await database.read(exported, project, thread, form, branches))
+            write(await database.read(export_thread, project, thread, form, branches))
 
 
-async def _names(database: "Database", project: str, filters: "Filters") -> AsyncIterator[str]:
-    from palaver.storage.pages import Window
-    from palaver.storage.threads import keeping as threads
+async def _names(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
+    from palaver.storage.pagination import Window
+    from palaver.storage.threads import repository as threads
 
     after: str | None = None
     while True:
-        page = await database.read(threads.page, project, filters, Window(200, after))
+        page = await database.read(threads.list_threads, project, filters, Window(200, after))
         for found in page.data:
             yield found.thread.id
         after = page.next
@@ -244,23 +244,23 @@ def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
 
 
 def _read(record: Record) -> "ThreadFile":
-    from palaver.storage.threads import files as thread_files
+    from palaver.storage.threads import import_export as thread_files
 
     where = f"Line {record.line}: " if record.line is not None else ""
     if record.fault is not None:
         raise InvalidValue(f"{where}it {record.fault}.")
     try:
-        return thread_files.read(record.value)
+        return thread_files.parse_thread_file(record.value)
     except RequestError as error:
         raise InvalidValue(f"{where}{error.message}") from None
 
 
 async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
     """All of them, or none."""
-    from palaver.storage.threads import files as thread_files
+    from palaver.storage.threads import import_export as thread_files
 
     def take(connection: "Connection") -> list[str]:
-        made = [thread_files.take(connection, project, file, id=_new_id()) for file in files]
+        made = [thread_files.import_thread(connection, project, file, id=_new_id()) for file in files]
         return [thread.id for thread in made if thread is not None]
 
     async with using(db) as database:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.discovery.registry import Registry
-    from palaver.storage.pages import Page
-    from palaver.storage.variant_files import Report
-    from palaver.storage.variants import Variant
+    from palaver.storage.pagination import Page
+    from palaver.storage.variants import ImportCounts, Variant
 
 _LARGEST = 1024 * 1024
 """Bytes of a file that is read."""
@@ -69,14 +68,14 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
 
 async def _listed(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
     from palaver.storage import variants  # Late: --help must not wait for SQLAlchemy.
-    from palaver.storage.pages import Window
+    from palaver.storage.pagination import Window
 
     found: list[Variant] = []
     async with using(db) as database:
         after: str | None = None
         while True:
             window = Window(200, after)
-            page: Page[Variant] = await database.read(variants.listed, project, workflow=workflow, window=window)
+            page: Page[Variant] = await database.read(variants.list_variants, project, workflow=workflow, window=window)
             found += page.data
             after = page.next
             if after is None:
@@ -124,11 +123,11 @@ async def _changes(db: str | None, project: str, references: Sequence[Reference]
     def both(connection: "Connection") -> list[Any]:
         sides: list[Any] = []
         for reference in references:
-            found = variants.find(connection, project, reference.workflow or "", reference.name)
+            found = variants.find_variant(connection, project, reference.workflow or "", reference.name)
             if found is None:
                 raise NotFound(f"There is no variant {str(reference)!r}.")
             number = reference.version or found.head
-            sides.append(variants.version(connection, project, found.id, number).parameters)
+            sides.append(variants.get_version(connection, project, found.id, number).parameters)
         return sides
 
     async with using(db) as database:
@@ -164,14 +163,14 @@ def export(folder: Path, workflow: str | None, project: str, db: str | None) -> 
 
 
 async def _given(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
-    from palaver.storage import variant_files
-    from palaver.storage.pages import Window
+    from palaver.storage import variants
+    from palaver.storage.pagination import Window
 
     files: list[VariantFile] = []
     async with using(db) as database:
         after: str | None = None
         while True:
-            page = await database.read(variant_files.given, project, workflow=workflow, window=Window(200, after))
+            page = await database.read(variants.export_variants, project, workflow=workflow, window=Window(200, after))
             files += page.data
             after = page.next
             if after is None:
@@ -247,12 +246,12 @@ def _file(place: Path) -> VariantFile:
     return file
 
 
-async def _take(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "Report":
-    from palaver.storage import variant_files
+async def _take(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "ImportCounts":
+    from palaver.storage import variants
 
     async with using(db) as database:
         return await database.write(
-            variant_files.take,
+            variants.import_variants,
             project,
             files,
             new_id=_new_id,

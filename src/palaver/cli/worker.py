@@ -15,8 +15,8 @@ from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logs
 from palaver.server.settings import Settings, read_settings
-from palaver.storage.locking import Lock
-from palaver.storage.places import MEMORY, default_path, workers_lock_path
+from palaver.storage.file_lock import FileLock
+from palaver.storage.paths import MEMORY_URL, default_path, workers_lock_path
 from palaver.workflows.workflow import Workflow
 
 
@@ -49,12 +49,12 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
 @contextmanager
 def at_work(url: str) -> Generator[None]:
     """Say of a file of SQLite's that somebody is at work on it, as a server does: any number of workers may be."""
-    path = None if url == MEMORY else file_of(url)
+    path = None if url == MEMORY_URL else file_of(url)
     if path is None:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with Lock(workers_lock_path(path), "shared"):
+    with FileLock(workers_lock_path(path), "shared"):
         yield
 
 
@@ -62,12 +62,12 @@ async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], 
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.working import work
     from palaver.storage.database import open_database
-    from palaver.storage.places import redacted
+    from palaver.storage.paths import redact_url
 
     database = await asyncio.to_thread(open_database, url)
     connections = declared(settings.connections, os.environ)
     registry = Registry(workflows, connections=connections, evaluators=evaluators)
     worker = Server(registry, settings, database=database, kind="worker")
     names = ", ".join(registry.names())
-    told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redacted(url)}"
+    told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
     await work(worker, started=lambda: click.echo(f"{told}  (Ctrl+C stops)", err=True))

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from math import inf
 from typing import Protocol
 
@@ -16,15 +15,13 @@ from palaver.core.events import RunFailed, RunFinished, RunStarted
 from palaver.core.history import BOUNDS as HISTORY
 from palaver.core.history import Bounds as HistoryBounds
 from palaver.core.history import believed
-from palaver.core.ids import sortable
 from palaver.core.origins import NOWHERE, Origin
-from palaver.engine.bounds import Bounds
-from palaver.engine.chance import draw
-from palaver.engine.fetching import Fetches, Fetching
-from palaver.engine.log import Attend
-from palaver.engine.run import House, Run
-from palaver.engine.store import Memory, Store
-from palaver.engine.tracing import Tracing
+from palaver.engine.files import FileFetch, FileFetcher
+from palaver.engine.ids import new_run_id, random_hex
+from palaver.engine.limits import RunLimits
+from palaver.engine.run import EventConsumer, Run, RunServices
+from palaver.engine.store import MemoryRunStore, RunStore
+from palaver.engine.tracing import RunTracer
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.options import Limits
 from palaver.workflows.threads import Threads
@@ -32,21 +29,11 @@ from palaver.workflows.workflow import Producer, Workflow
 
 log = logging.getLogger("palaver.run")
 
-_NONE = Limits()
-_RECORDS: Sequence[Record] = ("off", "metadata", "full")
-_SHUT_DOWN = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
+_NO_LIMITS = Limits()
+_RECORD_LEVELS: Sequence[Record] = ("off", "metadata", "full")
+_SHUTDOWN_FAILURE = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
 _INTERRUPTED = RunFinished(finish="interrupted")
-_LAST_SECONDS = 5.0  # For runs that were told to end at shutdown.
-
-
-def new_run_id() -> str:
-    """`run_` and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
-    return _moment(time.time_ns() // 1_000_000) + draw(16)
-
-
-@lru_cache(4)  # Under load many runs start in one millisecond.
-def _moment(milliseconds: int) -> str:
-    return "run_" + sortable(milliseconds, 0)[:10]
+_CANCEL_TIMEOUT_S = 5.0  # For runs that were told to end at shutdown.
 
 
 def utc_now() -> datetime:
@@ -55,9 +42,9 @@ def utc_now() -> datetime:
 
 
 @cache
-def _least(*wanted: Record) -> Record:
+def _strictest(*wanted: Record) -> Record:
     """What all of them allow to keep."""
-    return min(wanted, key=_RECORDS.index)
+    return min(wanted, key=_RECORD_LEVELS.index)
 
 
 class Admission(Protocol):
@@ -78,12 +65,12 @@ class Engine:
     def __init__(
         self,
         *,
-        store: Store | None = None,
-        fetch: Fetches | None = None,
+        store: RunStore | None = None,
+        fetch: FileFetch | None = None,
         admission: Admission | None = None,
         threads: Threads | None = None,
-        tracing: Tracing | None = None,
-        bounds: Bounds | None = None,
+        tracing: RunTracer | None = None,
+        bounds: RunLimits | None = None,
         history: HistoryBounds = HISTORY,
         record: Record = "full",
         now: Callable[[], datetime] = utc_now,
@@ -92,9 +79,11 @@ class Engine:
     ) -> None:
         self.threads = threads or Threads()
         self.draining = False
-        self._house = House(store or Memory(), self.threads, now, debug, self._note_end, fetch or Fetching(), tracing)
+        self._house = RunServices(
+            store or MemoryRunStore(), self.threads, now, debug, self._note_end, fetch or FileFetcher(), tracing
+        )
         self._admission = admission
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or RunLimits()
         self._history = history
         self._record: Record = record
         self._new_id = new_id
@@ -112,7 +101,7 @@ class Engine:
         workflow: Workflow,
         call: Call,
         *,
-        attend: Attend | None = None,
+        attend: EventConsumer | None = None,
         origin: Origin = NOWHERE,
         run_id: str | None = None,
     ) -> Run:
@@ -126,7 +115,7 @@ class Engine:
         workflow: Workflow,
         call: Call,
         *,
-        attend: Attend | None = None,
+        attend: EventConsumer | None = None,
         origin: Origin = NOWHERE,
         run_id: str | None = None,
     ) -> tuple[Run, Producer]:
@@ -170,7 +159,7 @@ class Engine:
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
-        least = _least(self._record, workflow.options.record, call.record)
+        least = _strictest(self._record, workflow.options.record, call.record)
         return call if least == call.record else msgspec.structs.replace(call, record=least), warnings
 
     def get(self, run_id: str) -> Run:
@@ -196,8 +185,8 @@ class Engine:
         await self._ends(seconds)
         self._house.store.leave()
         for run in list(self._alive.values()):
-            run.cancel(_INTERRUPTED if run.origin.background else _SHUT_DOWN)
-        await self._ends(_LAST_SECONDS)
+            run.cancel(_INTERRUPTED if run.origin.background else _SHUTDOWN_FAILURE)
+        await self._ends(_CANCEL_TIMEOUT_S)
 
     async def _ends(self, seconds: float) -> None:
         """Wait that long for the runs that are alive."""
@@ -232,17 +221,17 @@ class Engine:
         if self._house.tracing is not None:
             self._house.tracing.ended(run)
 
-    def _bounds_of(self, workflow: Workflow) -> Bounds:
+    def _bounds_of(self, workflow: Workflow) -> RunLimits:
         limits, bounds = workflow.options.limits, self._bounds
-        if limits == _NONE:
+        if limits == _NO_LIMITS:
             return bounds
-        return Bounds(
+        return RunLimits(
             seconds=bounds.seconds if limits.seconds is None else limits.seconds,
             events=bounds.events if limits.events is None else limits.events,
             bytes=bounds.bytes if limits.bytes is None else limits.bytes,
         )
 
     def _started(self, call: Call, run_id: str) -> RunStarted:
-        random = draw(48)
+        random = random_hex(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
         return RunStarted(0, run_id, call.session or random[:32], self._house.now(), trace, random[32:])

@@ -14,7 +14,7 @@ from palaver.errors import DiskFull, Failure, Overloaded, PalaverError, Workflow
 log = logging.getLogger("palaver.run")
 
 
-class Failing(Protocol):
+class RunIdentity(Protocol):
     """What is said of the run."""
 
     @property
@@ -28,38 +28,42 @@ class Failing(Protocol):
         ...
 
 
-def failed(error: BaseException, run: Failing, *, debug: bool, known: Collection[str] = ()) -> RunFailed:
+def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, known: Collection[str] = ()) -> RunFailed:
     """The end of a run that an exception ended: ours with its own words, a foreign one without.
 
     `known` are the caller's secrets, which those whom they were shown to may have repeated.
     """
-    error = _unwrapped(error)
+    error = _unwrap_group(error)
     if isinstance(error, PalaverError):
         status = error.status if isinstance(error, Failure) else None
         end = RunFailed(code=error.code, message=error.message, status=status, details=error.details)
-        return cleaned(end, known)
+        return sanitize_failure(end, known)
     if known:
-        log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _traced(error, known))
+        log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _masked_traceback(error, known))
     else:
         log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
     message = f"The workflow failed (run {run.id})."
-    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_described(error, known)}" if debug else message)
+    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_describe(error, known)}" if debug else message)
 
 
-def cleaned(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
+def sanitize_failure(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
     """The end that an author wrote, fit for every wire: texts that are text, details that are JSON, no secrets."""
-    code, message, details = jsons.whole_text(str(end.code)), jsons.whole_text(str(end.message)), _plain(end.details)
+    code, message, details = (
+        jsons.whole_text(str(end.code)),
+        jsons.whole_text(str(end.message)),
+        _plain_details(end.details),
+    )
     if known:
         code, message, details = secrets.without([code, message, details], known)
     return msgspec.structs.replace(end, code=code, message=message, details=details)
 
 
-def _traced(error: BaseException, known: Collection[str]) -> str:
+def _masked_traceback(error: BaseException, known: Collection[str]) -> str:
     """Where it was raised, and what it said, without what it must not say."""
     return secrets.without("".join(traceback.format_exception(error)), known)
 
 
-def unkept(error: Exception, run: Failing, last: Sequence[Event]) -> Sequence[Event]:
+def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
     """The last events of a run whose end could not be made durable: nobody may take it for finished."""
     known = isinstance(error, PalaverError)
     log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if known else error)
@@ -71,15 +75,15 @@ def unkept(error: Exception, run: Failing, last: Sequence[Event]) -> Sequence[Ev
     return [*before, msgspec.structs.replace(end, at=getattr(terminal, "at", None))]
 
 
-def _unwrapped(error: BaseException) -> BaseException:
+def _unwrap_group(error: BaseException) -> BaseException:
     """What was raised inside a task group, if it is one thing."""
     if not issubclass(type(error), BaseExceptionGroup):
         return error
     inner: Sequence[BaseException] = getattr(error, "exceptions")  # noqa: B009 - typed here, unknown to the checker
-    return _unwrapped(inner[0]) if len(inner) == 1 else error
+    return _unwrap_group(inner[0]) if len(inner) == 1 else error
 
 
-def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """Details that can be written down; authors put anything there."""
     try:
         return jsons.plain(details)
@@ -87,7 +91,7 @@ def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"details": f"left out: {error}"}
 
 
-def _described(error: BaseException, known: Collection[str]) -> str:
+def _describe(error: BaseException, known: Collection[str]) -> str:
     try:
         return jsons.whole_text(secrets.masked(f"{type(error).__name__}: {error}", known))  # It is told, and kept.
     except Exception:  # A __str__ of the author's may raise anything.

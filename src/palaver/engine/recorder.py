@@ -25,38 +25,38 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.records import Batch, EndedRun, NewRun
-from palaver.engine.store import HandedOver, Kept
+from palaver.engine.store import RecordableRun, RunHandedOver
 from palaver.errors import Overloaded, PalaverError
-from palaver.storage import backlog
+from palaver.storage import queue
 from palaver.storage.database import Database
-from palaver.storage.recording import interrupt, record
+from palaver.storage.run_log import interrupt_run, record_runs
 
 if TYPE_CHECKING:
     from palaver.traces.redaction.runs import RunRedactor
 
 log = logging.getLogger("palaver.run")
 
-Redact = Callable[[str, str], "RunRedactor | None"]
+RedactorLookup = Callable[[str, str], "RunRedactor | None"]
 """What takes out of a run what is not to be kept of it, by project and workflow; None: all is kept."""
 
-DELAY = 0.05
+WRITE_DELAY_S = 0.05
 """Seconds after which what a run said is written; the other half of a tenth is for the writing."""
-PATIENCE = 1.0
+RETRY_DELAY_S = 1.0
 """Seconds until a database that failed is tried again."""
-_MANY, _MOMENT = 16, 0.005
+_GATHER_MIN_RUNS, _GATHER_DELAY_S = 16, 0.005
 """With so many runs alive an end waits so many seconds for others: a commit costs more than what it commits."""
-_MOST_LATE = 10_000
+_MAX_LATE_ENDS = 10_000
 """So many ends at most wait for a database that is gone."""
-_ENDED_SECONDS, _MOST_ENDED = 10, 100
+_REMEMBER_S, _MAX_REMEMBERED = 10, 100
 """How long, and of how many runs, all is remembered that was said, where less of it was kept."""
 
 
-class _State:
+class _RunState:
     """How far a run is recorded."""
 
     __slots__ = ("fault", "has_output", "is_new", "keeps_content", "redactor", "written")
 
-    def __init__(self, run: Kept, redactor: "RunRedactor | None") -> None:
+    def __init__(self, run: RecordableRun, redactor: "RunRedactor | None") -> None:
         self.redactor = redactor
         self.is_new = not run.origin.waited
         self.written = 0
@@ -65,9 +65,9 @@ class _State:
         self.keeps_content = (run.call.record == "full" and not run.origin.is_cell) or run.origin.is_needed
 
 
-class _End(NamedTuple):
-    run: Kept
-    state: _State
+class _RunEnd(NamedTuple):
+    run: RecordableRun
+    state: _RunState
     last: Sequence[Event]
     durable: "asyncio.Future[None] | None"
     """Whoever waits until it is written."""
@@ -82,19 +82,19 @@ class Recorder:
         *,
         process: str,
         now: Callable[[], datetime],
-        delay: float = DELAY,
-        redact: Redact | None = None,
+        delay: float = WRITE_DELAY_S,
+        redact: RedactorLookup | None = None,
     ) -> None:
         self._database = database
         self._redact = redact
         self._process = process
         self._now = now
         self._delay = delay
-        self._states: dict[Kept, _State] = {}
-        self._touched: set[Kept] = set()
-        self._ends: list[_End] = []
+        self._states: dict[RecordableRun, _RunState] = {}
+        self._touched: set[RecordableRun] = set()
+        self._ends: list[_RunEnd] = []
         self._ended: dict[str, tuple[str, Sequence[Event]]] = {}
-        self._late: list[_End] = []  # Of which nobody waits for the end: it was told before it could be kept.
+        self._late: list[_RunEnd] = []  # Of which nobody waits for the end: it was told before it could be kept.
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # What runs said has waited long enough: it is next, when what is being written is.
         self._is_leaving = False
@@ -102,7 +102,7 @@ class Recorder:
         self._gathering: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._fault: PalaverError | None = None
-        self.grew: Callable[[Kept], None] = self._touched.add
+        self.grew: Callable[[RecordableRun], None] = self._touched.add
         self.followed: set[str] = set()
         """The runs of which other processes want to hear whenever they grow."""
 
@@ -111,15 +111,15 @@ class Recorder:
         if self._fault is not None:
             raise type(self._fault)(self._fault.message)  # A new one each time: an error remembers where it was raised.
 
-    def opened(self, run: Kept) -> None:
+    def opened(self, run: RecordableRun) -> None:
         """A run has started."""
         if run.call.record != "off" or run.origin.is_needed:
             redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
-            self._states[run] = _State(run, redactor)
+            self._states[run] = _RunState(run, redactor)
             self._touched.add(run)
             self._wait()
 
-    async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Make `last` durable."""
         state = self._states.get(run)
         if state is None:
@@ -128,9 +128,9 @@ class Recorder:
         if state.fault is not None:
             raise state.fault
         if self._is_leaving and run.origin.waited and _is_interrupted(last) and await self._hand_over(run):
-            raise HandedOver
+            raise RunHandedOver
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends.append(_End(run, state, last, durable))
+        self._ends.append(_RunEnd(run, state, last, durable))
         if self._writing is None and self._gathering is None:
             self._gather()
         await durable
@@ -143,36 +143,36 @@ class Recorder:
         found = self._ended.get(run)
         return () if found is None or found[0] != project else found[1]
 
-    def _remember(self, run: Kept, last: Sequence[Event]) -> None:
-        while len(self._ended) >= _MOST_ENDED:
+    def _remember(self, run: RecordableRun, last: Sequence[Event]) -> None:
+        while len(self._ended) >= _MAX_REMEMBERED:
             del self._ended[next(iter(self._ended))]
         self._ended[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
-        asyncio.get_running_loop().call_later(_ENDED_SECONDS, self._ended.pop, run.id, None)
+        asyncio.get_running_loop().call_later(_REMEMBER_S, self._ended.pop, run.id, None)
 
     def leave(self) -> None:
         """This process has to go: what waited in the background and is interrupted now may begin anew in another."""
         self._is_leaving = True
 
-    async def _hand_over(self, run: Kept) -> bool:
+    async def _hand_over(self, run: RecordableRun) -> bool:
         """Let another process begin it anew, if it may."""
         self._touched.discard(run)
         if self._writing is not None:
             await asyncio.wait([self._writing])  # What it said may be among that, and is to be forgotten.
         try:
-            handed_over = await self._database.write(backlog.hand_over, run.origin.project, run.id, self._process)
+            handed_over = await self._database.write(queue.hand_over_run, run.origin.project, run.id, self._process)
         except PalaverError:
             handed_over = True  # Whoever notices that we are gone does the same.
         if handed_over:
             self._forget(run)
         return handed_over
 
-    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Keep this end when that is possible again: it was told to readers, and the run must not seem to go on."""
         state = self._states.get(run)
         self._forget(run)
-        if state is not None and state.fault is None and len(self._late) < _MOST_LATE:
-            self._late.append(_End(run, state, last, None))
-            self._wait(PATIENCE)
+        if state is not None and state.fault is None and len(self._late) < _MAX_LATE_ENDS:
+            self._late.append(_RunEnd(run, state, last, None))
+            self._wait(RETRY_DELAY_S)
 
     async def flushed(self) -> None:
         """Write all that is known by now, and wait for it: not for what comes meanwhile."""
@@ -186,7 +186,7 @@ class Recorder:
             self._write(due=True)
         await written
 
-    def _forget(self, run: Kept) -> None:
+    def _forget(self, run: RecordableRun) -> None:
         self._touched.discard(run)
         self._states.pop(run, None)
         self.followed.discard(run.id)
@@ -195,10 +195,10 @@ class Recorder:
 
     def _gather(self) -> None:
         """Write the ends that wait: at once, or where many runs are alive with those that end in the next moment."""
-        if len(self._states) < _MANY:
+        if len(self._states) < _GATHER_MIN_RUNS:
             self._write(due=False)
         else:
-            self._gathering = asyncio.get_running_loop().call_later(_MOMENT, self._gathered)
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._gathered)
 
     def _gathered(self) -> None:
         self._gathering = None
@@ -216,7 +216,7 @@ class Recorder:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._wait(PATIENCE)
+        self._wait(RETRY_DELAY_S)
 
     def _tick(self) -> None:
         self._timer = None
@@ -236,7 +236,7 @@ class Recorder:
         """Write the ends that wait and, where it is due, what the others said."""
         ends, self._ends = self._ends, []
         flushing: list[asyncio.Future[None]] = []
-        grown: list[tuple[Kept, _State]] = []
+        grown: list[tuple[RecordableRun, _RunState]] = []
         if due:
             ends, self._late = ends + self._late, []
             ending = {end.run for end in ends}
@@ -250,8 +250,8 @@ class Recorder:
 
     async def _written(
         self,
-        ends: Sequence[_End],
-        grown: Sequence[tuple[Kept, _State]],
+        ends: Sequence[_RunEnd],
+        grown: Sequence[tuple[RecordableRun, _RunState]],
         flushing: Sequence["asyncio.Future[None]"],
     ) -> None:
         await self._try(ends, grown)
@@ -269,9 +269,9 @@ class Recorder:
         if self._writing is None and self._ends and self._gathering is None:
             self._gather()
 
-    async def _try(self, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+    async def _try(self, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]) -> None:
         """Write it. Where that fails for something in it, each run is written by itself: none fails for another."""
-        said = [(run, state, _settled(run.log[state.written :], state)) for run, state in grown]
+        said = [(run, state, _complete_items(run.log[state.written :], state)) for run, state in grown]
         said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
         new = [self._new(run) for run, state, _ in said if state.is_new]
         batches = [
@@ -282,11 +282,11 @@ class Recorder:
         # Telling costs every other write of the database a little, so only what somebody waits for is told.
         told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
         try:
-            ended = [_ended(end) for end in ends]
+            ended = [_ended_run(end) for end in ends]
             if any(state.redactor is not None for _, state, _ in said):
                 states = {run.id: (run, state) for run, state, _ in said}
-                new, batches, ended = await asyncio.to_thread(_redacted, states, new, batches, ended)
-            await self._database.write(record, new, batches, ended, self._now(), told, self._process)
+                new, batches, ended = await asyncio.to_thread(_redact_batch, states, new, batches, ended)
+            await self._database.write(record_runs, new, batches, ended, self._now(), told, self._process)
         except PalaverError as error:
             self._failed(error, ends, grown)
         except Exception as error:
@@ -306,7 +306,9 @@ class Recorder:
                 if end.durable is not None and not end.durable.done():
                     end.durable.set_result(None)
 
-    def _failed(self, error: PalaverError, ends: Sequence[_End], grown: Sequence[tuple[Kept, _State]]) -> None:
+    def _failed(
+        self, error: PalaverError, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]
+    ) -> None:
         """Nothing was written: those that end learn of it, what the others said is written later."""
         if self._fault is None:
             log.error("Runs cannot be recorded: %s", error)
@@ -317,18 +319,18 @@ class Recorder:
             if end.durable is not None and not end.durable.done():
                 end.durable.set_exception(error)
 
-    async def _give_up(self, error: Exception, run: Kept, state: _State, ends: Sequence[_End]) -> None:
+    async def _give_up(self, error: Exception, run: RecordableRun, state: _RunState, ends: Sequence[_RunEnd]) -> None:
         """What the database does not take of one run it will not take later. What it has of it stays."""
         log.error("The run %s cannot be recorded.", run.id, exc_info=error)
         self._fault = None
         state.fault = Overloaded("The run cannot be recorded.")
         with suppress(Exception):
-            await self._database.write(interrupt, run.origin.project, run.id, self._now())
+            await self._database.write(interrupt_run, run.origin.project, run.id, self._now())
         for end in ends:
             if end.durable is not None and not end.durable.done():
                 end.durable.set_exception(state.fault)
 
-    def _new(self, run: Kept) -> NewRun:
+    def _new(self, run: RecordableRun) -> NewRun:
         return NewRun(
             started=run.started,
             workflow=run.name,
@@ -339,25 +341,25 @@ class Recorder:
         )
 
 
-_OPEN = (TextStarted, ReasoningStarted, ToolStarted)
-_CLOSE = (TextEnded, ReasoningEnded, ToolEnded)
+_ITEM_STARTS = (TextStarted, ReasoningStarted, ToolStarted)
+_ITEM_ENDS = (TextEnded, ReasoningEnded, ToolEnded)
 
 
-def _settled(said: Sequence[Event], state: _State) -> Sequence[Event]:
+def _complete_items(said: Sequence[Event], state: _RunState) -> Sequence[Event]:
     """What can be written of it. Where something may have to be removed, an item waits until it is whole."""
     if state.redactor is None:
         return said
     waiting: dict[str, int] = {}
     for place, event in enumerate(said):
-        if isinstance(event, _OPEN):
+        if isinstance(event, _ITEM_STARTS):
             waiting[event.item] = place
-        elif isinstance(event, _CLOSE):
+        elif isinstance(event, _ITEM_ENDS):
             waiting.pop(event.item, None)
     return said[: min(waiting.values(), default=len(said))]
 
 
-def _redacted(
-    states: Mapping[str, tuple[Kept, _State]],
+def _redact_batch(
+    states: Mapping[str, tuple[RecordableRun, _RunState]],
     new: Sequence[NewRun],
     batches: Sequence[Batch],
     ended: Sequence[EndedRun],
@@ -384,7 +386,7 @@ def _is_interrupted(last: Sequence[Event]) -> bool:
     return isinstance(last[-1], RunFinished) and last[-1].finish == "interrupted"
 
 
-def _ended(end: _End) -> EndedRun:
+def _ended_run(end: _RunEnd) -> EndedRun:
     run = end.run
     events = [*run.log[: end.last[0].seq], *end.last]
     return EndedRun(

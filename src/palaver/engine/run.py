@@ -1,12 +1,9 @@
-"""One run: a task that drives the workflow, from its call to its last event.
-
-The stages between workflow and reader (reply grammar, event grammar, encoders) are sync machines. What they make goes
-to the log (log.py), and from there to those who read.
-"""
+"""One run: the task that drives a workflow, its event log and its readers."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import datetime
@@ -22,12 +19,11 @@ from palaver.core.events import TOOLS, Event, RunCancelled, RunFailed, RunFinish
 from palaver.core.grammar import Given, Grammar
 from palaver.core.origins import Origin
 from palaver.core.parts import File
-from palaver.engine.bounds import Bounds
-from palaver.engine.failures import cleaned, failed, unkept
-from palaver.engine.fetching import Fetches
-from palaver.engine.log import LATER, Attend, Log
-from palaver.engine.store import HandedOver, Store
-from palaver.engine.tracing import Tracing
+from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
+from palaver.engine.files import FileFetch
+from palaver.engine.limits import RunLimits
+from palaver.engine.store import RunHandedOver, RunStore
+from palaver.engine.tracing import RunTracer
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.options import OnDisconnect
@@ -36,24 +32,161 @@ from palaver.workflows.replies import Replies
 from palaver.workflows.threads import Threads, is_running
 from palaver.workflows.workflow import Producer, Workflow
 
+EventConsumer = Callable[[Sequence[Event]], Awaitable[None] | None]
+"""The reader that started the run, told everything in order, one call at a time. What it gives back is awaited: the
+run goes at its pace. It never raises: on error it stops listening, and the run goes on or is cancelled."""
+
+DEFERRED = (RunStarted(),)
+"""Stands for a batch whose place is kept elsewhere."""
+
+_helper_tasks: set[asyncio.Task[None]] = set()  # Of all runs: a list for each would be empty nearly always.
+
+
+class Log(ABC):
+    """Events in order, and the telling of them. The part of a Run that knows nothing of workflows."""
+
+    id: str
+    name: str
+    call: Call
+    origin: Origin
+    started: RunStarted
+
+    def __init__(self, store: RunStore, attend: EventConsumer | None) -> None:
+        self.log: list[Event] = []
+        self.finished = False
+        self.first_output_at: datetime | None = None
+        """When it first said something."""
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._waiters: Sequence[asyncio.Future[None]] = ()
+        # What the first reader is being told by the run's own task, and from where on nobody has told it yet.
+        self._attend: EventConsumer | None = attend
+        self._sending: Sequence[Event] = ()
+        self._untold: int | None = None
+        self._turn: asyncio.Lock | None = None  # Made by the first who needs it.
+
+    @property
+    def is_attended(self) -> bool:
+        """Is there a reader that started it, and is told in its own task?"""
+        return self._attend is not None
+
+    async def recorded(self) -> None:
+        """Wait until its last event is recorded, whoever is still being told."""
+        async for _ in self.follow(len(self.log) - 1):
+            pass
+
+    async def follow(self, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
+        """Every event after that `seq`, in batches as they come, until the last. Any number may follow."""
+        at = max(after + 1, 0)
+        while True:
+            if batch := self.log[at:]:
+                at += len(batch)
+                yield batch
+            elif self.finished:
+                return
+            else:
+                waiter = self._loop.create_future()
+                self._waiters = [*self._waiters, waiter]
+                try:
+                    await waiter
+                finally:
+                    self._waiters = [other for other in self._waiters if other is not waiter]
+
+    def _tell(self, events: Sequence[Event]) -> Awaitable[None] | None:
+        """Note events and tell them, in the run's own task; gives back what is to be waited for, if anything."""
+        self._put(events)
+        if self._attend is None:
+            return None
+        if self._untold is not None:
+            return self._look_up()
+        self._sending = events
+        sending = self._attend(events)
+        if sending is not None:
+            return self._told(sending)
+        self._sending = ()
+        return self._look_up() if self._untold is not None else None
+
+    async def _told(self, sending: Awaitable[None]) -> None:
+        await sending
+        self._sending = ()
+        if self._untold is not None:
+            await self._look_up()
+
+    def _put(self, events: Sequence[Event]) -> None:
+        self.log += events
+        if not self.finished:  # Its last events are in the store already, which has let go of it.
+            self._note_output()
+            if self._store.grew is not None:
+                self._store.grew(self)
+        if self._waiters:
+            self._wake()
+
+    def _note_output(self) -> None:
+        """Note the time, if what was put first is more than that it started."""
+        if self.first_output_at is None and len(self.log) > 1:
+            self.first_output_at = self.time()
+
+    @abstractmethod
+    def time(self) -> datetime:
+        """Now, by the run's own clock."""
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, ()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _look_up(self) -> None:
+        """In the run's own task: something happened while it was sending, or another task is sending."""
+        self._sending = DEFERRED
+        async with self._lock():
+            await self._catch_up()
+        self._sending = ()
+
+    async def _flush(self) -> None:
+        """In a task of its own, while the run's is inside the workflow; when it is not, it will look up itself."""
+        async with self._lock():
+            if not self._sending:
+                await self._catch_up()
+
+    def _lock(self) -> asyncio.Lock:
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        return self._turn
+
+    async def _catch_up(self) -> None:
+        """Tell the first reader, in order, what nobody has told it yet."""
+        while self._untold is not None and self._attend is not None:
+            if (batch := self.log[self._untold :]) and (sending := self._attend(batch)) is not None:
+                await sending
+            told = self._untold + len(batch)
+            self._untold = told if told < len(self.log) else None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        _helper_tasks.add(task)  # The loop itself holds tasks weakly.
+        task.add_done_callback(_helper_tasks.discard)
+        return task
+
+
 log = logging.getLogger("palaver.run")
 
-_TURN = 500  # Values after which a workflow that never waits lets others run.
-_PATIENCE = 1.0  # Seconds until code that was cancelled and goes on is cancelled again.
-_TRIES = 3  # How often; then the run ends without it.
+_YIELD_EVERY = 500  # Values after which a workflow that never waits lets others run.
+_CANCEL_RETRY_S = 1.0  # Seconds until code that was cancelled and goes on is cancelled again.
+_CANCEL_TRIES = 3  # How often; then the run ends without it.
 
 
-class House(NamedTuple):
+class RunServices(NamedTuple):
     """What all runs of an engine share."""
 
-    store: Store
+    store: RunStore
     threads: Threads
     now: Callable[[], datetime]
     debug: bool
     ended: Callable[["Run"], None]
     """Told when a run is over."""
-    fetch: Fetches
-    tracing: Tracing | None = None
+    fetch: FileFetch
+    tracing: RunTracer | None = None
 
 
 class Run(Log):
@@ -64,13 +197,13 @@ class Run(Log):
 
     def __init__(
         self,
-        house: House,
+        house: RunServices,
         workflow: Workflow,
         call: Call,
         origin: Origin,
         started: RunStarted,
-        bounds: Bounds,
-        attend: Attend | None,
+        bounds: RunLimits,
+        attend: EventConsumer | None,
     ) -> None:
         super().__init__(house.store, attend)
         description = workflow.description
@@ -115,7 +248,7 @@ class Run(Log):
         self.context.cancelled = True
         if self._sending and self._untold is None:
             self._untold = len(self.log)  # So that the run's task looks up when it has sent.
-        self._insist(_TRIES)
+        self._insist(_CANCEL_TRIES)
 
     def left(self) -> None:
         """Whoever asked has gone away without waiting for the end; whether it ends for that is said otherwise."""
@@ -163,7 +296,7 @@ class Run(Log):
             task.uncancel()
         if self._ordered is not None or stopped:
             return self._ordered or RunCancelled()
-        return failed(error, self, debug=self._house.debug, known=self._secrets)
+        return failure_event(error, self, debug=self._house.debug, known=self._secrets)
 
     @property
     def _secrets(self) -> Sequence[str]:
@@ -174,7 +307,7 @@ class Run(Log):
         grammar, entries, attend = self._grammar, self.log, self._attend
         text = grammar.text if self.is_chat else None
         grew, most_events, most_bytes = self._store.grew, self._bounds.events, self._bounds.bytes
-        left = min(_TURN, most_events - len(entries))
+        left = min(_YIELD_EVERY, most_events - len(entries))
         is_silent = self.first_output_at is None
         async for value in values:
             if self._ordered is not None:
@@ -251,7 +384,7 @@ class Run(Log):
         """Check the limits and let others run; how many values until the next time."""
         self._check_bounds()
         await asyncio.sleep(0)
-        return min(_TURN, self._bounds.events - len(self.log))
+        return min(_YIELD_EVERY, self._bounds.events - len(self.log))
 
     def _check_bounds(self) -> None:
         self._bounds.check(events=len(self.log), size=self._grammar.size)
@@ -265,7 +398,7 @@ class Run(Log):
             return RunFinished(finish=self.context.ending)
         ending = ending or RunFinished(finish=self.context.ending)
         if isinstance(ending, RunFailed):
-            return cleaned(ending, self._secrets)
+            return sanitize_failure(ending, self._secrets)
         if isinstance(ending, RunCancelled):
             return ending
         value = self._reading().value(ending.value)
@@ -281,7 +414,7 @@ class Run(Log):
         self._producing = False
         if not isinstance(terminal, RunFinished):
             self.context.cancelled = True  # Sync code may still be running.
-        if self._sending and self._sending is not LATER:
+        if self._sending and self._sending is not DEFERRED:
             self._untold = self._sending[0].seq  # Sending was interrupted: it is told again.
         self._sending = ()
         try:
@@ -304,13 +437,13 @@ class Run(Log):
     async def _close(self, last: Sequence[Event]) -> None:
         try:
             await self._store.closed(self, last)  # Durable first; then readers see it.
-        except HandedOver:
+        except RunHandedOver:
             last = ()
         except Exception as error:  # A store that is gone must not leave readers waiting.
-            last = unkept(error, self, last)
+            last = unrecorded_end(error, self, last)
             self._store.lost(self, last)
         if self._untold is not None:
-            await asyncio.wait([self._spawn(self._flush())], timeout=_PATIENCE)
+            await asyncio.wait([self._spawn(self._flush())], timeout=_CANCEL_RETRY_S)
         self.finished = True
         if (telling := self._tell(last)) is not None:
             await telling
@@ -318,7 +451,7 @@ class Run(Log):
     def expire(self) -> None:
         """Its time is up."""
         error = RunTimeout(f"The run took longer than {self._bounds.seconds:g} seconds.")
-        self.cancel(failed(error, self, debug=self._house.debug))
+        self.cancel(failure_event(error, self, debug=self._house.debug))
 
     def _insist(self, tries: int) -> None:
         """Cancel the task, again if its code will not listen; in the end, end the run without it."""
@@ -332,7 +465,7 @@ class Run(Log):
             return
         if self._task is not None and (tries == 0 or not busy):
             self._task.cancel()
-        self._loop.call_later(_PATIENCE, self._insist, max(tries - 1, 0))
+        self._loop.call_later(_CANCEL_RETRY_S, self._insist, max(tries - 1, 0))
 
     # What the workflow asks for, and says between its yields
 

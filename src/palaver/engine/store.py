@@ -9,11 +9,11 @@ from palaver.core.events import Event, RunStarted
 from palaver.core.origins import Origin
 
 
-class HandedOver(Exception):
+class RunHandedOver(Exception):
     """Another process begins the run anew: here it ends without an end."""
 
 
-class Kept(Protocol):
+class RecordableRun(Protocol):
     """What a store sees of a run."""
 
     @property
@@ -52,11 +52,11 @@ class Kept(Protocol):
         ...
 
 
-class Store(Protocol):
+class RunStore(Protocol):
     """Keeps runs."""
 
     @property
-    def grew(self) -> Callable[[Kept], None] | None:
+    def grew(self) -> Callable[[RecordableRun], None] | None:
         """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks.
 
         The last ones are not told here: `closed` is given them.
@@ -67,11 +67,11 @@ class Store(Protocol):
         """Raise while nothing can be kept: a run that would be lost is not begun."""
         ...
 
-    def opened(self, run: Kept) -> None:
+    def opened(self, run: RecordableRun) -> None:
         """A run has started."""
         ...
 
-    async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Make `last`, which ends with the terminal event, durable; only then do readers see it.
 
         One that this process cannot end, and that may begin anew in another, is HandedOver.
@@ -82,12 +82,12 @@ class Store(Protocol):
         """This process has to go: what is interrupted from now on may begin anew in another."""
         ...
 
-    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """That failed, and readers were told this instead: keep it when it can be kept."""
         ...
 
 
-class Memory:
+class MemoryRunStore:
     """Keeps nothing beyond the engine's own memory."""
 
     grew = None
@@ -95,14 +95,14 @@ class Memory:
     def check(self) -> None:
         """Nothing can be lost."""
 
-    def opened(self, run: Kept) -> None:
+    def opened(self, run: RecordableRun) -> None:
         """Nothing to prepare."""
 
-    async def closed(self, run: Kept, last: Sequence[Event]) -> None:
+    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Nothing to wait for."""
 
     def leave(self) -> None:
         """There is no other process."""
 
-    def lost(self, run: Kept, last: Sequence[Event]) -> None:
+    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Nothing was."""

@@ -1,9 +1,4 @@
-"""Traces of runs: their spans are made when they are over, beside everything else, and handed to whoever keeps them.
-
-While a run goes on nothing is done but to note when its tools were called and answered; nothing at all for a delta.
-What its spans say is read from its log in a thread of our own, many runs at once. A run never waits for that: where too
-much waits, spans are dropped and counted.
-"""
+"""Spans of runs: built in a thread after a run has ended, and of steps that frameworks report."""
 
 import asyncio
 import logging
@@ -12,43 +7,199 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Token
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
 from palaver.core import steps
-from palaver.core.calls import Record
-from palaver.core.events import TERMINAL, TOOLS, Event, RunCancelled
-from palaver.engine.steps import Hearing, hearing_of
-from palaver.engine.store import Kept
+from palaver.core.calls import Call, Record
+from palaver.core.events import TERMINAL, TOOLS, Event, RunCancelled, RunFinished, RunStarted
+from palaver.core.origins import Origin
+from palaver.core.steps import Heard, Step, StepKind, Tell, overhearing
+from palaver.engine.store import RecordableRun
 from palaver.frameworks import telling
+from palaver.storage import run_history, runs
 from palaver.traces import otel
-from palaver.traces.facts import Facts, kept_of
+from palaver.traces.facts import Facts, Home, ToldTool, kept_of
 from palaver.traces.otel import Place, Work
 from palaver.traces.owner import Owner
 from palaver.traces.record import Span
 from palaver.workflows.threads import is_running
 
+MAX_STEPS = 2_000
+"""Steps of one run of which spans are made."""
+
+
+class StepRecorder:
+    """Hears of the steps of one run, from any thread."""
+
+    __slots__ = ("_also", "_closed", "_left", "_now", "_numbers", "_open", "_place", "_put", "_run", "memory", "tools")
+
+    def __init__(
+        self,
+        run: Home,
+        put: Callable[[Work], None],
+        now: Callable[[], datetime],
+        *,
+        place: Place | None = None,
+        most: int,
+        also: Heard | None = None,
+    ) -> None:
+        self._run = run
+        self._put = put  # Takes it from any thread, and at once.
+        self._now = now
+        self._place = place
+        self._also = also
+        self._left = most
+        self._numbers = count()
+        self._open: dict[int, Step] = {}
+        self._closed = False
+        self.memory: dict[Any, Any] = {}
+        """What adapters keep with the run."""
+        self.tools: list[ToldTool] = []
+        """The tools of which was told: they need not be found among the run's events."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Were there more steps than spans are made of?"""
+        return self._left < 0
+
+    def begin(
+        self,
+        teller: Sequence[str],
+        kind: StepKind,
+        name: str,
+        *,
+        parent: Step | None = None,
+        call_id: str | None = None,
+        tell: Tell | None = None,
+    ) -> Step | None:
+        """A step begins now; None where there were too many, or the run is over."""
+        if self._closed:
+            return None
+        self._left -= 1
+        if self._left < 0:
+            return None
+        number, now = next(self._numbers), self._now()
+        step = Step(self, teller, kind, name, number=number, began_at=now, parent=parent, call_id=call_id, tell=tell)
+        self._open[number] = step
+        return step
+
+    def ended(self, step: Step) -> None:
+        """It is over: its span can be made."""
+        if self._open.pop(step.number, None) is not None:  # Else it has ended with its run, before.
+            self._keep(step, None)
+
+    def close(self, finish: str) -> None:
+        """The run is over, and so are its steps, whatever their code is still doing."""
+        self._closed = True
+        for number in list(self._open):
+            if (step := self._open.pop(number, None)) is not None:
+                self._keep(step, finish)
+        self.memory.clear()
+        self._now = partial(datetime.now, UTC)  # The run's own clock would keep the run.
+
+    def _keep(self, step: Step, finish: str | None) -> None:
+        step.ended_at = self._now()
+        if self._also is not None:
+            self._also(step)
+        if self._is_told(step):
+            return
+        if step.kind == "tool" or step.call_id is not None:
+            self.tools.append(ToldTool(step.call_id, step.name))
+        self._put(partial(_step_spans, step, self._run, finish))
+
+    def _is_told(self, step: Step) -> bool:
+        """Does OpenTelemetry tell of it?"""
+        place = self._place
+        if place is None:
+            return False
+        if any(word in _letters(scope) for scope in list(place.scopes) for word in step.teller):
+            return True
+        if step.kind in ("llm", "embedding"):
+            for call in list(place.models):
+                if step.began_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
+                    with suppress(ValueError):  # In another thread it was another's, a moment ago.
+                        place.models.remove(call)  # It is this call, and no other's.
+                        return True
+        return False
+
+
+def new_step_recorder(
+    run: RecordableRun, record: Record, put: Callable[[Work], None], now: Callable[[], datetime], place: Place | None
+) -> StepRecorder:
+    """For one run that is beginning."""
+    started = run.started
+    home = Home(started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record)
+    return StepRecorder(home, put, now, place=place, most=MAX_STEPS, also=overhearing())
+
+
+def _step_spans(step: Step, run: Home, finish: str | None) -> "Sequence[Span]":
+    from palaver.traces.steps import spans_of  # The conventions are many: wanted when a step has ended, not before.
+
+    return spans_of(step, run, finish)
+
+
+def _letters(scope: str) -> str:
+    """`openinference.instrumentation.openai_agents`, `pydantic-ai`: the same name is spelled in many ways."""
+    return "".join(letter for letter in scope.lower() if letter.isalnum())
+
+
+def load_interrupted_run(db: Connection, project: str, run: str) -> Facts | None:
+    """What is known of a run that was interrupted; None where its trace is not known.
+
+    When its tools were called nobody knows any more. Where its content was not kept, there is no log, and no call.
+    """
+    found = runs.get_stored_run(db, project, run)
+    if found is None:
+        return None
+    row, call = found.row, runs.decode_call(found)
+    trace_id, ended_at = row.trace_id, row.ended_at
+    if not trace_id or ended_at is None:
+        return None
+    if call is None:
+        call = Call(workflow=row.workflow, user=row.user, record="metadata")
+    else:
+        call = replace(call, messages=tuple(run_history.messages_seen_by(db, project, found) or call.messages))
+    said: list[Event] = runs.read_events(db, project, run)
+    if not said:
+        started = RunStarted(0, row.id, row.session, row.started_at or row.created_at, trace_id)
+        said = [started, RunFinished(1, finish="interrupted", at=ended_at)]
+    return Facts(
+        workflow=row.workflow,
+        is_chat=bool(call.messages),
+        call=call,
+        origin=Origin(project=project, key=row.key, protocol=row.protocol, variant=row.variant),
+        events=said,
+        ended_at=ended_at,
+        first_output_at=row.first_output_at,
+    )
+
+
 log = logging.getLogger("palaver.traces")
 
-Clean = Callable[[str, str], Callable[[Span], Span] | None]
+SpanRedactorLookup = Callable[[str, str], Callable[[Span], Span] | None]
 """What the author of a workflow wants removed from its spans, by project and workflow; None: nothing."""
-Sink = Callable[[Sequence[Span]], None]
+SpanSink = Callable[[Sequence[Span]], None]
 """Takes spans, on the loop, and never waits."""
 
-DELAY = 0.1
+TRACE_DELAY_S = 0.1
 """Seconds that a run that is over waits for others."""
-MOST = 10_000
+MAX_PENDING = 10_000
 """Pieces of work that wait at most,"""
-MOST_EVENTS = 1_000_000
+MAX_PENDING_EVENTS = 1_000_000
 """and events that they hold."""
-_LOT = 200
+_BATCH = 200
 """Pieces of work after which what was made of them is handed on."""
-_BREATH, _TURN = 1e-5, 2e-4
+_PAUSE_S, _PAUSE_AFTER_S = 1e-5, 2e-4
 """Seconds that the thread sleeps after so many of work: without sleep it would have the interpreter back at once."""
 
 
-class Traced(Kept, Protocol):
+class TracedRun(RecordableRun, Protocol):
     """What is asked of a run."""
 
     @property
@@ -61,18 +212,18 @@ class Traced(Kept, Protocol):
         ...
 
 
-class Tracing:
+class RunTracer:
     """Traces the runs of one engine. Everything but the work in its thread happens on one loop."""
 
     def __init__(
         self,
-        sink: Sink,
+        sink: SpanSink,
         *,
         content: Record = "full",
-        clean: Clean | None = None,
-        delay: float = DELAY,
-        most: int = MOST,
-        most_events: int = MOST_EVENTS,
+        clean: SpanRedactorLookup | None = None,
+        delay: float = TRACE_DELAY_S,
+        most: int = MAX_PENDING,
+        most_events: int = MAX_PENDING_EVENTS,
     ) -> None:
         self._sink = sink
         self._content: Record = content
@@ -82,7 +233,7 @@ class Tracing:
         self._most_events = most_events
         self._times: dict[str, dict[int, datetime]] = {}  # Of the runs that called tools.
         self._places: dict[str, Place] = {}  # Of all, where there is OpenTelemetry.
-        self._hearings: dict[str, Hearing] = {}  # Of all that are recorded.
+        self._hearings: dict[str, StepRecorder] = {}  # Of all that are recorded.
         self._left: dict[str, datetime] = {}  # When those who had asked went away.
         self._waiting: list[Work] = []
         self._held = 0  # Events that they hold.
@@ -94,7 +245,7 @@ class Tracing:
 
     # What a run tells
 
-    def began(self, run: Traced) -> Callable[[], None] | None:
+    def began(self, run: TracedRun) -> Callable[[], None] | None:
         """The run's own task begins: until that is called its steps are heard, and OpenTelemetry has it for current."""
         call, started = run.call, run.started
         record, loaded = kept_of(call, self._content), otel.is_loaded()
@@ -108,24 +259,24 @@ class Tracing:
                 place = Place(Owner(run.origin.project, started.session, run.id, record, known), put)
                 self._places[run.id] = place
             telling.listen()
-            hearing = self._hearings[run.id] = hearing_of(run, record, put, run.time, place)
+            hearing = self._hearings[run.id] = new_step_recorder(run, record, put, run.time, place)
             heard = steps.listened_by(hearing)
         token = otel.entered(started.trace_id, started.span_id, place) if loaded else None
-        return partial(_left, heard, token)
+        return partial(_leave, heard, token)
 
-    def noted(self, run: Traced, events: Sequence[Event]) -> None:
+    def noted(self, run: TracedRun, events: Sequence[Event]) -> None:
         """Note when this was said, as far as it is about tools."""
         numbers = [event.seq for event in events if type(event) in TOOLS]
         if numbers and kept_of(run.call, self._content) != "off":
             at = run.time()
             self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
 
-    def left(self, run: Traced) -> None:
+    def left(self, run: TracedRun) -> None:
         """Whoever asked has gone away, and the run was not over."""
         if run.id in self._hearings:
             self._left[run.id] = run.time()
 
-    def ended(self, run: Traced) -> None:
+    def ended(self, run: TracedRun) -> None:
         """The run is over, and has told its last event."""
         times, place = self._times.pop(run.id, {}), self._places.pop(run.id, None)
         left_at = self._left.pop(run.id, None)
@@ -151,7 +302,7 @@ class Tracing:
 
     def put(self, facts: Facts) -> None:
         """Trace a run that is over, wherever it was."""
-        work = self._cleaned(facts.origin.project, facts.workflow, partial(_spans, facts, self._content))
+        work = self._cleaned(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
         self._add(work, len(facts.events))
 
     # Work
@@ -190,8 +341,8 @@ class Tracing:
         try:
             while self._waiting:
                 waiting, self._waiting, self._held = self._waiting, [], 0
-                for first in range(0, len(waiting), _LOT):
-                    spans = await loop.run_in_executor(thread, _made, waiting[first : first + _LOT])
+                for first in range(0, len(waiting), _BATCH):
+                    spans = await loop.run_in_executor(thread, _make_spans, waiting[first : first + _BATCH])
                     self._hand_on(spans)
         finally:
             self._working = None
@@ -219,20 +370,20 @@ class Tracing:
             self._thread = None
 
 
-def _left(heard: Token[steps.Listener | None] | None, token: Token[Any] | None) -> None:
+def _leave(heard: Token[steps.Listener | None] | None, token: Token[Any] | None) -> None:
     if token is not None:
         otel.left(token)
     if heard is not None:
         steps.unheard(heard)
 
 
-def _spans(facts: Facts, content: Record) -> Sequence[Span]:
+def _run_spans(facts: Facts, content: Record) -> Sequence[Span]:
     from palaver.traces.runs import spans_of  # Conventions and dialects: wanted when a run has ended, not before.
 
     return spans_of(facts, content)
 
 
-def _made(waiting: Sequence[Work]) -> list[Span]:
+def _make_spans(waiting: Sequence[Work]) -> list[Span]:
     """In the thread: the spans."""
     spans: list[Span] = []
     since = time.perf_counter()
@@ -241,7 +392,7 @@ def _made(waiting: Sequence[Work]) -> list[Span]:
             spans += work()
         except Exception:  # A mistake of ours: the others are still good.
             log.exception("The spans of a run could not be made")
-        if time.perf_counter() - since > _TURN:
-            time.sleep(_BREATH)  # The loop may have deltas to tell, and would have to wait for the interpreter.
+        if time.perf_counter() - since > _PAUSE_AFTER_S:
+            time.sleep(_PAUSE_S)  # The loop may have deltas to tell, and would have to wait for the interpreter.
             since = time.perf_counter()
     return spans

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
-from palaver.engine.fetching import Fetching
-from palaver.engine.processes import Presence, new_process_id
+from palaver.engine.files import FileFetcher
+from palaver.engine.heartbeat import Heartbeat, new_process_id
 from palaver.engine.recorder import Recorder
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.running.slice_runs import SliceRuns
@@ -38,14 +38,14 @@ async def at_work(
     engine = Engine(
         store=recorder,
         tracing=telemetry.tracing,
-        fetch=Fetching(database, allow_private=settings.allow_private_urls),
+        fetch=FileFetcher(database, allow_private=settings.allow_private_urls),
         threads=Threads(settings.threads),
         bounds=settings.run_bounds,
         history=settings.history_bounds,
         record=settings.record,
         debug=settings.debug,
     )
-    presence = Presence(
+    presence = Heartbeat(
         process,
         database,
         engine,

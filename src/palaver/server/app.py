@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from palaver.discovery.registry import Registry
-from palaver.engine.backlog import Backlog
+from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine, utc_now
-from palaver.engine.fetching import Fetching
-from palaver.engine.housekeeping import Housekeeping
-from palaver.engine.orphans import Orphans
-from palaver.engine.processes import Presence, new_process_id
+from palaver.engine.files import FileFetcher
+from palaver.engine.heartbeat import Heartbeat, new_process_id
+from palaver.engine.queue import RunQueue
 from palaver.engine.recorder import Recorder
-from palaver.engine.records import Records, started
+from palaver.engine.retention import RetentionTask
+from palaver.engine.run_reader import RunReader, started_event
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols import ui_client, ui_stream
 from palaver.protocols.base import Answer
@@ -48,8 +48,7 @@ from palaver.server.traces import failure as not_taken
 from palaver.server.traces import warm
 from palaver.server.turning import Turning
 from palaver.server.turns import Turns
-from palaver.storage.database import MEMORY, Database
-from palaver.storage.later import Later
+from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
 from palaver.storage.processes import ProcessKind
 from palaver.workflows.threads import Threads
 
@@ -73,7 +72,7 @@ class Server:
         self._sources = sources or {}  # Where each setting was written.
         self.registry = registry
         self.settings = settings or Settings()
-        self.database = database or Later(self.settings.db or MEMORY)
+        self.database = database or LazyDatabase(self.settings.db or MEMORY_URL)
         self.pages = Pages(web or pages.BUILT, registry, root_path=self.settings.root_path)
         self.rates = Rates(self.settings)
         self._proxies = Proxies(self.settings.trusted_proxies)
@@ -88,7 +87,7 @@ class Server:
         self.engine = Engine(
             store=self.recorder,
             tracing=self.telemetry.tracing,
-            fetch=Fetching(self.database, allow_private=self.settings.allow_private_urls),
+            fetch=FileFetcher(self.database, allow_private=self.settings.allow_private_urls),
             admission=self.rates.runs,
             threads=Threads(self.settings.threads),
             bounds=self.settings.run_bounds,
@@ -98,7 +97,7 @@ class Server:
         )
         self.runner = runner_of(self.engine, self.database, registry, self.settings, self.redacting, process)
         self.online = scorer_of(self.engine, self.database, registry, self.settings, process)
-        self.presence = Presence(
+        self.presence = Heartbeat(
             process,
             self.database,
             self.engine,
@@ -109,12 +108,12 @@ class Server:
             tracing=self.telemetry.tracing,
             died=self.runner.died,
         )
-        orphans = Orphans(self.database, seconds=self.settings.orphan_seconds)
-        self.records = Records(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
+        orphans = AbandonedRuns(self.database, seconds=self.settings.orphan_seconds)
+        self.records = RunReader(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
         self.callers = Callers(self.database, self.settings)
         kept = self.settings
-        self.housekeeping = Housekeeping(self.database, run_days=kept.run_days, spans=kept.spans_kept, now=utc_now)
-        self.backlog = Backlog(
+        self.housekeeping = RetentionTask(self.database, run_days=kept.run_days, spans=kept.spans_kept, now=utc_now)
+        self.backlog = RunQueue(
             self.engine,
             self.database,
             process=process,
@@ -262,7 +261,7 @@ class Server:
         reading = ui_client.restored(whole.reading)
         if whole.row.thread is not None:
             reading = in_thread(reading, row)
-        head = ui_stream.head(started(whole.row), reading)
+        head = ui_stream.head(started_event(whole.row), reading)
         assert head is not None
         following = self.records.follow(project, row)
         stall = self.settings.stream_stall
@@ -318,7 +317,7 @@ class Server:
         if not self._arrived:
             self._arrived = True
             await self.redacting.begin(self.database, utc_now)
-            is_shared = not isinstance(self.database, Later) or bool(self.settings.db)  # Else nobody's but ours.
+            is_shared = not isinstance(self.database, LazyDatabase) or bool(self.settings.db)  # Else nobody's but ours.
             if is_shared:
                 await self.presence.begin(only_server=self._only_server)
                 await self.database.listen(self._hearing.heard)

@@ -24,11 +24,10 @@ from palaver.server.credentials import cookie_name, presented
 from palaver.server.exchange import Exchange
 from palaver.server.recent import Recent
 from palaver.server.settings import Settings
-from palaver.storage import keys as kept_keys
-from palaver.storage import sessions as kept_sessions
+from palaver.storage import api_keys as kept_keys
+from palaver.storage import api_keys as kept_sessions
+from palaver.storage.api_keys import ApiKey, LoginSession
 from palaver.storage.database import Database
-from palaver.storage.keys import Key
-from palaver.storage.sessions import Session
 
 SESSION = timedelta(hours=12)
 """How long a login lasts."""
@@ -77,8 +76,8 @@ class Callers:
         self._monotonic = monotonic
         self._has_keys = False
         self._any: Recent[str, bool] = Recent(self._ask_any, monotonic=monotonic)
-        self._keys: Recent[str, Key] = Recent(self._ask_keys, monotonic=monotonic)
-        self._sessions: Recent[bytes, Session] = Recent(self._ask_sessions, monotonic=monotonic)
+        self._keys: Recent[str, ApiKey] = Recent(self._ask_keys, monotonic=monotonic)
+        self._sessions: Recent[bytes, LoginSession] = Recent(self._ask_sessions, monotonic=monotonic)
         self._watched: dict[object, tuple[Caller, Callable[[], object]]] = {}
         self._watching: asyncio.Task[None] | None = None
         self._noted_at: dict[str, datetime] = {}
@@ -130,7 +129,7 @@ class Callers:
 
     # Sessions
 
-    async def begin_session(self, caller: Caller) -> tuple[str, Session]:
+    async def begin_session(self, caller: Caller) -> tuple[str, LoginSession]:
         """Log in whoever has shown a key: the cookie's value, which is kept nowhere, and what is."""
         assert caller.key is not None
         value, now = keys.token(secrets.randbits), self.now()
@@ -138,7 +137,7 @@ class Callers:
         ends = now + SESSION
         if key is not None and key.expires_at is not None:
             ends = min(ends, key.expires_at)
-        session = Session(
+        session = LoginSession(
             hash=keys.hashed(value),
             project=caller.project,
             key=caller.key,
@@ -146,14 +145,14 @@ class Callers:
             created_at=now,
             expires_at=ends,
         )
-        await self._database.write(kept_sessions.add, session)
+        await self._database.write(kept_sessions.insert_session, session)
         self._sessions.drop(session.hash)
         return value, session
 
     async def end_session(self, caller: Caller) -> None:
         """Log out; whoever has no session is out already."""
         if caller.session is not None:
-            await self._database.write(kept_sessions.end, caller.session)
+            await self._database.write(kept_sessions.delete_session, caller.session)
             self._sessions.drop(caller.session)
 
     async def expires_at(self, caller: Caller) -> datetime | None:
@@ -230,7 +229,7 @@ class Callers:
 
     # The database
 
-    def _note_use(self, key: Key, now: datetime) -> None:
+    def _note_use(self, key: ApiKey, now: datetime) -> None:
         """Write down that it was used, once a minute, with nobody waiting for it."""
         if now - max(key.last_used_at or _NEVER, self._noted_at.get(key.id, _NEVER)) < _NOTED_EVERY:
             return
@@ -242,21 +241,21 @@ class Callers:
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
 
-    async def _noted(self, key: Key, now: datetime) -> None:
+    async def _noted(self, key: ApiKey, now: datetime) -> None:
         try:
-            await self._database.write(kept_keys.note_use, key.project, key.id, at=now)
+            await self._database.write(kept_keys.set_last_used, key.project, key.id, at=now)
         except PalaverError as error:
             log.debug("The use of a key was not written down: %s", error.message)
 
     async def _ask_any(self, names: Collection[str]) -> Mapping[str, bool]:
-        found = await self._database.read(kept_keys.any_at_all)
+        found = await self._database.read(kept_keys.has_keys)
         return dict.fromkeys(names, found)
 
-    async def _ask_keys(self, names: Collection[str]) -> Mapping[str, Key]:
-        return {key.id: key for key in await self._database.read(kept_keys.find, names)}
+    async def _ask_keys(self, names: Collection[str]) -> Mapping[str, ApiKey]:
+        return {key.id: key for key in await self._database.read(kept_keys.find_keys, names)}
 
-    async def _ask_sessions(self, names: Collection[bytes]) -> Mapping[bytes, Session]:
-        return {session.hash: session for session in await self._database.read(kept_sessions.find, names)}
+    async def _ask_sessions(self, names: Collection[bytes]) -> Mapping[bytes, LoginSession]:
+        return {session.hash: session for session in await self._database.read(kept_sessions.find_sessions, names)}
 
 
 def check_reach(settings: Settings, *, has_key: bool) -> None:

@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 from palaver.core.files import file_ids, has_files
 from palaver.core.origins import Origin
 from palaver.discovery.registry import Registry
-from palaver.engine.backlog import Backlog
-from palaver.engine.engine import Engine, new_run_id, utc_now
-from palaver.engine.records import Records
+from palaver.engine.engine import Engine, utc_now
+from palaver.engine.ids import new_run_id
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, Answer, Later, Request
 from palaver.protocols.ui_client import Client
@@ -30,10 +31,10 @@ from palaver.server.routes import Endpoint, Match
 from palaver.server.settings import Settings
 from palaver.server.status import and_headers, status_of, status_of_end, with_retry
 from palaver.server.stream import Stream
-from palaver.storage import begun, runs
+from palaver.storage import idempotency, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import RunRow
-from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import repository as threads
 
 REPLAYED = ("idempotency-replayed", "true")
 """Says that an answer was given before."""
@@ -51,12 +52,12 @@ class Calling:
         registry: Registry,
         settings: Settings,
         engine: Engine,
-        records: Records,
+        records: RunReader,
         joining: Joining,
         database: Database,
         rates: Rates,
         callers: Callers,
-        backlog: Backlog,
+        backlog: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -219,13 +220,13 @@ class Calling:
         once = marks.once(said, exchange.caller, place, (query, request.body), utc_now())
         assert once is not None
         run = new_run_id()
-        before = await self._database.write(begun.begin, once, run)
+        before = await self._database.write(idempotency.claim_for_run, once, run)
         return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
 
     async def _release(self, asked: Joined) -> None:
         """Let another do what was not done."""
         if asked.once is not None and asked.run_id is not None:
-            await self._database.write(begun.release, asked.once, asked.run_id)
+            await self._database.write(idempotency.release_claim, asked.once, asked.run_id)
 
     async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """The answer of a run that was begun before: as it was, as far as it has come."""
@@ -276,7 +277,7 @@ class Calling:
         for run in going:
             await run.recorded()
         if self._database.kind == "postgresql":
-            for row in await self._database.read(runs.alive_in, project, workflow, session):
+            for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
                 await self._records.cancel(project, row.id)
 
     async def going(self, project: str, workflow: str, session: str) -> str | None:
@@ -287,7 +288,7 @@ class Calling:
         here = [run for run in self._engine.of_session(workflow, session) if run.origin.project == project]
         if here:
             return max(run.id for run in here)
-        rows = await self._database.read(runs.alive_in, project, workflow, session)
+        rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
         return rows[-1].id if rows else None
 
     async def read(self, exchange: Exchange, found: Match) -> Request:
@@ -308,8 +309,8 @@ class Calling:
 
 def _answering(db: Connection, project: str, thread: str) -> RunRow | None:
     """The run that is answering in a thread, whatever protocol it began in."""
-    found = threads.get(db, project, thread)
-    row = runs.get(db, project, found.run) if found is not None and found.run is not None else None
+    found = threads.get_thread(db, project, thread)
+    row = runs.get_run(db, project, found.run) if found is not None and found.run is not None else None
     return row if row is not None and row.is_alive else None
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import cast, get_args
 
 from palaver.errors import PalaverError
-from palaver.storage import notices
+from palaver.storage import notifications
 from palaver.storage.database import Database
-from palaver.storage.notices import EVERYWHERE, Change, Changing
+from palaver.storage.notifications import ALL_PROJECTS, Change, ChangeKind
 
 log = logging.getLogger("palaver.server")
 
@@ -22,16 +22,16 @@ AGAIN = 0.25
 """Seconds until the same thing is told of again,"""
 SLOWLY_AGAIN = 1.0
 """and of what may come by the thousand, all day."""
-_SLOWLY = frozenset[Changing]({"spans", "rule"})
+_SLOWLY = frozenset[ChangeKind]({"spans", "rule"})
 """Spans, and what rules score of them."""
 _TOGETHER = 0.1
 """Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
 _MOST_RUNS = 32
 """Runs of a project that are told of in one such while: a page that looks at one of many also looks at its thread."""
-_KINDS = frozenset(get_args(Changing))
+_KINDS = frozenset(get_args(ChangeKind))
 
 Tell = Callable[[Change], None]
-_Key = tuple[str, Changing, str]
+_Key = tuple[str, ChangeKind, str]
 
 
 class Changes:
@@ -86,7 +86,7 @@ class Changes:
             who, *rest = name.split("/")
             if who != self._me and len(rest) == 4 and rest[1] in _KINDS:
                 project, kind, ref, run = rest
-                self._tell(Change(project, cast("Changing", kind), ref, run or None))
+                self._tell(Change(project, cast("ChangeKind", kind), ref, run or None))
 
     async def end(self) -> None:
         """Tell others what is left to tell."""
@@ -111,7 +111,7 @@ class Changes:
 
     def _tell(self, change: Change) -> None:
         """At once, unless the same thing was told of a moment ago: then once that moment is over."""
-        if change.project != EVERYWHERE and change.project not in self._tabs:
+        if change.project != ALL_PROJECTS and change.project not in self._tabs:
             return
         key = _key(change)
         if key in self._recent:
@@ -128,7 +128,7 @@ class Changes:
         self._recent[key] = None
         pause = SLOWLY_AGAIN if change.kind in _SLOWLY else AGAIN
         asyncio.get_running_loop().call_later(pause, self._over, key)
-        projects = list(self._tabs) if change.project == EVERYWHERE else [change.project]
+        projects = list(self._tabs) if change.project == ALL_PROJECTS else [change.project]
         for project in projects:
             for tell in list(self._tabs.get(project, ())):
                 tell(change)
@@ -167,7 +167,7 @@ class Changes:
             names = ["/".join((self._me, *change[:3], change.run or "")) for change in self._others.values()]
             self._others = {}
             try:
-                await self._database.write(notices.tell, "changed", names)
+                await self._database.write(notifications.notify, "changed", names)
             except PalaverError as error:
                 log.debug("Other processes could not be told what changed: %s", error.message)
         self._telling = None

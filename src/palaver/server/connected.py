@@ -22,7 +22,7 @@ from palaver.errors import DeclarationError, PalaverError
 from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
-from palaver.storage.connections import Added, Mark
+from palaver.storage.connections import ConnectionVersion, StoredConnection
 from palaver.storage.database import Database
 
 log = logging.getLogger("palaver.server")
@@ -37,7 +37,7 @@ _AT_ONCE = 8
 class Here(msgspec.Struct, frozen=True):
     """One of them, in this process."""
 
-    mark: Mark
+    mark: ConnectionVersion
     workflow: RemoteWorkflow | None = None
     problem: str | None = None
     """Why it is not served."""
@@ -87,7 +87,7 @@ class Connected:
         """Another process says that the table has changed."""
         self._news.set()
 
-    def wanted(self, url: str, options: kept.Options) -> Wanted:
+    def wanted(self, url: str, options: kept.ConnectionOptions) -> Wanted:
         """A service as somebody wants it over HTTP: each connection to it passes the guard."""
         from palaver.outbound.guard import Rules, Transport  # Late: most servers connect to nobody.
 
@@ -127,10 +127,10 @@ class Connected:
     # The table
 
     async def _look(self) -> None:
-        marks = await self._database.read(kept.marks, DEFAULT_PROJECT)
+        marks = await self._database.read(kept.list_connection_versions, DEFAULT_PROJECT)
         if marks == [one.mark for one in self.all_here()]:
             return
-        rows = await self._database.read(kept.listed, DEFAULT_PROJECT)
+        rows = await self._database.read(kept.list_connections, DEFAULT_PROJECT)
         for name in self._here.keys() - {row.name for row in rows}:
             self._drop(name)
         for row in rows:
@@ -140,7 +140,7 @@ class Connected:
                 known = None
             self._here[row.name] = self._made(row) if known is None else self._told(known, row)
 
-    def _made(self, row: Added) -> Here:
+    def _made(self, row: StoredConnection) -> Here:
         try:
             check_name(row.name)
         except DeclarationError as error:  # It was free once.
@@ -152,13 +152,13 @@ class Connected:
         self._registry.put(workflow)
         return Here(row.mark, workflow)
 
-    def _told(self, known: Here, row: Added) -> Here:
+    def _told(self, known: Here, row: StoredConnection) -> Here:
         service, at = _service(row), row.checked_at
         if known.workflow is not None and service is not None and at is not None and at != known.mark.checked_at:
             known.workflow.tell(service, at)
         return Here(row.mark, known.workflow, known.problem)
 
-    def _failed(self, row: Added, problem: str) -> Here:
+    def _failed(self, row: StoredConnection, problem: str) -> Here:
         log.warning("The connection %s is not served: %s", row.name, problem)
         return Here(row.mark, None, problem)
 
@@ -171,7 +171,9 @@ class Connected:
         if here is None or here.workflow is not workflow or service is None or not workflow.reachable:
             return
         at = workflow.checked_at or self._now()
-        await self.changing(lambda: self._database.write(kept.check, DEFAULT_PROJECT, here.mark, service, at=at))
+        await self.changing(
+            lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.mark, service, at=at)
+        )
 
     # Behind everybody's back
 
@@ -207,7 +209,7 @@ class Connected:
             log.exception("Looking at connections failed")
 
 
-def _service(row: Added) -> Service | None:
+def _service(row: StoredConnection) -> Service | None:
     """What it said; None where that cannot be read, so that it is asked again."""
     try:
         service = msgspec.convert(row.evidence, Service)

@@ -15,7 +15,7 @@ from palaver.errors import InvalidJson, InvalidValue, MisplacedField, PalaverErr
 from palaver.server.exchange import Scope
 from palaver.server.forwarded import SENT_HOST
 from palaver.server.routes import below
-from palaver.storage.notices import Change
+from palaver.storage.notifications import Change
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 """As far as numbers of JavaScript are exact."""

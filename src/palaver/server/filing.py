@@ -41,14 +41,14 @@ def known(db: Connection, project: str, messages: Sequence[Message], sent: objec
     NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
     assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.
     """
-    there = files.find(db, project, [name for name in file_ids(messages) if len(name) <= LONGEST])
+    there = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= LONGEST])
 
     def found(part: File) -> Part:
         if part.file_id is None:
             return part
         file = there.get(part.file_id)
         if file is None:
-            raise files.missing(part.file_id, pointer=place(sent, part.file_id))
+            raise files.file_not_found(part.file_id, pointer=place(sent, part.file_id))
         return File(file.media_type, None, None, file.id, file.filename, part.detail)
 
     def told(part: File) -> Part:

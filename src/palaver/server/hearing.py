@@ -4,16 +4,16 @@ import asyncio
 import logging
 from typing import assert_never
 
-from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine
-from palaver.engine.processes import Presence
-from palaver.engine.records import Records
+from palaver.engine.heartbeat import Heartbeat
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
 from palaver.errors import PalaverError
 from palaver.evaluation.running.runner import Runner
 from palaver.server.callers import Callers
 from palaver.server.changes import Changes
 from palaver.server.connected import Connected
-from palaver.storage.notices import Notice
+from palaver.storage.notifications import Notification
 
 log = logging.getLogger("palaver.server")
 
@@ -24,9 +24,9 @@ class Hearing:
     def __init__(
         self,
         engine: Engine,
-        records: Records,
-        presence: Presence,
-        backlog: Backlog,
+        records: RunReader,
+        presence: Heartbeat,
+        backlog: RunQueue,
         callers: Callers,
         connected: Connected,
         changes: Changes,
@@ -42,7 +42,7 @@ class Hearing:
         self._runner = runner
         self._answering: set[asyncio.Task[None]] = set()
 
-    def heard(self, notice: Notice) -> None:
+    def heard(self, notice: Notification) -> None:
         """One notice, in our loop."""
         match notice.kind:
             case "grew":
@@ -75,7 +75,7 @@ class Hearing:
         """Wait for what is still being told."""
         await asyncio.gather(*self._answering)
 
-    def _follow(self, notice: Notice) -> None:
+    def _follow(self, notice: Notification) -> None:
         if any(self._engine.find(name) is not None for name in notice.names):
             task = asyncio.get_running_loop().create_task(self._answer(notice))
             self._answering.add(task)
@@ -83,7 +83,7 @@ class Hearing:
             if notice.kind == "cancel":
                 self._presence.asked()
 
-    async def _answer(self, notice: Notice) -> None:
+    async def _answer(self, notice: Notification) -> None:
         try:
             await self._records.followed(notice.names)
         except PalaverError as error:

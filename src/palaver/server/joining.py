@@ -16,8 +16,8 @@ from palaver.core.files import file_ids, has_files
 from palaver.core.history import Bounds, believed
 from palaver.core.messages import Message
 from palaver.core.origins import Origin
-from palaver.engine.engine import new_run_id
-from palaver.engine.records import Records
+from palaver.engine.ids import new_run_id
+from palaver.engine.run_reader import RunReader
 from palaver.errors import ConversationNotFound, ItemNotFound, StillRunning, ThreadNotFound
 from palaver.protocols import item_pages, response_history, response_store
 from palaver.protocols.response_object import response_id
@@ -26,12 +26,12 @@ from palaver.server import filing, variants
 from palaver.server.callers import Caller
 from palaver.server.thread_turns import Look, Turn
 from palaver.server.turns import Turns
-from palaver.storage import file_uses, histories, runs
+from palaver.storage import files, run_history, runs
 from palaver.storage.database import Database
-from palaver.storage.idempotency import Once
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import Thread
-from palaver.storage.threads.nodes import Node, named
+from palaver.storage.idempotency import IdempotentRequest
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node, with_node_id
+from palaver.storage.threads.repository import Thread
 from palaver.workflows.options import TurnPolicy
 from palaver.workflows.workflow import Workflow
 
@@ -46,7 +46,7 @@ class Joined(NamedTuple):
     """The run that holds the conversation, which has a name before it starts."""
     said: Sequence[Node] = ()
     """What it put into a thread before it was answered."""
-    once: Once | None = None
+    once: IdempotentRequest | None = None
     """What it is done once for, under that run's name."""
     said_before: str | None = None
     """The run that was begun for the same before."""
@@ -56,7 +56,7 @@ class Joining:
     """Looks up what calls refer to."""
 
     def __init__(
-        self, database: Database, records: Records, turns: Turns, *, bounds: Bounds, now: Callable[[], datetime]
+        self, database: Database, records: RunReader, turns: Turns, *, bounds: Bounds, now: Callable[[], datetime]
     ) -> None:
         self._database = database
         self._records = records
@@ -68,7 +68,7 @@ class Joining:
 
     async def thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
         """A thread of that project and, if it has one, that workflow; ThreadNotFound for any other."""
-        found = await self._database.read(threads.sure, project, name)
+        found = await self._database.read(threads.require_thread, project, name)
         if workflow is not None and found.workflow not in (None, workflow.description.name):
             raise ThreadNotFound(name)
         return found
@@ -110,7 +110,7 @@ class Joining:
             if turn.said:
                 made = await self._database.write(_say, project, thread.id, turn, self._now())
                 # What may be kept of it can be less than what is answered.
-                said = [named(message, node.id) for message, node in zip(turn.said, made, strict=True)]
+                said = [with_node_id(message, node.id) for message, node in zip(turn.said, made, strict=True)]
                 call = replace(call, messages=(*preface, *turn.stored, *said))
             reading = in_thread(reading, run) if isinstance(reading, Client) else reading
             answers = made[-1].id if made else turn.parent
@@ -169,7 +169,7 @@ class Joining:
         call, reading, origin = asked.call, asked.reading, asked.origin
         project, thread, run = caller.project, call.conversation, asked.run_id or new_run_id()
         assert thread is not None
-        found = await self._database.read(threads.get, project, thread)
+        found = await self._database.read(threads.get_thread, project, thread)
         if found is None or found.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
         async with self._turns.taken(project, thread, run, workflow.options.turns):
@@ -191,14 +191,14 @@ def in_thread(client: Client, run: str) -> Client:
 
 def _say(db: Connection, project: str, thread: str, turn: Turn, at: datetime) -> list[Node]:
     """Put what is said where it belongs; the current branch ends there now."""
-    return threads.append(db, project, thread, turn.parent, turn.said, origin="client", at=at)
+    return threads.append_messages(db, project, thread, turn.parent, turn.said, origin="client", at=at)
 
 
 def _ask(db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime) -> str | None:
     """Put what is asked below the head, which moves when it is answered; the node that the answer joins."""
     if not messages:
-        return threads.sure(db, project, thread).head
-    made = threads.append(db, project, thread, "head", messages, origin="client", at=at, head="stays")
+        return threads.require_thread(db, project, thread).head
+    made = threads.append_messages(db, project, thread, "head", messages, origin="client", at=at, head="stays")
     return made[-1].id
 
 
@@ -206,7 +206,7 @@ def _looked(db: Connection, look: Look, project: str, thread: str) -> Turn:
     """The turn, with the files that it names: those of what is said must be there."""
     turn = look(db, project, thread)
     said = filing.known(db, project, turn.said) if has_files(turn.said) else turn.said
-    return turn._replace(stored=tuple(file_uses.present(db, project, turn.stored)), said=said)
+    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=said)
 
 
 def _resolved(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
@@ -215,18 +215,22 @@ def _resolved(db: Connection, project: str, messages: tuple[Message, ...], sent:
     told: list[Message] = []
     for message in messages:
         is_new = not new.isdisjoint(file_ids([message]))
-        told += filing.known(db, project, [message], sent) if is_new else file_uses.present(db, project, [message])
+        told += (
+            filing.known(db, project, [message], sent)
+            if is_new
+            else files.replace_missing_files(db, project, [message])
+        )
     return tuple(told)
 
 
 def _stored(db: Connection, project: str, thread: str) -> Sequence[Message]:
     """The current branch."""
-    return file_uses.present(db, project, [node.message for node in threads.branch(db, project, thread)])
+    return files.replace_missing_files(db, project, [node.message for node in threads.get_branch(db, project, thread)])
 
 
-def _chain(db: Connection, project: str, run: str) -> tuple[list[runs.Whole], Sequence[Message]]:
-    chain = histories.previous(db, project, run) or []
-    return chain, file_uses.present(db, project, histories.told(db, project, chain))
+def _chain(db: Connection, project: str, run: str) -> tuple[list[runs.StoredRun], Sequence[Message]]:
+    chain = run_history.run_chain(db, project, run) or []
+    return chain, files.replace_missing_files(db, project, run_history.chain_messages(db, project, chain))
 
 
 _Around = tuple[str | None, str | None]
@@ -248,14 +252,19 @@ def _items(db: Connection, project: str, names: Sequence[str], around: _Around) 
 def _holding(db: Connection, project: str, name: str) -> list[_Around]:
     """What may hold an item: the run whose id is in its own, and threads that have a node of its name."""
     stem = name.partition("_")[2].partition("_")[0]
-    return [(f"run_{stem}", None), *((None, thread) for thread in histories.threads_with(db, project, name))]
+    return [
+        (f"run_{stem}", None),
+        *((None, thread) for thread in run_history.find_threads_with_message(db, project, name)),
+    ]
 
 
 def _placed(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.Placed]:
-    if thread is not None and threads.get(db, project, thread) is not None:
-        return item_pages.placed([node.message for node in threads.branch(db, project, thread)], thread)
-    found = runs.whole(db, project, run) if run is not None else None
+    if thread is not None and threads.get_thread(db, project, thread) is not None:
+        return item_pages.placed([node.message for node in threads.get_branch(db, project, thread)], thread)
+    found = runs.get_stored_run(db, project, run) if run is not None else None
     if found is None or not found.row.stored:
         return []
     said = found.reply.messages if found.reply is not None else ()
-    return item_pages.placed([*(histories.seen(db, project, found) or ()), *said], response_id(found.row.id))
+    return item_pages.placed(
+        [*(run_history.messages_seen_by(db, project, found) or ()), *said], response_id(found.row.id)
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from palaver.errors import ConflictingFields, InvalidValue
 from palaver.server.callers import Caller
 from palaver.server.heads import Head
-from palaver.storage.idempotency import Once
+from palaver.storage.idempotency import IdempotentRequest
 
 _THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", "idempotency-key"
 _NAMES = frozenset(name.encode() for name in (_THREAD, _ANSWER, _VARIANT, _KEY))
@@ -41,7 +41,9 @@ def read(headers: Head) -> Marks:
     return marks
 
 
-def once(marks: Marks, caller: Caller, place: str, said: tuple[bytes, bytes], now: datetime) -> Once | None:
+def once(
+    marks: Marks, caller: Caller, place: str, said: tuple[bytes, bytes], now: datetime
+) -> IdempotentRequest | None:
     """What is to be done once, if they say so; `place` is method and path, `said` the query and the body."""
     if marks.key is None:
         return None
@@ -50,7 +52,7 @@ def once(marks: Marks, caller: Caller, place: str, said: tuple[bytes, bytes], no
     for piece in (*said, *((mark or "").encode() for mark in others)) if any(others) else said:
         digest.update(len(piece).to_bytes(8))
         digest.update(piece)
-    return Once(
+    return IdempotentRequest(
         project=caller.project,
         owner=caller.key or "",
         route=place[:_LONGEST_ROUTE],

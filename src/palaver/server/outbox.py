@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from palaver.server import envelopes
-from palaver.storage.notices import Change, Changing
+from palaver.storage.notifications import Change, ChangeKind
 
 ROOM = 16 * 1024
 """Bytes of one answer that may wait before its maker does."""
@@ -110,7 +110,7 @@ class Outbox:
         self._wake = wake
         self._turns: dict[Line, None] = {}  # Those with something to send, in the order of their turns.
         self._notes: deque[bytes] = deque()
-        self._changes: dict[tuple[Changing, str], Change] = {}
+        self._changes: dict[tuple[ChangeKind, str], Change] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
     def add(self, line: Line) -> None:

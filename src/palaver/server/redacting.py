@@ -44,9 +44,9 @@ class Redacting:
         """Have the key, if any rule needs one."""
         rules = [rule for some in (self._rules, *self._authors.values()) for rule in some]
         if any(rule.action == "hash" for rule in rules):
-            from palaver.storage import secrets
+            from palaver.storage import api_keys
 
-            self._key = await database.write(secrets.get, _KEY, now())
+            self._key = await database.write(api_keys.get_or_create_secret, _KEY, now())
             self._house = None
             self._made.clear()
 

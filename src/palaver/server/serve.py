@@ -16,10 +16,10 @@ from palaver.server.app import Server
 from palaver.server.http import connections
 from palaver.server.settings import Settings
 from palaver.server.websocket import sockets
-from palaver.storage import keys
-from palaver.storage.database import MEMORY, Database, open_database, path_of
-from palaver.storage.locking import Lock
-from palaver.storage.places import lock_path
+from palaver.storage import api_keys
+from palaver.storage.database import MEMORY_URL, Database, open_database, sqlite_path
+from palaver.storage.file_lock import FileLock
+from palaver.storage.paths import lock_path
 
 _BACKLOG = 2048
 _COLLECT = (20_000, 20, 20)
@@ -28,12 +28,12 @@ _COLLECT = (20_000, 20, 20)
 @contextmanager
 def keeping(url: str) -> Generator[Database]:
     """The database to serve from. A file of SQLite's is ours alone, so that we know whose runs were left behind."""
-    if url == MEMORY or url.startswith("postgres"):
+    if url == MEMORY_URL or url.startswith("postgres"):
         yield open_database(url)
         return
-    path = path_of(url)
+    path = sqlite_path(url)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = Lock(lock_path(path))
+    lock = FileLock(lock_path(path))
     if not lock.acquire():
         raise SettingsError(f"Another server serves from {path}: give this one a database of its own with --db.")
     with lock:
@@ -43,7 +43,7 @@ def keeping(url: str) -> Generator[Database]:
 def check_reach(settings: Settings, database: Database) -> None:
     """Refuse to be reachable by strangers while there is no way to tell who they are."""
     if not settings.is_loopback:
-        callers.check_reach(settings, has_key=asyncio.run(database.read(keys.any_good, utc_now())))
+        callers.check_reach(settings, has_key=asyncio.run(database.read(api_keys.has_valid_key, utc_now())))
 
 
 def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:

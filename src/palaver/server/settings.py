@@ -13,7 +13,7 @@ from palaver.core import history, jsons
 from palaver.core.calls import Record
 from palaver.core.retention import Keep
 from palaver.discovery.declared import Declared
-from palaver.engine.bounds import Bounds
+from palaver.engine.limits import RunLimits
 from palaver.errors import SettingsError
 from palaver.evaluation.outside.providers import declared as providing
 from palaver.evaluation.outside.providers.declared import Provider
@@ -196,9 +196,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def run_bounds(self) -> Bounds:
+    def run_bounds(self) -> RunLimits:
         """How far a run may go, unless its author says otherwise."""
-        return Bounds(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
+        return RunLimits(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
 
     @property
     def history_bounds(self) -> history.Bounds:

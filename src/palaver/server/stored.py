@@ -14,8 +14,8 @@ from palaver.core.events import Event, RunStarted
 from palaver.core.files import has_files
 from palaver.core.history import believed
 from palaver.core.messages import Message
-from palaver.engine.chance import new_id
-from palaver.engine.records import Records
+from palaver.engine.ids import new_id
+from palaver.engine.run_reader import RunReader
 from palaver.errors import (
     ConversationLocked,
     ConversationNotFound,
@@ -34,20 +34,19 @@ from palaver.server.exchange import Exchange
 from palaver.server.padding import padded
 from palaver.server.replay import replay
 from palaver.server.settings import Settings
-from palaver.storage import histories, runs
+from palaver.storage import run_history, runs
 from palaver.storage.database import Database
-from palaver.storage.runs import Whole
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import Changes, NewThread, Thread
-from palaver.storage.threads.nodes import Node
-from palaver.storage.threads.rows import held_row
+from palaver.storage.runs import StoredRun
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node
+from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges, lock_thread_row
 
 
 class Stored:
     """Answers questions about what was stored. Each gives an answer, or None where it has answered by itself."""
 
     def __init__(
-        self, settings: Settings, database: Database, records: Records, *, now: Callable[[], datetime]
+        self, settings: Settings, database: Database, records: RunReader, *, now: Callable[[], datetime]
     ) -> None:
         self._settings = settings
         self._database = database
@@ -88,12 +87,12 @@ class Stored:
         asked = item_pages.decode(request)
         project, name = exchange.caller.project, request.parameters["id"]
         found = await self._found(project, name, request.workflow)
-        seen = await self._database.read(histories.seen, project, found)
+        seen = await self._database.read(run_history.messages_seen_by, project, found)
         if seen is None:
             raise ResponseNotFound(name)  # What it went on from is gone.
         return item_pages.page(item_pages.placed(seen, name), asked)
 
-    async def _found(self, project: str, name: str, workflow: str | None) -> Whole:
+    async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
             found = await self._records.whole(project, response_store.run_id(name))
         except RunNotFound:
@@ -102,10 +101,10 @@ class Stored:
             raise ResponseNotFound(name)
         return found
 
-    async def _delete(self, project: str, found: Whole) -> Answer:
+    async def _delete(self, project: str, found: StoredRun) -> Answer:
         if found.row.is_alive:
             raise StillRunning("The response has not ended: cancel it first.")
-        await self._database.write(runs.erase, project, [found.row.id])
+        await self._database.write(runs.delete_runs, project, [found.row.id])
         return response_store.deleted(found.row.id)
 
     # Conversations
@@ -117,7 +116,7 @@ class Stored:
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
         )
-        made = await self._database.write(threads.create, exchange.caller.project, thread, given.messages)
+        made = await self._database.write(threads.create_thread, exchange.caller.project, thread, given.messages)
         return _conversation(made)
 
     async def conversation(self, exchange: Exchange, request: Request) -> Answer:
@@ -126,9 +125,9 @@ class Stored:
         metadata = conversations.decode_metadata(request) if request.method == "POST" else None
         found = await self._thread(project, request)
         if metadata is not None:
-            found = await self._database.write(threads.change, project, name, Changes(metadata=metadata))
+            found = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
         if request.method == "DELETE":
-            await self._database.write(threads.delete, project, name)
+            await self._database.write(threads.delete_thread, project, name)
             return conversations.deleted(name)
         return _conversation(found)
 
@@ -141,7 +140,7 @@ class Stored:
         asked = item_pages.decode(request) if given is None else None
         await self._thread(project, request)
         if given is None:
-            branch = await self._database.read(threads.branch, project, name)
+            branch = await self._database.read(threads.get_branch, project, name)
             assert asked is not None
             return item_pages.page(_placed(branch, name), asked)
         made, branch = await self._database.write(_add, project, name, given.messages, self._now())
@@ -153,7 +152,7 @@ class Stored:
         project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._thread(project, request)
         if request.method != "DELETE":
-            branch = await self._database.read(threads.branch, project, name)
+            branch = await self._database.read(threads.get_branch, project, name)
             return item_pages.one(item_pages.found(_placed(branch, name), wanted))
         await self._database.write(_remove, project, name, wanted, self._now())
         return _conversation(await self._thread(project, request))
@@ -169,22 +168,22 @@ class Stored:
 
     async def _thread(self, project: str, request: Request) -> Thread:
         name = request.parameters["id"]
-        found = await self._database.read(threads.get, project, name)
+        found = await self._database.read(threads.get_thread, project, name)
         if found is None or (request.workflow is not None and found.workflow not in (None, request.workflow)):
             raise ConversationNotFound(name)
         return found
 
 
-def _shown(found: Whole, log: Sequence[Event]) -> Answer:
+def _shown(found: StoredRun, log: Sequence[Event]) -> Answer:
     running = "queued" if found.row.status == "queued" else "in_progress"
     return response_store.shown(log, _reading(found), started=_started(found), status_if_running=running)
 
 
-def _reading(found: Whole) -> Reading:
+def _reading(found: StoredRun) -> Reading:
     return msgspec.convert(found.reading, Reading)
 
 
-def _started(found: Whole) -> RunStarted:
+def _started(found: StoredRun) -> RunStarted:
     row = found.row
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
@@ -205,13 +204,13 @@ def _add(
     db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
 ) -> tuple[list[Node], list[Node]]:
     """Append what is new to a conversation: the new nodes, and the whole branch with them."""
-    if held_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
+    if lock_thread_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
-    stored = tuple(node.message for node in threads.branch(db, project, thread))
+    stored = tuple(node.message for node in threads.get_branch(db, project, thread))
     fresh = tuple(response_history.new(stored, messages).values())
     believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing; a call may wait for its own.
-    made = threads.append(db, project, thread, "head", fresh, origin="client", at=at)
-    return made, threads.branch(db, project, thread)
+    made = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
+    return made, threads.get_branch(db, project, thread)
 
 
 def _remove(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:
@@ -219,16 +218,16 @@ def _remove(db: Connection, project: str, thread: str, wanted: str, at: datetime
 
     A call goes with its result, which would answer nothing: no turn could go on from there.
     """
-    branch = threads.branch(db, project, thread)
+    branch = threads.get_branch(db, project, thread)
     items = _placed(branch, thread)
     item = item_pages.found(items, wanted)
     for gone in (item, *_answers(items, item)):
         node = branch[gone.message]
         left = item_pages.without(node.message, gone)
         if left is None:
-            threads.remove(db, project, thread, node.id, below="keep", at=at)
+            threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
-            histories.rewrite(db, project, thread, node, left)
+            run_history.replace_message(db, project, thread, node, left)
 
 
 def _answers(items: Sequence[Placed], call: Placed) -> list[Placed]:

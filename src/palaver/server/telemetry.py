@@ -1,7 +1,7 @@
 """Spans, in and out: our runs' own, which are kept and sent on, and those that other programs send us."""
 
 from palaver.engine.engine import utc_now
-from palaver.engine.tracing import Tracing
+from palaver.engine.tracing import RunTracer
 from palaver.server.metrics import Metrics
 from palaver.server.otlp_endpoint import endpoint
 from palaver.server.redacting import Redacting
@@ -21,7 +21,7 @@ class Telemetry:
         self.writer = Writer(database, redact=redact, now=utc_now)
         self.sending = Sender(endpoint(settings), redact=redact)
         sink = both(self.writer.put, self.sending)
-        self.tracing = Tracing(sink, content=settings.trace_content, clean=redacting.by_author)
+        self.tracing = RunTracer(sink, content=settings.trace_content, clean=redacting.by_author)
         """What makes spans of runs."""
         reader = Aside(redact, redacting.house_rules, cores=settings.workers + 1)
         self.traces = Traces(self.writer, reader, settings, now=utc_now)

@@ -13,10 +13,10 @@ from palaver.errors import HistoryConflict, InvalidValue, ItemNotFound
 from palaver.protocols import response_history
 from palaver.protocols.approvals import Waiting
 from palaver.protocols.ui_client import Client
-from palaver.storage import cleaning
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads import nodes
-from palaver.storage.threads.nodes import Node
+from palaver.storage import redaction
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node
 
 THREAD = "conv_"
 """What the id of every thread begins with."""
@@ -41,8 +41,8 @@ def saying(parent: str | None, messages: Sequence[Message]) -> Look:
     """Say these below a message, `head` or none, and answer them; or answer that message as it stands."""
 
     def look(db: Connection, project: str, thread: str) -> Turn:
-        at = threads.sure(db, project, thread).head if parent == HEAD else parent
-        nodes.check_parent(db, project, thread, at)
+        at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
+        message_tree.check_parent(db, project, thread, at)
         stored = _up_to(db, project, thread, at)
         Waiting(stored).check(messages)
         return Turn(at, stored, tuple(messages))
@@ -55,7 +55,7 @@ def again(message: str) -> Look:
 
     def look(db: Connection, project: str, thread: str) -> Turn:
         _checked(db, project, thread, message, "/again")
-        branch = threads.branch(db, project, thread, message)
+        branch = threads.get_branch(db, project, thread, message)
         if branch[-1].message.role not in ("assistant", "tool"):
             raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
         return _below(db, project, thread, _answered(branch))
@@ -67,10 +67,10 @@ def answering(message: str, sent: Sequence[Message]) -> Look:
     """Answer that message as it stands; what a client sent beside it must ask the same."""
 
     def look(db: Connection, project: str, thread: str) -> Turn:
-        nodes.check_parent(db, project, thread, message)
+        message_tree.check_parent(db, project, thread, message)
         stored = _up_to(db, project, thread, message)
-        workflow = threads.sure(db, project, thread).workflow
-        asked = _last_asked(cleaning.messages(db, project, workflow, sent))  # As it would have been kept.
+        workflow = threads.require_thread(db, project, thread).workflow
+        asked = _last_asked(redaction.redact_messages(db, project, workflow, sent))  # As it would have been kept.
         if asked is not None and asked != _last_asked(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
         return Turn(message, stored)
@@ -82,8 +82,8 @@ def chatting(sent: Sequence[Message], client: Client) -> Look:
     """What a UI client wants that sends its whole list each time: only what is new in it counts."""
 
     def look(db: Connection, project: str, thread: str) -> Turn:
-        branch = threads.branch(db, project, thread)
-        named = nodes.get(db, project, thread, client.about) if client.about is not None else None
+        branch = threads.get_branch(db, project, thread)
+        named = message_tree.get_node(db, project, thread, client.about) if client.about is not None else None
         if client.regenerates:
             return _below(db, project, thread, _answered(_branch_to(db, project, thread, named) or branch))
         new = _after_answers(sent)
@@ -102,22 +102,22 @@ def chatting(sent: Sequence[Message], client: Client) -> Look:
 
 
 def _up_to(db: Connection, project: str, thread: str, node: str | None) -> tuple[Message, ...]:
-    return tuple(found.message for found in threads.branch(db, project, thread, node))
+    return tuple(found.message for found in threads.get_branch(db, project, thread, node))
 
 
 def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> list[Node]:
-    return [] if node is None else threads.branch(db, project, thread, node.id)
+    return [] if node is None else threads.get_branch(db, project, thread, node.id)
 
 
 def _below(db: Connection, project: str, thread: str, branch: Sequence[Node]) -> Turn:
     """Answer the end of a branch."""
     at = branch[-1].id if branch else None
-    nodes.check_parent(db, project, thread, at)
+    message_tree.check_parent(db, project, thread, at)
     return Turn(at, tuple(node.message for node in branch))
 
 
 def _checked(db: Connection, project: str, thread: str, node: str, pointer: str) -> Node:
-    found = nodes.get(db, project, thread, node)
+    found = message_tree.get_node(db, project, thread, node)
     if found is None:
         raise ItemNotFound(node, pointer=pointer)
     return found

@@ -8,15 +8,15 @@ import msgspec
 from palaver.core.calls import Call
 from palaver.core.origins import Origin
 from palaver.discovery.registry import Registry
-from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine
-from palaver.engine.records import Records
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
 from palaver.errors import Overloaded
 from palaver.server.callers import Caller
 from palaver.server.joining import Joined, Joining
 from palaver.server.settings import Settings
 from palaver.server.thread_turns import Look
-from palaver.storage.threads.keeping import Thread
+from palaver.storage.threads.repository import Thread
 from palaver.workflows.workflow import Workflow
 
 PROTOCOL = "turns"
@@ -41,9 +41,9 @@ class Turning:
         registry: Registry,
         settings: Settings,
         engine: Engine,
-        records: Records,
+        records: RunReader,
         joining: Joining,
-        backlog: Backlog,
+        backlog: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.errors import ConversationLocked, RateLimited, RunNotFound
 from palaver.storage.database import Database
-from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import repository as threads
 from palaver.workflows.options import TurnPolicy
 
 _LOOK = 0.05
@@ -17,7 +17,7 @@ _LOOK = 0.05
 class Turns:
     """Whose turn it is, in every conversation of a database."""
 
-    def __init__(self, database: Database, records: Records, *, most_queued: int, seconds: float) -> None:
+    def __init__(self, database: Database, records: RunReader, *, most_queued: int, seconds: float) -> None:
         self._database = database
         self._records = records
         self._most_queued = most_queued
@@ -31,11 +31,11 @@ class Turns:
         try:
             yield
         except BaseException:
-            await asyncio.shield(self._database.write(threads.unlock, project, thread, run))
+            await asyncio.shield(self._database.write(threads.release_thread, project, thread, run))
             raise
 
     async def _take(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
-        if await self._database.write(threads.lock, project, thread, run):
+        if await self._database.write(threads.claim_thread, project, thread, run):
             return
         match policy:
             case "reject":
@@ -48,8 +48,8 @@ class Turns:
     async def _interrupt(self, project: str, thread: str, run: str) -> None:
         try:
             async with asyncio.timeout(self._seconds):
-                while not await self._database.write(threads.lock, project, thread, run):
-                    found = await self._database.read(threads.sure, project, thread)
+                while not await self._database.write(threads.claim_thread, project, thread, run):
+                    found = await self._database.read(threads.require_thread, project, thread)
                     if found.run is not None:
                         await self._cancel(project, found.run)
         except TimeoutError:
@@ -68,7 +68,7 @@ class Turns:
         self._waiting[place] = self._waiting.get(place, 0) + 1
         try:
             async with asyncio.timeout(self._seconds):
-                while not await self._database.write(threads.lock, project, thread, run):  # noqa: ASYNC110
+                while not await self._database.write(threads.claim_thread, project, thread, run):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK)
         except TimeoutError:
             raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None

@@ -16,17 +16,17 @@ from palaver.errors import InvalidParameter, NameTaken, StaleBase
 from palaver.frameworks.remote import RemoteWorkflow
 from palaver.storage import variants
 from palaver.storage.database import Database
-from palaver.storage.variants import Resolved
+from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.fitting import misfits
 from palaver.workflows.workflow import Workflow
 
 
-async def resolve(database: Database, project: str, workflow: Workflow, reference: str) -> Resolved:
+async def resolve(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
     """What `short` or `short:3` means for a workflow now; InvalidParameter if nothing, or nothing that it can take."""
     name = workflow.description.name
     if read_reference(reference).name == DEFAULT:
         await keep_default(database, project, workflow)
-    found = await database.read(variants.resolve, project, name, reference)
+    found = await database.read(variants.resolve_reference, project, name, reference)
     faults = misfits(workflow, found.parameters)
     if faults:
         listed = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
@@ -36,7 +36,7 @@ async def resolve(database: Database, project: str, workflow: Workflow, referenc
     return found
 
 
-def laid_over(resolved: Resolved, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a call runs with: the variant's, and over them its own, key by key."""
     return {**resolved.parameters, **parameters}
 
@@ -46,9 +46,9 @@ async def keep_default(database: Database, project: str, workflow: Workflow) -> 
     if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
         return  # It says nothing now: what it said last stays.
     name, parameters = workflow.description.name, workflow.description.parameters
-    if await database.read(variants.is_default_kept, project, name, parameters):
+    if await database.read(variants.is_default_current, project, name, parameters):
         return
     now = datetime.now(UTC)
     made = f"var_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
     with suppress(NameTaken, StaleBase):  # Another process was quicker.
-        await database.write(variants.keep_default, project, name, parameters, id=made, at=now)
+        await database.write(variants.sync_default, project, name, parameters, id=made, at=now)

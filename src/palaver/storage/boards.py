@@ -1,4 +1,4 @@
-"""Boards: what a person made of each, and the cells, which are ours to fill."""
+"""Playground boards, their cells, and the runs of those cells."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -8,16 +8,20 @@ import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from palaver.core.boards import Cell, Grid, Mode
+from palaver.core.origins import RunStatus
 from palaver.errors import NotFound
-from palaver.storage.notices import Change, touch
-from palaver.storage.pages import START, Page, Window, page
+from palaver.storage import run_log
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import board_cells as cells_table
+from palaver.storage.tables import boards as boards_table
 from palaver.storage.tables import boards as table
+from palaver.storage.tables import runs as runs_table
 from palaver.storage.tables import threads as threads_table
 
-_AT_ONCE = 200
+_MAX_CELLS = 200
 """Cells that are named in one statement."""
-_CELL = 40
+_MIN_CELL_BYTES = 40
 """Bytes that a cell has at least."""
 
 
@@ -33,7 +37,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class BoardSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A board in a list."""
 
     id: str
@@ -43,7 +47,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Last(NamedTuple):
+class LastBoard(NamedTuple):
     """The board that was saved last."""
 
     id: str | None = None
@@ -51,46 +55,46 @@ class Last(NamedTuple):
     """None where there is none, or where it is too large."""
 
 
-def get(db: Connection, project: str, board: str) -> Board:
+def get_board(db: Connection, project: str, board: str) -> Board:
     """One, with its cells."""
-    return _got(db, project, board)
+    return _load_board(db, project, board)
 
 
-def held(db: Connection, project: str, board: str) -> Board:
+def lock_board(db: Connection, project: str, board: str) -> Board:
     """The same, and nobody else changes it meanwhile."""
-    return _got(db, project, board, lock=True)
+    return _load_board(db, project, board, lock=True)
 
 
-def _got(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
+def _load_board(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
     query = select(table).where(table.c.project == project, table.c.id == board)
     row = db.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"There is no board {board[:80]!r}.")
-    return _board(row, cells(db, project, board))
+    return _row_to_board(row, list_cells(db, project, board))
 
 
-def listed(db: Connection, project: str, window: Window = START) -> Page[Listed]:
+def list_boards(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[BoardSummary]:
     """All of them, last saved first."""
-    columns = [table.c[name] for name in Listed.__struct_fields__]
+    columns = [table.c[name] for name in BoardSummary.__struct_fields__]
     query = select(*columns).where(table.c.project == project)
-    return page(db, query, _listed, project=project, by=(table.c.updated_at, table.c.id), window=window)
+    return fetch_page(db, query, _row_to_summary, project=project, by=(table.c.updated_at, table.c.id), window=window)
 
 
-def last_saved(db: Connection, project: str, *, largest: int) -> Last:
+def get_last_saved(db: Connection, project: str, *, largest: int) -> LastBoard:
     """The one that was saved last, unless it has more bytes than that."""
     query = select(table.c.id, func.length(table.c.body)).where(table.c.project == project)
     row = db.execute(query.order_by(table.c.updated_at.desc(), table.c.id.desc()).limit(1)).one_or_none()
     if row is None:
-        return Last()
+        return LastBoard()
     board, size = row
     filled = select(cells_table.c.row).where(cells_table.c.project == project, cells_table.c.board == board)
-    few = largest // _CELL
+    few = largest // _MIN_CELL_BYTES
     if size > largest or len(db.execute(filled.limit(few + 1)).all()) > few:
-        return Last(board)
-    return Last(board, _got(db, project, board))
+        return LastBoard(board)
+    return LastBoard(board, _load_board(db, project, board))
 
 
-def cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
+def list_cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
     """What is in a board's cells."""
     columns = cells_table.c
     query = select(columns.row, columns.column, columns.thread, columns.run)
@@ -98,7 +102,7 @@ def cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
     return tuple(Cell(row=row, column=column, thread=thread, run=run) for row, column, thread, run in db.execute(query))
 
 
-def create(db: Connection, project: str, board: Board) -> None:
+def create_board(db: Connection, project: str, board: Board) -> None:
     """Keep a new one; it has no cells yet."""
     db.execute(
         insert(table).values(
@@ -107,13 +111,13 @@ def create(db: Connection, project: str, board: Board) -> None:
             version=board.version,
             created_at=board.created_at,
             updated_at=board.updated_at,
-            **_columns(board.grid),
+            **_grid_columns(board.grid),
         )
     )
-    touch(db, Change(project, "board", board.id))
+    mark_changed(db, Change(project, "board", board.id))
 
 
-def replace(
+def replace_board(
     db: Connection,
     project: str,
     board: str,
@@ -128,7 +132,7 @@ def replace(
     Cells stay where their row and column do, if they are among those to `keep` (None: all of them). `check` may refuse
     to change what it is given.
     """
-    found = _got(db, project, board, lock=True)
+    found = _load_board(db, project, board, lock=True)
     check(found)
     rows, columns = {row.id for row in grid.rows}, {column.id for column in grid.columns}
     stays: list[Cell] = []
@@ -136,28 +140,28 @@ def replace(
     for cell in found.cells:
         has_place = cell.row in rows and cell.column in columns
         (stays if has_place and (keep is None or (cell.row, cell.column) in keep) else goes).append(cell)
-    _drop(db, project, board, goes)
+    _delete_cells(db, project, board, goes)
     version = found.version + 1
-    values = {"version": version, "updated_at": at, **_columns(grid)}
+    values = {"version": version, "updated_at": at, **_grid_columns(grid)}
     db.execute(update(table).where(table.c.project == project, table.c.id == board).values(values))
-    touch(db, Change(project, "board", board))
+    mark_changed(db, Change(project, "board", board))
     return msgspec.structs.replace(found, grid=grid, cells=tuple(stays), version=version, updated_at=at)
 
 
-def remove(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
+def delete_board(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
     """Let go of it. Its threads and runs stay; the threads are of no board then."""
-    check(_got(db, project, board, lock=True))
+    check(_load_board(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
     its = (threads_table.c.project == project, threads_table.c.board == board)
     for thread in db.scalars(select(threads_table.c.id).where(*its)).all():
-        touch(db, Change(project, "thread", thread))
+        mark_changed(db, Change(project, "thread", thread))
     db.execute(update(threads_table).where(*its).values(board=None))
-    touch(db, Change(project, "board", board))
+    mark_changed(db, Change(project, "board", board))
 
 
-def fill(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
+def fill_cells(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
     """Put threads or runs into cells; what a cell has of the other kind stays. NotFound for one that is not there."""
-    found = _got(db, project, board, lock=True)
+    found = _load_board(db, project, board, lock=True)
     rows, columns = {row.id for row in found.grid.rows}, {column.id for column in found.grid.columns}
     before = {(cell.row, cell.column): cell for cell in found.cells}
     values: dict[tuple[str, str], dict[str, Any]] = {}
@@ -167,28 +171,28 @@ def fill(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> No
         old = before.get((cell.row, cell.column), cell)
         kept = {"row": cell.row, "column": cell.column, "thread": cell.thread or old.thread, "run": cell.run or old.run}
         values[cell.row, cell.column] = {"project": project, "board": board, **kept}
-    _drop(db, project, board, filled)
+    _delete_cells(db, project, board, filled)
     if values:
         db.execute(insert(cells_table), list(values.values()))
-        touch(db, Change(project, "board", board))
+        mark_changed(db, Change(project, "board", board))
 
 
-def _drop(db: Connection, project: str, board: str, gone: Sequence[Cell]) -> None:
+def _delete_cells(db: Connection, project: str, board: str, gone: Sequence[Cell]) -> None:
     columns = cells_table.c
     here = (columns.project == project, columns.board == board)
-    for start in range(0, len(gone), _AT_ONCE):
-        named = [(cell.row, cell.column) for cell in gone[start : start + _AT_ONCE]]
+    for start in range(0, len(gone), _MAX_CELLS):
+        named = [(cell.row, cell.column) for cell in gone[start : start + _MAX_CELLS]]
         db.execute(delete(cells_table).where(*here, tuple_(columns.row, columns.column).in_(named)))
 
 
 # Rows
 
 
-def _columns(grid: Grid) -> dict[str, Any]:
+def _grid_columns(grid: Grid) -> dict[str, Any]:
     return {"name": grid.name, "mode": grid.mode, "body": grid}
 
 
-def _board(row: Row[Any], filled: tuple[Cell, ...]) -> Board:
+def _row_to_board(row: Row[Any], filled: tuple[Cell, ...]) -> Board:
     return Board(
         id=row.id,
         grid=msgspec.convert(row.body, Grid),
@@ -199,5 +203,100 @@ def _board(row: Row[Any], filled: tuple[Cell, ...]) -> Board:
     )
 
 
-def _listed(row: Row[Any]) -> Listed:
-    return Listed(**{name: getattr(row, name) for name in Listed.__struct_fields__})
+def _row_to_summary(row: Row[Any]) -> BoardSummary:
+    return BoardSummary(**{name: getattr(row, name) for name in BoardSummary.__struct_fields__})
+
+
+_IS_BOARD_RUN = runs_table.c.board.is_not(None)
+_MAX_IDS = 500
+
+ProjectKey = tuple[str, str]
+"""A project, and something of its own."""
+
+
+def board_run_note(concurrency: int) -> dict[str, int]:
+    """What such a run keeps of how it was asked for."""
+    return {"concurrency": concurrency}
+
+
+# For those who begin what waits
+
+
+def find_full_boards(db: Connection) -> list[ProjectKey]:
+    """The boards of which as many runs go on as may."""
+    mine = (runs_table.c.ended_at.is_(None), runs_table.c.status == "queued", _IS_BOARD_RUN)
+    if db.execute(select(runs_table.c.id).where(*mine).limit(1)).first() is None:
+        return []  # Mostly: nothing of them waits.
+    return [board for board, most in _active_limits(db).items() if len(most) >= min(most)]
+
+
+def find_runs_over_limit(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) -> set[ProjectKey]:
+    """Which of these (project, id, board) would be more than may go on at once: they wait on.
+
+    The boards are held, so that no two processes count at the same time.
+    """
+    ours = [row for row in waiting if row.board is not None]
+    if not ours:
+        return set()
+    named = sorted({(row.project, row.board) for row in ours})
+    key = tuple_(boards_table.c.project, boards_table.c.id)
+    db.execute(select(boards_table.c.id).where(key.in_(named)).order_by(*key).with_for_update()).all()
+    going = {board: len(most) for board, most in _active_limits(db).items()}
+    most = _requested_limits(db, [(row.project, row.id) for row in ours])
+    passed: set[ProjectKey] = set()
+    for row in ours:
+        board, run = (row.project, row.board), (row.project, row.id)
+        if going.get(board, 0) >= most[run]:
+            passed.add(run)
+        else:
+            going[board] = going.get(board, 0) + 1
+    return passed
+
+
+def _active_limits(db: Connection) -> dict[ProjectKey, list[int]]:
+    """By board, of each run that goes on, how many may."""
+    asked = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
+        runs_table.c.ended_at.is_(None), runs_table.c.status == "running", _IS_BOARD_RUN
+    )
+    found: dict[ProjectKey, list[int]] = {}
+    for project, board, note in db.execute(asked):
+        found.setdefault((project, board), []).append(note["concurrency"])
+    return found
+
+
+def _requested_limits(db: Connection, named: Sequence[ProjectKey]) -> dict[ProjectKey, int]:
+    asked = select(runs_table.c.project, runs_table.c.id, runs_table.c.reading)
+    rows = db.execute(asked.where(tuple_(runs_table.c.project, runs_table.c.id).in_(named)))
+    return {(project, run): note["concurrency"] for project, run, note in rows}
+
+
+# For those who look at a board
+
+
+def run_statuses(db: Connection, project: str, names: Sequence[str]) -> dict[str, RunStatus]:
+    """How runs stand, by their ids; those that are gone are left out."""
+    found: dict[str, RunStatus] = {}
+    for start in range(0, len(names), _MAX_IDS):
+        some = names[start : start + _MAX_IDS]
+        asked = select(runs_table.c.id, runs_table.c.status).where(
+            runs_table.c.project == project, runs_table.c.id.in_(some)
+        )
+        found |= {row.id: row.status for row in db.execute(asked)}
+    return found
+
+
+def list_board_runs(db: Connection, project: str, board: str, status: RunStatus, limit: int = 1 << 30) -> list[str]:
+    """The runs of a board that wait, or that go on; oldest first."""
+    asked = select(runs_table.c.id).where(
+        runs_table.c.ended_at.is_(None),
+        runs_table.c.status == status,
+        runs_table.c.project == project,
+        runs_table.c.board == board,
+    )
+    return list(db.scalars(asked.order_by(runs_table.c.id).limit(limit)))
+
+
+def cancel_queued_board_runs(db: Connection, project: str, board: str, limit: int, at: datetime) -> list[str]:
+    """End some of those that wait; empty when none does."""
+    waiting = list_board_runs(db, project, board, "queued", limit)
+    return [run for run in waiting if run_log.cancel_queued_run(db, project, run, at)]

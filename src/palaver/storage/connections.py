@@ -11,15 +11,15 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from palaver.errors import NameTaken, TooLarge
-from palaver.storage import notices
-from palaver.storage.notices import EVERYWHERE, Change
+from palaver.storage import notifications
+from palaver.storage.notifications import ALL_PROJECTS, Change
 from palaver.storage.tables import connections as table
 
-MOST = 200
+MAX_CONNECTIONS = 200
 """How many a project may have."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever added it said about it."""
 
     is_chat: bool | None = None
@@ -28,7 +28,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 60
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One, without what it said: by its times one sees whether anything is new."""
 
     name: str
@@ -37,92 +37,92 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     checked_at: datetime | None = None
 
 
-class Added(Mark, frozen=True, kw_only=True):
+class StoredConnection(ConnectionVersion, frozen=True, kw_only=True):
     """All of one."""
 
-    options: Options = Options()
+    options: ConnectionOptions = ConnectionOptions()
     evidence: Any = None
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> ConnectionVersion:
         """What tells it from an older state of itself."""
-        return Mark(name=self.name, url=self.url, created_at=self.created_at, checked_at=self.checked_at)
+        return ConnectionVersion(name=self.name, url=self.url, created_at=self.created_at, checked_at=self.checked_at)
 
 
-def add(db: Connection, project: str, added: Added) -> None:
+def insert_connection(db: Connection, project: str, added: StoredConnection) -> None:
     """Keep a new one, if its name is free and there is room."""
-    if get(db, project, added.name) is not None:
-        raise _taken(added.name)
-    if (db.scalar(select(func.count()).where(table.c.project == project)) or 0) >= MOST:
-        raise TooLarge(f"There are {MOST} connections already: remove one first.")
+    if get_connection(db, project, added.name) is not None:
+        raise _name_taken(added.name)
+    if (db.scalar(select(func.count()).where(table.c.project == project)) or 0) >= MAX_CONNECTIONS:
+        raise TooLarge(f"There are {MAX_CONNECTIONS} connections already: remove one first.")
     try:
         with db.begin_nested():
-            db.execute(insert(table).values(project=project, **_columns(added)))
+            db.execute(insert(table).values(project=project, **_connection_columns(added)))
     except IntegrityError:  # Another process was quicker.
-        raise _taken(added.name) from None
-    _tell(db, added.name)
+        raise _name_taken(added.name) from None
+    _notify_changed(db, added.name)
 
 
-def get(db: Connection, project: str, name: str) -> Added | None:
+def get_connection(db: Connection, project: str, name: str) -> StoredConnection | None:
     """The one of that name."""
-    row = db.execute(select(table).where(_is(project, name))).one_or_none()
-    return None if row is None else _added(row)
+    row = db.execute(select(table).where(_is_connection(project, name))).one_or_none()
+    return None if row is None else _row_to_connection(row)
 
 
-def listed(db: Connection, project: str) -> list[Added]:
+def list_connections(db: Connection, project: str) -> list[StoredConnection]:
     """All of a project, by name."""
     # Sorted here: the two databases do not agree on what comes first.
     rows = db.execute(select(table).where(table.c.project == project))
-    return sorted((_added(row) for row in rows), key=lambda one: one.name)
+    return sorted((_row_to_connection(row) for row in rows), key=lambda one: one.name)
 
 
-def marks(db: Connection, project: str) -> list[Mark]:
+def list_connection_versions(db: Connection, project: str) -> list[ConnectionVersion]:
     """The same, without what they said."""
-    columns = [table.c[name] for name in Mark.__struct_fields__]
+    columns = [table.c[name] for name in ConnectionVersion.__struct_fields__]
     rows = db.execute(select(*columns).where(table.c.project == project))
-    return sorted((Mark(**row) for row in rows.mappings()), key=lambda one: one.name)
+    return sorted((ConnectionVersion(**row) for row in rows.mappings()), key=lambda one: one.name)
 
 
-def check(db: Connection, project: str, mark: Mark, evidence: Any, *, at: datetime) -> bool:
+def update_evidence(db: Connection, project: str, mark: ConnectionVersion, evidence: Any, *, at: datetime) -> bool:
     """Keep what one said when it was asked again; False if it is no longer the same one."""
-    theirs = update(table).where(_is(project, mark.name), table.c.created_at == mark.created_at)
+    theirs = update(table).where(_is_connection(project, mark.name), table.c.created_at == mark.created_at)
     if not db.execute(theirs.values(evidence=evidence, checked_at=at)).rowcount:
         return False
-    _tell(db, mark.name)
+    _notify_changed(db, mark.name)
     return True
 
 
-def remove(db: Connection, project: str, name: str) -> bool:
+def delete_connection(db: Connection, project: str, name: str) -> bool:
     """Forget it; False if there was none."""
-    if not db.execute(delete(table).where(_is(project, name))).rowcount:
+    if not db.execute(delete(table).where(_is_connection(project, name))).rowcount:
         return False
-    _tell(db, name)
+    _notify_changed(db, name)
     return True
 
 
-def _tell(db: Connection, name: str) -> None:
-    notices.tell(db, "connection", [name])
-    notices.touch(db, Change(EVERYWHERE, "workflow", name))  # All projects see the same ones.
+def _notify_changed(db: Connection, name: str) -> None:
+    notifications.notify(db, "connection", [name])
+    notifications.mark_changed(db, Change(ALL_PROJECTS, "workflow", name))  # All projects see the same ones.
 
 
-def _taken(name: str) -> NameTaken:
+def _name_taken(name: str) -> NameTaken:
     return NameTaken(f"There is a connection {name!r} already: take another name.", pointer="/name")
 
 
-def _is(project: str, name: str) -> Any:
+def _is_connection(project: str, name: str) -> Any:
     return (table.c.project == project) & (table.c.name == name)
 
 
-def _added(row: Row[Any]) -> Added:
-    return Added(
+def _row_to_connection(row: Row[Any]) -> StoredConnection:
+    return StoredConnection(
         name=row.name,
         url=row.url,
         created_at=row.created_at,
         checked_at=row.checked_at,
-        options=msgspec.convert(row.options, Options),
+        options=msgspec.convert(row.options, ConnectionOptions),
         evidence=row.evidence,
     )
 
 
-def _columns(added: Added) -> dict[str, Any]:
-    return {name: getattr(added, name) for name in Added.__struct_fields__}
+def _connection_columns(added: StoredConnection) -> dict[str, Any]:
+    return {name: getattr(added, name) for name in StoredConnection.__struct_fields__}

@@ -1,4 +1,4 @@
-"""Files that callers gave us: what they are called, and what is in them, in pieces, once for each project and hash."""
+"""Uploaded files, their content in chunks, and the messages and runs that reference them."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
@@ -6,17 +6,24 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, exists, func, insert, not_, select, text
+from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, literal, not_, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
 
+from palaver.core.files import file_ids, gone, has_files, is_stored, with_files
+from palaver.core.messages import Message
+from palaver.core.parts import File, Part
 from palaver.errors import DiskFull, NotFound
-from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import file_pieces, file_uses, files
+from palaver.storage.tables import file_uses as table
+from palaver.storage.tables import files as files_table
+from palaver.storage.tables import nodes as nodes_table
 
-PIECE = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 """Bytes of a piece; the last one of a file may have fewer."""
-KEPT = timedelta(hours=24)
+UNUSED_FILE_TTL = timedelta(hours=24)
 """How long a file is kept that nothing names."""
-_LOCK = 615_784_260
+_FILES_LOCK_ID = 615_784_260
 """The first half of the name of the lock under which a project's files are added and removed on PostgreSQL."""
 
 
@@ -36,13 +43,13 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def expires_at(self) -> datetime | None:
         """When it goes by itself."""
-        return None if self.used else self.created_at + KEPT
+        return None if self.used else self.created_at + UNUSED_FILE_TTL
 
 
 _COLUMNS = [files.c[name] for name in StoredFile.__struct_fields__]
 
 
-class Pieces:
+class FileChunks:
     """What is in a file, cut while it comes: `feed` what there is, then `end`. It is held once, and never joined."""
 
     def __init__(self) -> None:
@@ -56,9 +63,9 @@ class Pieces:
         self.bytes += len(data)
         self._hash.update(data)
         self._rest += data
-        while len(self._rest) >= PIECE:
-            self._cut.append(bytes(self._rest[:PIECE]))
-            del self._rest[:PIECE]
+        while len(self._rest) >= CHUNK_BYTES:
+            self._cut.append(bytes(self._rest[:CHUNK_BYTES]))
+            del self._rest[:CHUNK_BYTES]
 
     def end(self) -> tuple[Sequence[bytes], str]:
         """All pieces, and the SHA-256 of the whole."""
@@ -68,124 +75,200 @@ class Pieces:
         return self._cut, self._hash.hexdigest()
 
 
-def add(db: Connection, file: StoredFile, pieces: Sequence[bytes], *, most: int) -> None:
+def insert_file(db: Connection, file: StoredFile, pieces: Sequence[bytes], *, most: int) -> None:
     """Keep a file; DiskFull if its project would hold more than `most` bytes. The same content is kept once."""
-    _alone(db, file.project)
-    if not db.scalar(select(exists().where(*_of_content(file.project, file.sha256)))):
-        if total(db, file.project) + file.bytes > most:
+    _lock_files(db, file.project)
+    if not db.scalar(select(exists().where(*_has_content(file.project, file.sha256)))):
+        if total_bytes(db, file.project) + file.bytes > most:
             raise DiskFull(f"The files of this project would come to more than {most} bytes: delete some.")
         for place, data in enumerate(pieces):  # One at a time: a driver may copy what it sends.
             db.execute(insert(file_pieces).values(project=file.project, sha256=file.sha256, place=place, data=data))
     db.execute(insert(files), [msgspec.structs.asdict(file)])
 
 
-def get(db: Connection, project: str, file: str) -> StoredFile | None:
+def get_file(db: Connection, project: str, file: str) -> StoredFile | None:
     """One file; None for an unknown one, or another project's."""
-    row = db.execute(select(*_COLUMNS).where(*_is(project, file))).one_or_none()
-    return None if row is None else _file(row)
+    row = db.execute(select(*_COLUMNS).where(*_is_file(project, file))).one_or_none()
+    return None if row is None else _row_to_file(row)
 
 
-def missing(file: str, *, pointer: str | None = None) -> NotFound:
+def file_not_found(file: str, *, pointer: str | None = None) -> NotFound:
     """What to say of a file that is not there, or is another project's."""
     return NotFound(f"There is no file {file[:80]!r}.", pointer=pointer)
 
 
-def find(db: Connection, project: str, ids: Collection[str]) -> dict[str, StoredFile]:
+def find_files(db: Connection, project: str, ids: Collection[str]) -> dict[str, StoredFile]:
     """Those of these files that there are, by id."""
     rows = db.execute(select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)))
-    return {row.id: _file(row) for row in rows}
+    return {row.id: _row_to_file(row) for row in rows}
 
 
-def latest(db: Connection, project: str, window: Window = START) -> Page[StoredFile]:
+def list_files(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[StoredFile]:
     """A page of a project's files, newest first."""
     query = select(*_COLUMNS).where(files.c.project == project)
-    return page(db, query, _file, project=project, by=(files.c.id,), window=window)
+    return fetch_page(db, query, _row_to_file, project=project, by=(files.c.id,), window=window)
 
 
-def total(db: Connection, project: str) -> int:
+def total_bytes(db: Connection, project: str) -> int:
     """How many bytes a project's files take."""
     contents = select(files.c.sha256, files.c.bytes).where(files.c.project == project).distinct().subquery()
     return int(db.scalar(select(func.coalesce(func.sum(contents.c.bytes), 0))) or 0)
 
 
-def content(db: Connection, project: str, file: str) -> bytes | None:
+def read_content(db: Connection, project: str, file: str) -> bytes | None:
     """All that is in a file; None if it is not there."""
-    found = get(db, project, file)
+    found = get_file(db, project, file)
     if found is None:
         return None
-    query = select(file_pieces.c.data).where(*_pieces_of(project, found.sha256)).order_by(file_pieces.c.place)
+    query = select(file_pieces.c.data).where(*_chunks_of(project, found.sha256)).order_by(file_pieces.c.place)
     return b"".join(db.scalars(query))
 
 
-def piece(db: Connection, project: str, sha256: str, place: int) -> bytes | None:
+def read_chunk(db: Connection, project: str, sha256: str, place: int) -> bytes | None:
     """One piece of what is in a file, for whoever hands it on; None past its end, or when it was deleted."""
-    return db.scalar(select(file_pieces.c.data).where(*_pieces_of(project, sha256), file_pieces.c.place == place))
+    return db.scalar(select(file_pieces.c.data).where(*_chunks_of(project, sha256), file_pieces.c.place == place))
 
 
-def remove(db: Connection, project: str, file: str) -> bool:
+def delete_file(db: Connection, project: str, file: str) -> bool:
     """Erase a file; what is in it stays as long as another file of the project has the same. Was it there?"""
-    _alone(db, project)
-    found = get(db, project, file)
+    _lock_files(db, project)
+    found = get_file(db, project, file)
     if found is not None:
-        _erase(db, [found])
+        _delete_files(db, [found])
     return found is not None
 
 
-def forget_unused(db: Connection, before: datetime, *, limit: int = 100) -> int:
+def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -> int:
     """Erase files that were given before that time and that nothing names; how many, at most `limit` at once."""
     old = not_(files.c.used), files.c.created_at < before
     # One project at a time: whoever waits for several locks can be waited for.
     project = db.scalar(select(files.c.project).where(*old).order_by(files.c.created_at).limit(1))
     if project is None:
         return 0
-    _alone(db, project)
+    _lock_files(db, project)
     # Held, and looked at as they are then: one that somebody names at this moment stays.
     some = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
-    gone = [_file(row) for row in db.execute(some.with_for_update())]
-    _erase(db, gone)
+    gone = [_row_to_file(row) for row in db.execute(some.with_for_update())]
+    _delete_files(db, gone)
     return len(gone)
 
 
-def forget_unnamed(db: Connection, project: str, ids: Collection[str]) -> None:
+def delete_unreferenced_files(db: Connection, project: str, ids: Collection[str]) -> None:
     """Erase those of these files that nothing names any more."""
-    _alone(db, project)
+    _lock_files(db, project)
     theirs = select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)).order_by(files.c.id)
-    found = [_file(row) for row in db.execute(theirs.with_for_update())]
+    found = [_row_to_file(row) for row in db.execute(theirs.with_for_update())]
     # Asked after they are held: whoever named one meanwhile has been waited for.
     named = set(db.scalars(select(file_uses.c.file).where(file_uses.c.project == project, file_uses.c.file.in_(ids))))
-    _erase(db, [file for file in found if file.id not in named])
+    _delete_files(db, [file for file in found if file.id not in named])
 
 
-def _erase(db: Connection, gone: Sequence[StoredFile]) -> None:
+def _delete_files(db: Connection, gone: Sequence[StoredFile]) -> None:
     for file in gone:
-        db.execute(delete(files).where(*_is(file.project, file.id)))
+        db.execute(delete(files).where(*_is_file(file.project, file.id)))
         db.execute(delete(file_uses).where(file_uses.c.project == file.project, file_uses.c.file == file.id))
     for project, sha256 in sorted({(file.project, file.sha256) for file in gone}):
-        if not db.scalar(select(exists().where(*_of_content(project, sha256)))):
-            db.execute(delete(file_pieces).where(*_pieces_of(project, sha256)))
+        if not db.scalar(select(exists().where(*_has_content(project, sha256)))):
+            db.execute(delete(file_pieces).where(*_chunks_of(project, sha256)))
 
 
-def _alone(db: Connection, project: str) -> None:
+def _lock_files(db: Connection, project: str) -> None:
     """Let nobody else add or remove files of the project before this transaction ends.
 
     Else one might find a content there, and not keep it again, while another removes it. SQLite has one writer anyway.
     """
     if db.dialect.name == "postgresql":
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
-        db.execute(text("SELECT pg_advisory_xact_lock(:first, :second)"), {"first": _LOCK, "second": number})
+        db.execute(text("SELECT pg_advisory_xact_lock(:first, :second)"), {"first": _FILES_LOCK_ID, "second": number})
 
 
-def _is(project: str, file: str) -> Iterable[Any]:
+def _is_file(project: str, file: str) -> Iterable[Any]:
     return files.c.project == project, files.c.id == file
 
 
-def _of_content(project: str, sha256: str) -> Iterable[Any]:
+def _has_content(project: str, sha256: str) -> Iterable[Any]:
     return files.c.project == project, files.c.sha256 == sha256
 
 
-def _pieces_of(project: str, sha256: str) -> Iterable[Any]:
+def _chunks_of(project: str, sha256: str) -> Iterable[Any]:
     return file_pieces.c.project == project, file_pieces.c.sha256 == sha256
 
 
-def _file(row: Row[Any]) -> StoredFile:
+def _row_to_file(row: Row[Any]) -> StoredFile:
     return StoredFile(**{name: getattr(row, name) for name in StoredFile.__struct_fields__})
+
+
+_MAX_IDS = 500
+"""Files, holders and nodes that are named in one statement."""
+_MAX_ID_LENGTH = 64
+_insert_references = {
+    "sqlite": sqlite.insert(table).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(table).on_conflict_do_nothing(),
+}
+
+
+def add_references(db: Connection, project: str, holder: str, said: Iterable[tuple[str, Message]]) -> None:
+    """Note the files that these messages name, each with its node; a file that is named no longer goes by itself."""
+    named = sorted({(node, name) for node, message in said if has_files([message]) for name in file_ids([message])})
+    for start in range(0, len(named), _MAX_IDS):
+        some = named[start : start + _MAX_IDS]
+        theirs = files_table.c.project == project, files_table.c.id.in_(sorted({name for _, name in some}))
+        # Held until we are done: nobody erases one meanwhile because nothing names it.
+        held = select(files_table.c.id).where(*theirs).order_by(files_table.c.id)
+        there = set(db.scalars(held.with_for_update(read=True, key_share=True)))
+        rows = [{"project": project, "holder": holder, "node": node, "file": f} for node, f in some if f in there]
+        if rows:
+            db.execute(_insert_references[db.dialect.name], rows)
+            db.execute(update(files_table).where(*theirs, not_(files_table.c.used)).values(used=True))
+
+
+def add_run_references(db: Connection, project: str, run: str, messages: Iterable[Message]) -> None:
+    """The same of what is kept with a run."""
+    if has_files(messages):
+        add_references(db, project, run, (("", message) for message in messages))
+
+
+def copy_references(db: Connection, project: str, thread: str, other: str) -> None:
+    """Note that a copy of a thread names what its own messages name, as far as it has them."""
+    copied = select(nodes_table.c.id).where(nodes_table.c.project == project, nodes_table.c.thread == other)
+    named = select(table.c.project, literal(other), table.c.node, table.c.file).where(
+        table.c.project == project, table.c.holder == thread, table.c.node.in_(copied)
+    )
+    db.execute(insert(table).from_select(["project", "holder", "node", "file"], named))
+
+
+def remove_references(db: Connection, project: str, holders: Sequence[str]) -> None:
+    """These are erased: files that nothing else names go with them."""
+    _remove_references(db, project, [table.c.holder.in_(some) for some in _batches(holders)])
+
+
+def remove_node_references(
+    db: Connection, project: str, thread: str, nodes: Sequence[str], *, only: Collection[str] | None = None
+) -> None:
+    """The same of some nodes of a thread; `only`: they stay, and no longer name these files."""
+    which = [(table.c.holder == thread) & table.c.node.in_(some) for some in _batches(nodes)]
+    _remove_references(db, project, which if only is None else [one & table.c.file.in_(only) for one in which])
+
+
+def replace_missing_files(db: Connection, project: str, messages: Sequence[Message]) -> Sequence[Message]:
+    """Stored messages, as a workflow is given them: a file that is gone is told of in words."""
+    if not has_files(messages):
+        return messages
+    there = find_files(db, project, [name for name in file_ids(messages) if len(name) <= _MAX_ID_LENGTH])
+
+    def looked_for(part: File) -> Part:
+        return gone(part) if is_stored(part) and part.file_id not in there else part
+
+    return with_files(messages, looked_for)
+
+
+def _remove_references(db: Connection, project: str, which: Iterable[ColumnElement[bool]]) -> None:
+    lost: set[str] = set()
+    for one in which:
+        lost.update(db.scalars(delete(table).where(table.c.project == project, one).returning(table.c.file)))
+    if lost:
+        delete_unreferenced_files(db, project, sorted(lost))
+
+
+def _batches(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[start : start + _MAX_IDS] for start in range(0, len(names), _MAX_IDS)]

@@ -1,8 +1,13 @@
-"""PostgreSQL: a pool of connections, each used by a thread of ours for as long as one question takes."""
+"""PostgreSQL: a pool of connections used from threads, and a listener for NOTIFY."""
 
 import asyncio
+import logging
+import selectors
+import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -13,23 +18,123 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from palaver.errors import Overloaded, SettingsError
-from palaver.storage import cleaning, migrating
-from palaver.storage.cleaning import Cleaner
-from palaver.storage.failing import is_collision, meaning
-from palaver.storage.listening import CONNECT_SECONDS, Line, Listener
-from palaver.storage.notices import Heard, Touched, collect
-from palaver.storage.places import redacted
-from palaver.storage.watchers import Watchers
+from palaver.storage import redaction
+from palaver.storage.driver_errors import is_serialization_failure, translate_error
+from palaver.storage.migrations import upgrade
+from palaver.storage.notifications import (
+    CHANNEL,
+    ChangeHandler,
+    ChangeWatchers,
+    Notification,
+    NotificationHandler,
+    NotificationKind,
+    collect_changes,
+    parse_notification,
+)
+from palaver.storage.paths import redact_url
+from palaver.storage.redaction import StorageRedactor
+
+log = logging.getLogger("palaver.server")
+
+CONNECT_TIMEOUT_S = 5
+_IDLE_CHECK_S = 20
+"""After so long without a notice a listener asks whether anybody is there."""
+_MAX_RECONNECT_DELAY_S = 5.0
+
+ListenConnection = psycopg.Connection[tuple[Any, ...]]
+
+
+class NotificationListener:
+    """A connection that does nothing but listen, in a thread of its own. One that is lost is made anew."""
+
+    def __init__(self, connect: Callable[[], ListenConnection]) -> None:
+        self._connect = connect
+        self._heard: list[tuple[asyncio.AbstractEventLoop, NotificationHandler]] = []
+        self._stopped = threading.Event()
+        self._there = threading.Event()
+        self._alarm, self._bell = socket.socketpair()  # To be woken by `close` while nothing comes.
+        self._thread = threading.Thread(target=self._listen_on, name="palaver-listen", daemon=True)
+
+    @property
+    def hears(self) -> bool:
+        """Does it hear what is told at this moment, as far as it knows?"""
+        return self._there.is_set()
+
+    async def listen(self, heard: NotificationHandler) -> None:
+        """Call that, in this loop, with every notice from now on: from this on, if the server is there."""
+        self._heard.append((asyncio.get_running_loop(), heard))
+        if not self._thread.is_alive() and not self._stopped.is_set():
+            self._thread.start()
+            await asyncio.to_thread(self._there.wait, CONNECT_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Stop, and wait for it."""
+        self._stopped.set()
+        self._bell.send(b"x")
+        if self._thread.is_alive():
+            self._thread.join()
+        self._alarm.close()
+        self._bell.close()
+
+    # Its thread
+
+    def _listen_on(self) -> None:
+        pause, first = 0.1, True
+        while not self._stopped.is_set():
+            try:
+                with self._connected() as line, selectors.DefaultSelector() as ready:
+                    ready.register(line.pgconn.socket, selectors.EVENT_READ)
+                    ready.register(self._alarm, selectors.EVENT_READ)
+                    self._there.set()
+                    if not first:
+                        self._hand_on(Notification("missed", ()))
+                    pause, first = 0.1, False
+                    while not self._stopped.is_set():
+                        self._wait(line, ready)
+            except (psycopg.Error, OSError) as error:
+                if self._there.is_set():
+                    log.info("Notices of other processes are not heard for the moment: %s", str(error).strip())
+            finally:
+                self._there.clear()
+            self._stopped.wait(pause)
+            pause = min(pause * 2, _MAX_RECONNECT_DELAY_S)
+
+    def _connected(self) -> ListenConnection:
+        line = self._connect()
+        try:
+            # A process that is stopped, or a network that swallows everything, must not fill the server's queue.
+            line.execute("SET tcp_user_timeout = 60000")
+            line.execute(f"LISTEN {CHANNEL}")
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _wait(self, line: ListenConnection, ready: selectors.BaseSelector) -> None:
+        if not ready.select(_IDLE_CHECK_S):
+            line.execute("SELECT 1")
+        told: dict[NotificationKind, dict[str, None]] = {}
+        for one in line.notifies(timeout=0):
+            if (notice := parse_notification(one.payload)) is not None:
+                told.setdefault(notice.kind, {}).update(dict.fromkeys(notice.names))
+        for kind, names in told.items():
+            self._hand_on(Notification(kind, list(names)))
+
+    def _hand_on(self, notice: Notification) -> None:
+        for loop, heard in self._heard:
+            with suppress(RuntimeError):  # That loop is closed.
+                loop.call_soon_threadsafe(heard, notice)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CONNECTIONS = 8
-_TRIES = 5
+_POOL_SIZE = 8
+_MAX_TRIES = 5
 """How often two transactions may stand in each other's way."""
 
 
-class Postgres:
+class PostgresDatabase:
     """A database on a server."""
 
     kind: Literal["postgresql"] = "postgresql"
@@ -38,16 +143,16 @@ class Postgres:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._closed = False
-        self._listener: Listener | None = None
-        self._watchers = Watchers()
-        self._cleaner: Cleaner | None = None
-        self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="palaver-database")
+        self._listener: NotificationListener | None = None
+        self._watchers = ChangeWatchers()
+        self._cleaner: StorageRedactor | None = None
+        self._threads = ThreadPoolExecutor(_POOL_SIZE, thread_name_prefix="palaver-database")
 
     @classmethod
-    def at(cls, url: str) -> "Postgres":
+    def at(cls, url: str) -> "PostgresDatabase":
         """The one at that URL, which must be there."""
-        engine = engine_at(url)
-        migrating.bring_server_up_to_date(engine, redacted(url))
+        engine = create_postgres_engine(url)
+        upgrade.ensure_server_current(engine, redact_url(url))
         return cls(engine)
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -66,17 +171,17 @@ class Postgres:
         """Do notices of other processes reach this one?"""
         return self._listener is not None and self._listener.hears
 
-    async def listen(self, heard: Heard) -> None:
+    async def listen(self, heard: NotificationHandler) -> None:
         """Call that, in this loop, with every notice from now on."""
         if self._listener is None:
-            self._listener = Listener(self._line)
+            self._listener = NotificationListener(self._line)
         await self._listener.listen(heard)
 
-    async def watch(self, touched: Touched) -> None:
+    async def watch(self, touched: ChangeHandler) -> None:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
-    def clean_with(self, cleaner: Cleaner) -> None:
+    def clean_with(self, cleaner: StorageRedactor) -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         self._cleaner = cleaner
 
@@ -89,55 +194,55 @@ class Postgres:
             await asyncio.to_thread(self._threads.shutdown)
             self._engine.dispose()
 
-    def _line(self) -> Line:
+    def _line(self) -> ListenConnection:
         """A connection of its own for whoever listens: it is not to be had by anybody else."""
         places, named = self._engine.dialect.create_connect_args(self._engine.url)
-        own = {"connect_timeout": CONNECT_SECONDS, "application_name": "palaver listening"}
+        own = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "palaver listening"}
         return psycopg.connect(*places, **{**named, **own}, autocommit=True)
 
     def _ask(self, work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        for left in range(_TRIES - 1, -1, -1):
+        for left in range(_MAX_TRIES - 1, -1, -1):
             try:
                 with self._engine.begin() as connection:
-                    touched = collect(connection) if self._watchers else []
+                    touched = collect_changes(connection) if self._watchers else []
                     if self._cleaner is not None:
-                        cleaning.give(connection, self._cleaner)
+                        redaction.attach_redactor(connection, self._cleaner)
                     result = work(connection, *args, **kwargs)
             except Exception as error:
-                if left and is_collision(error):
+                if left and is_serialization_failure(error):
                     continue
-                raise meaning(error) or error from None
+                raise translate_error(error) or error from None
             if touched:
                 self._watchers.tell(touched)
             return result
         raise AssertionError
 
 
-def engine_at(url: str) -> Engine:
+def create_postgres_engine(url: str) -> Engine:
     """A pool of connections to the server at a URL."""
     try:
         place = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
-        raise SettingsError(f"No database at {redacted(url)!r}: give postgresql://user@host/name.") from None
+        raise SettingsError(f"No database at {redact_url(url)!r}: give postgresql://user@host/name.") from None
     engine = create_engine(
         place,
-        pool_size=_CONNECTIONS,
+        pool_size=_POOL_SIZE,
         max_overflow=0,
-        pool_timeout=CONNECT_SECONDS,
+        pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
         hide_parameters=True,  # What people said is not for our log.
-        connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "palaver"},
+        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "palaver"},
     )
-    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "connect", _prepare_connection)
     return engine
 
 
-class _Text(StrDumperUnknown):
+class _NulFreeText(StrDumperUnknown):
     """Text as this database can take it: without the one character that it refuses, which anybody may send us."""
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj.replace("\0", "\ufffd"))
 
 
-def _prepare(connection: psycopg.Connection[Any], _: object) -> None:
-    connection.adapters.register_dumper(str, _Text)
+def _prepare_connection(connection: psycopg.Connection[Any], _: object) -> None:
+    connection.adapters.register_dumper(str, _NulFreeText)

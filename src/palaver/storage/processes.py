@@ -24,23 +24,23 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
 
 
-def add(db: Connection, process: Process) -> None:
+def register_process(db: Connection, process: Process) -> None:
     """It begins."""
     db.execute(insert(processes), msgspec.structs.asdict(process))
 
 
-def beat(db: Connection, process: Process, at: datetime) -> None:
+def record_heartbeat(db: Connection, process: Process, at: datetime) -> None:
     """It is alive. One that others took for dead comes back."""
     seen = db.execute(update(processes).where(processes.c.id == process.id).values(seen_at=at))
     if not seen.rowcount:
-        add(db, msgspec.structs.replace(process, seen_at=at))
+        register_process(db, msgspec.structs.replace(process, seen_at=at))
 
 
-def known(db: Connection) -> list[Process]:
+def list_processes(db: Connection) -> list[Process]:
     """All of them."""
     return [Process(**found) for found in db.execute(select(processes).order_by(processes.c.id)).mappings()]
 
 
-def remove(db: Connection, ids: Sequence[str]) -> None:
+def remove_processes(db: Connection, ids: Sequence[str]) -> None:
     """They have ended."""
     db.execute(delete(processes).where(processes.c.id.in_(ids)))

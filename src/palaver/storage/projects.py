@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, Table, delete, exists, insert, select, t
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core.origins import DEFAULT_PROJECT
-from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.tables import keys, metadata, projects, runs, sessions
 
@@ -20,7 +20,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-def add(db: Connection, project: Project) -> bool:
+def insert_project(db: Connection, project: Project) -> bool:
     """Keep a new one; False if the name is taken."""
     try:
         with db.begin_nested():
@@ -30,51 +30,51 @@ def add(db: Connection, project: Project) -> bool:
     return True
 
 
-def get(db: Connection, name: str) -> Project | None:
+def get_project(db: Connection, name: str) -> Project | None:
     """The one of that name."""
     row = db.execute(select(projects).where(projects.c.name == name)).mappings().one_or_none()
     return None if row is None else Project(**row)
 
 
-def listed(db: Connection, window: Window = START) -> Page[Project]:
+def list_projects(db: Connection, window: Window = FIRST_PAGE) -> Page[Project]:
     """A page of all of them, by name."""
 
     def read(row: Row[Any]) -> Project:
         return Project(name=row.name, created_at=row.created_at)
 
     query = select(projects)
-    return page(db, query, read, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest")
+    return fetch_page(db, query, read, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest")
 
 
-def is_running(db: Connection, name: str) -> bool:
+def has_active_runs(db: Connection, name: str) -> bool:
     """Has any run of it not ended?"""
     alive = select(runs.c.id).where(runs.c.project == name, runs.c.ended_at.is_(None))
     return bool(db.scalar(select(exists(alive))))
 
 
-def close(db: Connection, name: str) -> list[str]:
+def revoke_access(db: Connection, name: str) -> list[str]:
     """Take away all keys and sessions of it, so that nobody comes in while it is erased; the ids of those keys."""
     assert name != DEFAULT_PROJECT
     db.execute(delete(sessions).where(sessions.c.project == name))
     return list(db.scalars(delete(keys).where(keys.c.project == name).returning(keys.c.id)))
 
 
-def erase_some(db: Connection, name: str, *, most: int = 100) -> bool:
+def delete_project_batch(db: Connection, name: str, *, most: int = 100) -> bool:
     """Erase some of what belongs to it, and at last the project itself; is anything left?
 
     In pieces, so that others can write in between. What hangs on something else goes before it.
     """
     assert name != DEFAULT_PROJECT
-    if span_retention.erase(db, name, most):  # Their words are to be taken out of an index.
+    if span_retention.delete_matching(db, name, most):  # Their words are to be taken out of an index.
         return True
     for table in reversed(metadata.sorted_tables):
-        if "project" in table.c and _erase_rows(db, table, name, most):
+        if "project" in table.c and _delete_rows(db, table, name, most):
             return True
     db.execute(delete(projects).where(projects.c.name == name))
     return False
 
 
-def _erase_rows(db: Connection, table: Table, name: str, most: int) -> int:
+def _delete_rows(db: Connection, table: Table, name: str, most: int) -> int:
     key: list[Any] = list(table.primary_key.columns)
     some = select(*key).where(table.c.project == name).limit(most)
     return db.execute(delete(table).where(tuple_(*key).in_(some))).rowcount

@@ -1,18 +1,82 @@
-"""Runs: what was asked, by whom, how it went, and what came of it."""
+"""Runs and their event logs: insert, update, look up, list, delete."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Executable, Select, bindparam, delete, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Select,
+    Text,
+    bindparam,
+    case,
+    cast,
+    delete,
+    false,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Row
 
 from palaver.core.calls import Call, Reply
+from palaver.core.events import Event
+from palaver.core.ids import sortable
 from palaver.core.origins import RunStatus
+from palaver.core.packing import pack, unpack
 from palaver.core.records import Batch
-from palaver.storage import events, file_uses, notices
-from palaver.storage.tables import processes, runs
+from palaver.storage import files, notifications
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import storable_text
+from palaver.storage.tables import IS_UNUSUAL, events, processes, runs
+
+
+def _upsert_events(insert: sqlite.Insert | postgresql.Insert) -> Executable:
+    grown = {"count": insert.excluded.count, "data": insert.excluded.data}
+    return insert.on_conflict_do_update(index_elements=["project", "run", "first"], set_=grown)
+
+
+_insert_events = {
+    "sqlite": _upsert_events(sqlite.insert(events)),
+    "postgresql": _upsert_events(postgresql.insert(events)),
+}
+
+
+def append_events(db: Connection, batches: Sequence[Batch]) -> None:
+    """Add to the logs of runs. What begins at the same place was sent before, when nobody told us that it was kept."""
+    db.execute(_insert_events[db.dialect.name], [_events_row(batch) for batch in batches])
+
+
+def _events_row(batch: Batch) -> dict[str, Any]:
+    said = batch.events
+    return {
+        "project": batch.project,
+        "run": batch.run,
+        "first": said[0].seq,
+        "count": len(said),
+        "data": pack(said),
+    }
+
+
+def read_events(db: Connection, project: str, run: str, seq: int = -1) -> list[Event]:
+    """The events of a run after one of them, from the log."""
+    asked = (
+        select(events.c.first, events.c.data)
+        .where(events.c.project == project, events.c.run == run, events.c.first + events.c.count > seq + 1)
+        .order_by(events.c.first)
+    )
+    found = [event for _, data in db.execute(asked) for event in unpack(data)]
+    return [event for event in found if event.seq > seq]
+
+
+def delete_events(db: Connection, project: str, runs: Sequence[str]) -> None:
+    """Forget the logs of runs."""
+    db.execute(delete(events).where(events.c.project == project, events.c.run.in_(runs)))
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +125,7 @@ _COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _COLUMN = runs.c
 
 
-class Whole(msgspec.Struct, frozen=True):
+class StoredRun(msgspec.Struct, frozen=True):
     """A run, with what it was asked, the protocol's note of how to answer, and what it said."""
 
     row: RunRow
@@ -71,7 +135,7 @@ class Whole(msgspec.Struct, frozen=True):
     reply: Reply | None
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended."""
 
     project: str
@@ -87,71 +151,72 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime
 
 
-_ENDING = [name for name in Ending.__struct_fields__ if name not in ("project", "id")]
-_named = update(runs).where(_COLUMN.project == bindparam("of_project"), _COLUMN.id == bindparam("of_id"))
-_end = _named.values({name: bindparam(name) for name in _ENDING})
-_note_output = _named.values(first_output_at=bindparam("at"))
+_ENDING_FIELDS = [name for name in RunEnding.__struct_fields__ if name not in ("project", "id")]
+_update_one = update(runs).where(_COLUMN.project == bindparam("of_project"), _COLUMN.id == bindparam("of_id"))
+_update_ending = _update_one.values({name: bindparam(name) for name in _ENDING_FIELDS})
+_update_first_output = _update_one.values(first_output_at=bindparam("at"))
 
 
-def _put(insert: sqlite.Insert | postgresql.Insert) -> Executable:
-    ending = {name: insert.excluded[name] for name in _ENDING}
+def _upsert_run(insert: sqlite.Insert | postgresql.Insert) -> Executable:
+    ending = {name: insert.excluded[name] for name in _ENDING_FIELDS}
     return insert.on_conflict_do_update(index_elements=["project", "id"], set_=ending)
 
 
-_add = {"sqlite": _put(sqlite.insert(runs)), "postgresql": _put(postgresql.insert(runs))}
+_insert_runs = {"sqlite": _upsert_run(sqlite.insert(runs)), "postgresql": _upsert_run(postgresql.insert(runs))}
 
 
-def add(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_runs(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep new runs; each row has the fields of RunRow, and `call`, `reading` and `reply`.
 
     One that is there was sent before, when nobody told us that it was kept: it may have ended since.
     """
-    db.execute(_add[db.dialect.name], list(rows))
+    db.execute(_insert_runs[db.dialect.name], list(rows))
 
 
-def end(db: Connection, endings: Sequence[Ending]) -> None:
+def end_runs(db: Connection, endings: Sequence[RunEnding]) -> None:
     """Note how runs ended."""
     named = [
-        {"of_project": one.project, "of_id": one.id} | {name: getattr(one, name) for name in _ENDING} for one in endings
+        {"of_project": one.project, "of_id": one.id} | {name: getattr(one, name) for name in _ENDING_FIELDS}
+        for one in endings
     ]
-    db.execute(_end, named)
+    db.execute(_update_ending, named)
 
 
-def rewrite(db: Connection, project: str, run: str, **values: Any) -> None:
+def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
     """Let a run say less of what it was asked."""
     db.execute(update(runs).where(_COLUMN.project == project, _COLUMN.id == run).values(**values))
 
 
-def note_output(db: Connection, batches: Sequence[Batch]) -> None:
+def set_first_output(db: Connection, batches: Sequence[Batch]) -> None:
     """Note when runs first said something."""
     if batches:
         named = [{"of_project": one.project, "of_id": one.run, "at": one.first_output_at} for one in batches]
-        db.execute(_note_output, named)
+        db.execute(_update_first_output, named)
 
 
-def get(db: Connection, project: str, run: str) -> RunRow | None:
+def get_run(db: Connection, project: str, run: str) -> RunRow | None:
     """One run; None for an unknown one, or another project's."""
-    found = db.execute(_one(select(*_COLUMNS), project, run)).mappings().one_or_none()
+    found = db.execute(_where_run(select(*_COLUMNS), project, run)).mappings().one_or_none()
     return None if found is None else RunRow(**found)
 
 
-def whole(db: Connection, project: str, run: str) -> Whole | None:
+def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
     """One run, with all that is kept of it."""
     asked = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
-    found = db.execute(_one(asked, project, run)).mappings().one_or_none()
+    found = db.execute(_where_run(asked, project, run)).mappings().one_or_none()
     if found is None:
         return None
     fields = dict(found)
     call, reading, reply = fields.pop("call"), fields.pop("reading"), fields.pop("reply")
-    return Whole(RunRow(**fields), call, reading, None if reply is None else msgspec.convert(reply, Reply))
+    return StoredRun(RunRow(**fields), call, reading, None if reply is None else msgspec.convert(reply, Reply))
 
 
-def call_of(found: Whole) -> Call | None:
+def decode_call(found: StoredRun) -> Call | None:
     """What it was asked; None where that is not kept."""
     return None if found.call is None else msgspec.convert(found.call, Call)
 
 
-def alive_in(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
+def list_active_in_session(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
     """The runs of a session that have not ended, in any process."""
     asked = select(*_COLUMNS).where(
         _COLUMN.project == project,
@@ -159,53 +224,53 @@ def alive_in(db: Connection, project: str, workflow: str, session: str) -> list[
         _COLUMN.workflow == workflow,
         _COLUMN.ended_at.is_(None),
     )
-    return _rows(db, asked.order_by(_COLUMN.id))
+    return _fetch_rows(db, asked.order_by(_COLUMN.id))
 
 
-def ask_to_cancel(db: Connection, project: str, run: str, at: datetime) -> None:
+def request_cancel(db: Connection, project: str, run: str, at: datetime) -> None:
     """Tell the process that it runs in."""
     asked = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
     db.execute(asked.where(_COLUMN.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
-    notices.tell(db, "cancel", [run])
+    notifications.notify(db, "cancel", [run])
 
 
-def asked_to_cancel(db: Connection, process: str) -> list[str]:
+def list_cancel_requests(db: Connection, process: str) -> list[str]:
     """The runs of a process that it is to end."""
     asked = select(_COLUMN.id).where(_COLUMN.ended_at.is_(None), _COLUMN.process == process)
     return list(db.scalars(asked.where(_COLUMN.cancel_asked_at.is_not(None))))
 
 
-def note_read(db: Connection, project: str, run: str, at: datetime) -> None:
+def set_read_at(db: Connection, project: str, run: str, at: datetime) -> None:
     """Tell the process that it runs in that somebody reads it here."""
     asked = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
     db.execute(asked.values(read_at=at))
-    notices.tell(db, "followed", [run])
+    notifications.notify(db, "followed", [run])
 
 
-def read_at(db: Connection, project: str, run: str) -> datetime | None:
+def get_read_at(db: Connection, project: str, run: str) -> datetime | None:
     """When somebody last read it in another process than its own."""
-    return db.scalar(_one(select(_COLUMN.read_at), project, run))
+    return db.scalar(_where_run(select(_COLUMN.read_at), project, run))
 
 
-def seconds(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
+def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
     """How long each of these runs took; those that have not ended are left out."""
     asked = select(runs.c.id, runs.c.started_at, runs.c.ended_at).where(runs.c.project == project, runs.c.id.in_(ids))
     known = ((row.id, row.started_at, row.ended_at) for row in db.execute(asked))
     return {run: (end - start).total_seconds() for run, start, end in known if start is not None and end is not None}
 
 
-def left_by(db: Connection, names: Sequence[str]) -> list[RunRow]:
+def list_unfinished_of(db: Connection, names: Sequence[str]) -> list[RunRow]:
     """The runs of these processes that have not ended."""
-    return _rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))
+    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))
 
 
-def left_by_nobody(db: Connection) -> list[RunRow]:
+def list_unfinished_of_unknown(db: Connection) -> list[RunRow]:
     """The runs that have begun and not ended, of processes that nobody knows any more."""
     known = select(processes.c.id)
-    return _rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))
+    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))
 
 
-def not_held(db: Connection, process: str, ids: Collection[str]) -> set[str]:
+def find_lost_runs(db: Connection, process: str, ids: Collection[str]) -> set[str]:
     """Which of these runs are no longer a process's: another one ended them for it, or has begun them anew."""
     if not ids:
         return set()
@@ -213,22 +278,129 @@ def not_held(db: Connection, process: str, ids: Collection[str]) -> set[str]:
     return set(ids) - set(db.scalars(held.with_for_update()))
 
 
-def take(db: Connection, project: str, run: str) -> bool:
+def lock_active_run(db: Connection, project: str, run: str) -> bool:
     """Hold a run that has not ended against others who would end it; False if it has."""
-    asked = _one(select(_COLUMN.id), project, run).where(_COLUMN.ended_at.is_(None)).with_for_update()
+    asked = _where_run(select(_COLUMN.id), project, run).where(_COLUMN.ended_at.is_(None)).with_for_update()
     return db.execute(asked).one_or_none() is not None
 
 
-def erase(db: Connection, project: str, ids: Sequence[str]) -> int:
+def delete_runs(db: Connection, project: str, ids: Sequence[str]) -> int:
     """Forget runs and their logs, and files that nothing else names; how many there were."""
-    events.erase(db, project, ids)
-    file_uses.drop(db, project, ids)
+    delete_events(db, project, ids)
+    files.remove_references(db, project, ids)
     return db.execute(delete(runs).where(_COLUMN.project == project, _COLUMN.id.in_(ids))).rowcount
 
 
-def _rows(db: Connection, asked: Select[Any]) -> list[RunRow]:
+def _fetch_rows(db: Connection, asked: Select[Any]) -> list[RunRow]:
     return [RunRow(**found) for found in db.execute(asked).mappings()]
 
 
-def _one(asked: Select[Any], project: str, run: str) -> Select[Any]:
+def _where_run(asked: Select[Any], project: str, run: str) -> Select[Any]:
     return asked.where(_COLUMN.project == project, _COLUMN.id == run)
+
+
+_LIST_COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
+_EXACT_FILTERS = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
+_START_SLACK_MS = 24 * 60 * 60 * 1000
+"""Milliseconds for which a run may have its name before it starts: its turn has to come."""
+
+
+class RunFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are asked for."""
+
+    workflow: str | None = None
+    variant: str | None = None
+    """`short:3`, or `short` for all versions of it."""
+    status: RunStatus | None = None
+    protocol: str | None = None
+    thread: str | None = None
+    board: str | None = None
+    evaluation: str | None = None
+    key: str | None = None
+    user: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    """Made at that time or later, and before this one."""
+    search: str | None = None
+    """A text in what its cells show of what was asked and answered; upper case of plain letters does not matter."""
+
+
+ALL_RUNS = RunFilters()
+
+
+def list_runs(
+    db: Connection, project: str, filters: RunFilters = ALL_RUNS, window: Window = FIRST_PAGE
+) -> Page[RunRow]:
+    """A page of runs; of those that go on, `seq` is that of the last event in the log."""
+    asked = _filtered_runs(db, project, filters)
+    bound = {name: f"{value}" for name, value in msgspec.structs.asdict(filters).items() if value is not None}
+    found = fetch_page(db, asked, _row_to_run, project=project, by=[runs.c.id], window=window, filters=bound)
+    going = [row.id for row in found.data if row.is_alive]
+    said = last_event_seqs(db, project, going) if going else {}
+    return found.of(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
+
+
+def list_active_ids(db: Connection, project: str, limit: int) -> list[str]:
+    """Those that have not ended, newest first."""
+    asked = select(runs.c.id).where(runs.c.ended_at.is_(None), runs.c.status.in_(["queued", "running"]))
+    return list(db.scalars(asked.where(runs.c.project == project).order_by(runs.c.id.desc()).limit(limit)))
+
+
+def last_event_seqs(db: Connection, project: str, names: list[str]) -> dict[str, int]:
+    """Of runs that go on, the number of the last event in the log."""
+    last = func.max(events.c.first + events.c.count) - 1
+    asked = select(events.c.run, last).where(events.c.project == project, events.c.run.in_(names))
+    return {row[0]: row[1] for row in db.execute(asked.group_by(events.c.run))}
+
+
+def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[Any]:
+    asked = select(*_LIST_COLUMNS).where(runs.c.project == project)
+    for name in _EXACT_FILTERS:
+        wanted: str | None = getattr(filters, name)
+        if wanted is None:
+            continue
+        if name == "variant" and ":" not in wanted:
+            asked = asked.where(runs.c.variant.startswith(f"{storable_text(wanted)}:", autoescape=True))
+        else:
+            asked = asked.where(runs.c[name] == storable_text(wanted))
+    if filters.status in ("queued", "running"):
+        # They are few among many, and have an index of their own; asked for directly, it is passed over.
+        going = runs.alias("going")
+        alive = select(going.c.id).where(going.c.ended_at.is_(None), going.c.status == filters.status)
+        asked = asked.where(runs.c.id.in_(alive))
+    if filters.status in ("failed", "cancelled", "interrupted"):
+        asked = asked.where(IS_UNUSUAL)
+    if filters.evaluation is not None:
+        asked = asked.where(false())  # No run is part of one yet.
+    # Ids sort by time, and are what the list is read by: the times need not be looked for from its start.
+    if filters.since is not None:
+        asked = asked.where(runs.c.created_at >= filters.since, runs.c.id >= _first_id(filters.since, -_START_SLACK_MS))
+    if filters.until is not None:
+        asked = asked.where(runs.c.created_at < filters.until, runs.c.id < _first_id(filters.until, 1))
+    if filters.search:
+        asked = asked.where(
+            or_(*(_preview_contains(db, cell, filters.search) for cell in (runs.c.preview_in, runs.c.preview_out)))
+        )
+    return asked
+
+
+def _first_id(moment: datetime, later: int) -> str:
+    """The first id of so many milliseconds later."""
+    return f"run_{sortable(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
+
+
+def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:
+    """Is the text in a cell? It is kept as JSON, so that is what is looked for."""
+    needle = msgspec.json.encode(storable_text(text)).decode()[1:-1]
+    raw = func.convert_from(cell, "UTF8").collate("C") if db.dialect.name == "postgresql" else cast(cell, Text)
+    is_there = func.lower(raw).contains(_ascii_lower(needle), autoescape=True)
+    return case((cell.is_(None), false()), else_=is_there)
+
+
+def _ascii_lower(text: str) -> str:
+    """Plain letters only: what else is upper case, databases do not agree on."""
+    return "".join([letter.lower() if letter.isascii() else letter for letter in text])
+
+
+def _row_to_run(row: Row[Any]) -> RunRow:
+    return RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=False)))

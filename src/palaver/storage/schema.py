@@ -1,6 +1,20 @@
-"""What tables are made of and belong to: the house's metadata, and the column that each of them begins with."""
+"""Metadata, column types and text normalization shared by all tables."""
 
-from sqlalchemy import Column, MetaData, String
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    LargeBinary,
+    MetaData,
+    String,
+)
+from sqlalchemy.types import TypeDecorator
+
+from palaver.core import jsons
 
 metadata = MetaData(
     naming_convention={
@@ -15,3 +29,47 @@ metadata = MetaData(
 def project_column() -> Column[str]:
     """The project that a row belongs to: what is not asked for in a project is not found."""
     return Column("project", String(32), nullable=False)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class UtcTimestamp(TypeDecorator[datetime]):
+    """A time, as microseconds since 1970: an integer, so that neither zone nor precision can be lost."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """To the database."""
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """From the database."""
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+class Json(TypeDecorator[Any]):
+    """Any JSON value or Struct, as the bytes of its JSON; None is NULL. Bytes are taken to be JSON already."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:  # noqa: ARG002
+        """To the database."""
+        return value if value is None or type(value) is bytes else msgspec.json.encode(value)
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        """From the database."""
+        return None if value is None else msgspec.json.decode(value)
+
+
+def folded_text(text: str) -> str:
+    """A text as a search compares it: the same on every database, which has its own idea of upper case."""
+    return storable_text(text).casefold()
+
+
+def storable_text(text: str) -> str:
+    """A text as a database holds it: PostgreSQL has no NUL."""
+    return jsons.whole_text(text).replace("\0", "\ufffd")

@@ -18,20 +18,20 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event
 
 from palaver.errors import Overloaded, SettingsError
-from palaver.storage import cleaning, migrating
-from palaver.storage.cleaning import Cleaner
-from palaver.storage.failing import meaning
-from palaver.storage.notices import Change, Heard, Touched, collect
+from palaver.storage import redaction
+from palaver.storage.driver_errors import translate_error
+from palaver.storage.migrations import upgrade
+from palaver.storage.notifications import Change, ChangeHandler, ChangeWatchers, NotificationHandler, collect_changes
+from palaver.storage.redaction import StorageRedactor
 from palaver.storage.tables import metadata
-from palaver.storage.watchers import Watchers
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_GROUP = 256
+_MAX_GROUP = 256
 """Of so many jobs at most is a transaction made."""
-_READERS = 4
-BUSY_SECONDS = 5
+_READER_THREADS = 4
+BUSY_TIMEOUT_S = 5
 """How long a lock of another process is waited for."""
 
 
@@ -41,7 +41,7 @@ class _Job(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
-class Sqlite:
+class SqliteDatabase:
     """A database in a file, or in memory."""
 
     kind: Literal["sqlite"] = "sqlite"
@@ -52,31 +52,31 @@ class Sqlite:
         self._engine = engine
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
-        self._watchers = Watchers()
-        self._cleaner: Cleaner | None = None
+        self._watchers = ChangeWatchers()
+        self._cleaner: StorageRedactor | None = None
         self._readers = (
-            ThreadPoolExecutor(_READERS, thread_name_prefix="palaver-read") if path is not None else None
+            ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="palaver-read") if path is not None else None
         )  # What is in memory belongs to one connection, hence to one thread.
         self._writer = threading.Thread(target=self._write_on, name="palaver-write", daemon=True)
         self._writer.start()
 
     @classmethod
-    def at(cls, path: Path) -> "Sqlite":
+    def at(cls, path: Path) -> "SqliteDatabase":
         """The one in that file, which is made if need be, for nobody else to read."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
             raise SettingsError(f"The database {path} cannot be opened: {error.strerror}.") from None
-        migrating.bring_up_to_date(path)
+        upgrade.ensure_file_current(path)
         place = URL.create("sqlite", database=str(path))
-        engine = create_engine(place, pool_size=_READERS + 1, max_overflow=0, hide_parameters=True)
+        engine = create_engine(place, pool_size=_READER_THREADS + 1, max_overflow=0, hide_parameters=True)
         event.listen(engine, "connect", _prepare_file)
         event.listen(engine, "begin", _begin)
         return cls(path, engine)
 
     @classmethod
-    def in_memory(cls) -> "Sqlite":
+    def in_memory(cls) -> "SqliteDatabase":
         """One that is gone with this process."""
         engine = create_engine(
             "sqlite://", poolclass=StaticPool, hide_parameters=True, connect_args={"check_same_thread": False}
@@ -90,27 +90,27 @@ class Sqlite:
         if self._readers is None:
             return await self.write(work, *args, **kwargs)
         if self._closed:
-            raise _gone()
-        look = partial(self._look, partial(_called, work, args, kwargs))
+            raise _closed_error()
+        look = partial(self._look, partial(_call, work, args, kwargs))
         return await asyncio.get_running_loop().run_in_executor(self._readers, look)
 
     async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function that changes something gives, once it is durable."""
         if self._closed:
-            raise _gone()
+            raise _closed_error()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(partial(_called, work, args, kwargs), future, loop))
+        self._jobs.put(_Job(partial(_call, work, args, kwargs), future, loop))
         return await future
 
-    async def listen(self, heard: Heard) -> None:
+    async def listen(self, heard: NotificationHandler) -> None:
         """Nobody tells: whoever waits for another process has to look by itself."""
 
-    async def watch(self, touched: Touched) -> None:
+    async def watch(self, touched: ChangeHandler) -> None:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
-    def clean_with(self, cleaner: Cleaner) -> None:
+    def clean_with(self, cleaner: StorageRedactor) -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         self._cleaner = cleaner
 
@@ -133,10 +133,10 @@ class Sqlite:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(reads=True)
                 if self._cleaner is not None:
-                    cleaning.give(connection, self._cleaner)
+                    redaction.attach_redactor(connection, self._cleaner)
                 return work(connection)
         except Exception as error:
-            raise meaning(error) or error from None
+            raise translate_error(error) or error from None
 
     # The writer's thread
 
@@ -144,7 +144,7 @@ class Sqlite:
         last = False
         while not last:
             group = [self._jobs.get()]
-            while len(group) < _GROUP and not self._jobs.empty():
+            while len(group) < _MAX_GROUP and not self._jobs.empty():
                 group.append(self._jobs.get())
             last = None in group
             self._write([job for job in group if job is not None])
@@ -155,43 +155,43 @@ class Sqlite:
         try:
             with self._engine.begin() as connection:
                 if self._watchers:
-                    touched = collect(connection)
+                    touched = collect_changes(connection)
                 if self._cleaner is not None:
-                    cleaning.give(connection, self._cleaner)
+                    redaction.attach_redactor(connection, self._cleaner)
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
-            told = meaning(error)
+            told = translate_error(error)
             if len(group) > 1 and not isinstance(told, Overloaded):  # Then it is nobody's fault, and each would wait.
                 for job in group:
                     self._write([job])
                 return
             results, touched = [(job, None, told or error) for job in group], []
         if results:
-            _settle(results)
+            _resolve_all(results)
         if touched:
             self._watchers.tell(touched)
 
 
-def _called(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:
+def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:
     return work(connection, *args, **kwargs)
 
 
-def _gone() -> Overloaded:
+def _closed_error() -> Overloaded:
     return Overloaded("The database is closed: the server is shutting down.")
 
 
 _Results = list[tuple[_Job, Any, BaseException | None]]
 
 
-def _settle(results: _Results) -> None:
+def _resolve_all(results: _Results) -> None:
     """Tell those who wait: one call into each loop for all of them."""
     for loop in {job.loop for job, _, _ in results}:
         own = [result for result in results if result[0].loop is loop]
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_tell, own)
+            loop.call_soon_threadsafe(_resolve, own)
 
 
-def _tell(results: _Results) -> None:
+def _resolve(results: _Results) -> None:
     for job, value, error in results:
         if job.future.done():
             continue  # Whoever asked was cancelled meanwhile.
@@ -206,7 +206,7 @@ def _tell(results: _Results) -> None:
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # Transactions are ours to begin.
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA journal_size_limit = 67108864")
@@ -214,19 +214,19 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA secure_delete = FAST")
 
 
-_empty: list[bytes] = []
+_memory_template: list[bytes] = []
 """What a new database in memory looks like: made once, as each would cost as much as a hundred runs."""
 
 
 def _prepare_memory(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
-    if not _empty:
+    if not _memory_template:
         made = create_engine("sqlite://", poolclass=StaticPool)
         metadata.create_all(made)
         with made.connect() as first:
-            _empty.append(first.connection.dbapi_connection.serialize())  # type: ignore[union-attr]
+            _memory_template.append(first.connection.dbapi_connection.serialize())  # type: ignore[union-attr]
         made.dispose()
-    connection.deserialize(_empty[0])
+    connection.deserialize(_memory_template[0])
     connection.execute("PRAGMA foreign_keys = ON")
 
 

@@ -17,13 +17,12 @@ from sqlalchemy import (
 )
 
 from palaver.storage.evaluations.tables import EVALUATIONS
-from palaver.storage.online.tables import ONLINE
+from palaver.storage.live.tables import ONLINE
 from palaver.storage.reviews.tables import REVIEWS
-from palaver.storage.schema import metadata
+from palaver.storage.schema import Json, UtcTimestamp, metadata
 from palaver.storage.schema import project_column as _project
 from palaver.storage.spans.tables import span_bodies, span_days, spans
 from palaver.storage.testsets.tables import TESTSETS
-from palaver.storage.types import Json, Moment
 
 # Who may
 
@@ -32,7 +31,7 @@ projects = Table(
     "projects",
     metadata,
     Column("name", String(32), primary_key=True),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
 )
 
 keys = Table(
@@ -43,10 +42,10 @@ keys = Table(
     Column("name", String(200), nullable=False),
     Column("hash", LargeBinary(32), nullable=False),
     Column("scopes", Json, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("expires_at", Moment),
-    Column("last_used_at", Moment),
-    Column("revoked_at", Moment),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("expires_at", UtcTimestamp),
+    Column("last_used_at", UtcTimestamp),
+    Column("revoked_at", UtcTimestamp),
     Column("made_by", String(8)),
     PrimaryKeyConstraint("project", "id"),
 )
@@ -58,8 +57,8 @@ sessions = Table(
     _project(),
     Column("key", String(8), nullable=False),
     Column("scopes", Json, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("expires_at", Moment, nullable=False, index=True),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("expires_at", UtcTimestamp, nullable=False, index=True),
 )
 
 secrets = Table(
@@ -67,7 +66,7 @@ secrets = Table(
     metadata,
     Column("name", String(32), primary_key=True),
     Column("value", LargeBinary(32), nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
 )
 
 idempotency = Table(
@@ -82,7 +81,7 @@ idempotency = Table(
     Column("status", Integer),
     Column("headers", Json),
     Column("body", LargeBinary),
-    Column("created_at", Moment, nullable=False, index=True),
+    Column("created_at", UtcTimestamp, nullable=False, index=True),
     PrimaryKeyConstraint("project", "owner", "route", "key"),
 )
 
@@ -96,7 +95,7 @@ workflows = Table(
     Column("name", String(64), nullable=False),
     Column("description", Json, nullable=False),
     Column("digest", LargeBinary(32), nullable=False),
-    Column("seen_at", Moment, nullable=False),
+    Column("seen_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "name"),
 )
 
@@ -108,8 +107,8 @@ connections = Table(
     Column("url", Text, nullable=False),
     Column("options", Json, nullable=False),
     Column("evidence", Json),
-    Column("created_at", Moment, nullable=False),
-    Column("checked_at", Moment),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("checked_at", UtcTimestamp),
     PrimaryKeyConstraint("project", "name"),
 )
 
@@ -123,8 +122,8 @@ variants = Table(
     Column("description", Text, nullable=False),
     Column("head", Integer, nullable=False),
     Column("archived", Boolean, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "id"),
     UniqueConstraint("project", "workflow", "name"),
 )
@@ -138,7 +137,7 @@ variant_versions = Table(
     Column("parameters", Json, nullable=False),
     Column("message", Text, nullable=False),
     Column("key", String(8)),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "variant", "number"),
     ForeignKeyConstraint(["project", "variant"], ["variants.project", "variants.id"], ondelete="CASCADE"),
 )
@@ -163,8 +162,8 @@ threads = Table(
     Column("origin", String(16), nullable=False),
     Column("board", String(64)),
     Column("messages", Integer, nullable=False),  # On all branches.
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     Column("preview_in", Json),
     Column("preview_out", Json),
     Column("parameters", Json, nullable=False),
@@ -191,7 +190,7 @@ nodes = Table(
     Column("run", String(64)),
     Column("status", String(16), nullable=False),
     Column("last_child", String(80)),  # The child that was last on the current branch.
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     Column("line", String(80), nullable=False),  # Its words, for a tree.
     Column("error", Json),
     Column("usage", Json),
@@ -236,12 +235,12 @@ runs = Table(
     Column("process", String(64)),
     Column("idempotent", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("cancel_asked_at", Moment),
-    Column("read_at", Moment),  # When somebody last read it in another process than its own.
-    Column("created_at", Moment, nullable=False),
-    Column("started_at", Moment),
-    Column("first_output_at", Moment),
-    Column("ended_at", Moment),
+    Column("cancel_asked_at", UtcTimestamp),
+    Column("read_at", UtcTimestamp),  # When somebody last read it in another process than its own.
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("started_at", UtcTimestamp),
+    Column("first_output_at", UtcTimestamp),
+    Column("ended_at", UtcTimestamp),
     Column("reading", Json),
     Column("call", Json),  # Large, and hence last: lists and searches read what stands before.
     Column("reply", Json),
@@ -281,7 +280,7 @@ feedback = Table(
     Column("user", String(128), nullable=False),
     Column("rating", String(4), nullable=False),
     Column("comment", Text, nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "run", "message", "key", "user"),
     Index("ix_feedback_latest", "project", "created_at", "run"),
 )
@@ -294,8 +293,8 @@ boards = Table(
     Column("name", String(200), nullable=False),
     Column("mode", String(8), nullable=False),
     Column("version", Integer, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     Column("body", Json, nullable=False),  # Last, so that a list need not read past it.
     PrimaryKeyConstraint("project", "id"),
     Index("ix_boards_latest", "project", "updated_at", "id"),
@@ -324,7 +323,7 @@ files = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("sha256", String(64), nullable=False),
     Column("used", Boolean, nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "id"),
     Index("ix_files_of_content", "project", "sha256", "bytes"),
     Index("ix_files_unused", "created_at", sqlite_where=text("used = 0"), postgresql_where=text("NOT used")),
@@ -362,8 +361,8 @@ processes = Table(
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("version", String(32), nullable=False),
-    Column("started_at", Moment, nullable=False),
-    Column("seen_at", Moment, nullable=False, index=True),
+    Column("started_at", UtcTimestamp, nullable=False),
+    Column("seen_at", UtcTimestamp, nullable=False, index=True),
 )
 
 views = Table(
@@ -374,8 +373,8 @@ views = Table(
     Column("page", String(16), nullable=False),
     Column("name", String(200), nullable=False),
     Column("body", Json, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     PrimaryKeyConstraint("project", "id"),
     Index("ix_views_of_page", "project", "page", "updated_at", "id"),
 )

@@ -1,18 +1,18 @@
-"""Variants, and the versions of each: they are added to, never changed."""
+"""Variants of workflows, their versions, and their import and export as files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core import variants as core
-from palaver.core.variants import DEFAULT, Reference, read_reference
+from palaver.core.variants import DEFAULT, Reference, VariantFile, is_same, read_reference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
-from palaver.storage.notices import Change, touch
-from palaver.storage.pages import START, Page, Window, page
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import variant_versions as versions_table
 from palaver.storage.tables import variants as table
 
@@ -43,21 +43,21 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Current(NamedTuple):
+class VariantHead(NamedTuple):
     """A variant, and its newest version."""
 
     variant: Variant
     head: Version
 
 
-class Resolved(msgspec.Struct, frozen=True):
+class ResolvedVariant(msgspec.Struct, frozen=True):
     """A reference, fixed to a version, and what that sets."""
 
     reference: str
     parameters: Mapping[str, Any]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class VariantDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A variant as somebody wants it to be."""
 
     workflow: str
@@ -71,86 +71,86 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 # Finding
 
 
-def get(db: Connection, project: str, variant: str) -> Variant:
+def get_variant(db: Connection, project: str, variant: str) -> Variant:
     """One, archived or not."""
-    return _got(db, _of_project(project), variant)
+    return _fetch_variant(db, _select_variants(project), variant)
 
 
-def _locked(db: Connection, project: str, variant: str) -> Variant:
+def _lock_variant(db: Connection, project: str, variant: str) -> Variant:
     """One that is to be changed: nobody else may change it meanwhile."""
-    return _got(db, _of_project(project).with_for_update(), variant)
+    return _fetch_variant(db, _select_variants(project).with_for_update(), variant)
 
 
-def _got(db: Connection, query: Select[Any], variant: str) -> Variant:
+def _fetch_variant(db: Connection, query: Select[Any], variant: str) -> Variant:
     row = db.execute(query.where(table.c.id == variant)).one_or_none()
     if row is None:
         raise NotFound(f"There is no variant {variant[:80]!r}.")
-    return _variant(row)
+    return _row_to_variant(row)
 
 
-def find(db: Connection, project: str, workflow: str, name: str) -> Variant | None:
+def find_variant(db: Connection, project: str, workflow: str, name: str) -> Variant | None:
     """The one of that name, archived or not."""
-    row = db.execute(_of_project(project).where(table.c.workflow == workflow, table.c.name == name)).one_or_none()
-    return None if row is None else _variant(row)
+    row = db.execute(_select_variants(project).where(table.c.workflow == workflow, table.c.name == name)).one_or_none()
+    return None if row is None else _row_to_variant(row)
 
 
-def listed(
-    db: Connection, project: str, *, workflow: str | None = None, archived: bool = False, window: Window = START
+def list_variants(
+    db: Connection, project: str, *, workflow: str | None = None, archived: bool = False, window: Window = FIRST_PAGE
 ) -> Page[Variant]:
     """Those of a workflow, or of all; archived ones too if they are asked for."""
-    query = _of_project(project)
+    query = _select_variants(project)
     if workflow is not None:
         query = query.where(table.c.workflow == workflow)
     if not archived:
         query = query.where(table.c.archived.is_(False))
     filters = {"workflow": workflow, "archived": archived}
-    return page(db, query, _variant, project=project, by=(table.c.id,), window=window, filters=filters)
+    return fetch_page(db, query, _row_to_variant, project=project, by=(table.c.id,), window=window, filters=filters)
 
 
-def version(db: Connection, project: str, variant: str, number: int) -> Version:
+def get_version(db: Connection, project: str, variant: str, number: int) -> Version:
     """One version."""
-    query = _versions(project, variant).where(versions_table.c.number == number)
+    query = _select_versions(project, variant).where(versions_table.c.number == number)
     row = db.execute(query).one_or_none() if number < 1 << 31 else None
     if row is None:
         raise NotFound(f"The variant {variant[:80]!r} has no version {number}.")
-    return _version(row)
+    return _row_to_version(row)
 
 
-def versions(db: Connection, project: str, variant: str, window: Window = START) -> Page[Version]:
+def list_versions(db: Connection, project: str, variant: str, window: Window = FIRST_PAGE) -> Page[Version]:
     """All of them, newest first."""
-    get(db, project, variant)
-    query, by = _versions(project, variant), (versions_table.c.number,)
-    return page(db, query, _version, project=project, by=by, window=window, filters={"variant": variant})
+    get_variant(db, project, variant)
+    query, by = _select_versions(project, variant), (versions_table.c.number,)
+    return fetch_page(db, query, _row_to_version, project=project, by=by, window=window, filters={"variant": variant})
 
 
-def current(db: Connection, project: str, variant: str) -> Current:
+def get_head(db: Connection, project: str, variant: str) -> VariantHead:
     """One, and what it sets now."""
-    found = get(db, project, variant)
-    return Current(found, version(db, project, variant, found.head))
+    found = get_variant(db, project, variant)
+    return VariantHead(found, get_version(db, project, variant, found.head))
 
 
-def resolve(db: Connection, project: str, workflow: str, reference: str) -> Resolved:
+def resolve_reference(db: Connection, project: str, workflow: str, reference: str) -> ResolvedVariant:
     """What a reference means now, as `short:3` for ever after."""
     asked = read_reference(reference)
-    found = find(db, project, workflow, asked.name) if asked.workflow in (None, workflow) else None
+    found = find_variant(db, project, workflow, asked.name) if asked.workflow in (None, workflow) else None
     number = asked.version or (found.head if found is not None else 0)
     if found is None or number > found.head:
         raise InvalidParameter(f"The workflow {workflow!r} has no variant {reference!r}.")
-    set_by = version(db, project, found.id, number)
-    return Resolved(str(Reference(asked.name, number)), set_by.parameters)
+    set_by = get_version(db, project, found.id, number)
+    return ResolvedVariant(str(Reference(asked.name, number)), set_by.parameters)
 
 
 # Changing
 
 
-def create(db: Connection, project: str, wanted: Wanted, *, id: str, at: datetime) -> Variant:
+def create_variant(db: Connection, project: str, wanted: VariantDraft, *, id: str, at: datetime) -> Variant:
     """A new one, with its first version."""
     if wanted.name == DEFAULT:
         raise NameTaken(f"The variant {DEFAULT!r} is made by the code itself: take another name.", pointer="/name")
-    return _create(db, project, wanted, id, at)
+    return _insert_variant(db, project, wanted, id, at)
 
 
-def _create(db: Connection, project: str, wanted: Wanted, id: str, at: datetime) -> Variant:
+def _insert_variant(db: Connection, project: str, wanted: VariantDraft, id: str, at: datetime) -> Variant:
     made = Variant(
         id=id,
         workflow=wanted.workflow,
@@ -159,40 +159,40 @@ def _create(db: Connection, project: str, wanted: Wanted, id: str, at: datetime)
         created_at=at,
         updated_at=at,
     )
-    _check_free(db, project, made)
+    _check_name_free(db, project, made)
     try:
         db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
     except IntegrityError:  # Another process was quicker.
-        raise _taken(made.name, archived=False) from None
-    _add(db, project, made, wanted, at)
+        raise _name_taken(made.name, archived=False) from None
+    _insert_version(db, project, made, wanted, at)
     return made
 
 
-def change(
-    db: Connection, project: str, variant: str, *, at: datetime, check: Callable[[Current], None], **fields: Any
-) -> Current:
+def update_variant(
+    db: Connection, project: str, variant: str, *, at: datetime, check: Callable[[VariantHead], None], **fields: Any
+) -> VariantHead:
     """Another name or description, archived or not; `check` may refuse to change what it is given."""
-    found = _locked(db, project, variant)
-    head = version(db, project, variant, found.head)
-    check(Current(found, head))
+    found = _lock_variant(db, project, variant)
+    head = get_version(db, project, variant, found.head)
+    check(VariantHead(found, head))
     changed = msgspec.structs.replace(found, **fields)
     if changed == found:
-        return Current(found, head)
+        return VariantHead(found, head)
     if changed.name != found.name:
         if changed.name == DEFAULT:
             raise NameTaken(f"The variant {DEFAULT!r} is made by the code itself.", pointer="/name")
-        _check_free(db, project, changed)
-    db.execute(update(table).where(*_key(project, variant)).values(**fields, updated_at=at))
-    touch(db, Change(project, "variant", variant))
-    return Current(msgspec.structs.replace(changed, updated_at=at), head)
+        _check_name_free(db, project, changed)
+    db.execute(update(table).where(*_is_variant(project, variant)).values(**fields, updated_at=at))
+    mark_changed(db, Change(project, "variant", variant))
+    return VariantHead(msgspec.structs.replace(changed, updated_at=at), head)
 
 
-def commit(
-    db: Connection, project: str, variant: str, wanted: Wanted, *, base: int, at: datetime
+def commit_version(
+    db: Connection, project: str, variant: str, wanted: VariantDraft, *, base: int, at: datetime
 ) -> tuple[Version, bool]:
     """A new version, made from version `base`; or the newest one and False, if it sets the same."""
-    found = _locked(db, project, variant)
-    head = version(db, project, variant, found.head)
+    found = _lock_variant(db, project, variant)
+    head = get_version(db, project, variant, found.head)
     if core.is_same(head.parameters, wanted.parameters):
         return head, False
     if base != found.head:
@@ -201,11 +201,11 @@ def commit(
             details={"head": found.head},
         )
     newer = msgspec.structs.replace(found, head=found.head + 1)
-    db.execute(update(table).where(*_key(project, variant)).values(head=newer.head, updated_at=at))
-    return _add(db, project, newer, wanted, at), True
+    db.execute(update(table).where(*_is_variant(project, variant)).values(head=newer.head, updated_at=at))
+    return _insert_version(db, project, newer, wanted, at), True
 
 
-def keep_default(
+def sync_default(
     db: Connection,
     project: str,
     workflow: str,
@@ -215,21 +215,21 @@ def keep_default(
     at: datetime,
 ) -> None:
     """See to it that the newest version of `default` is what the code says now."""
-    wanted = Wanted(workflow=workflow, name=DEFAULT, parameters=parameters)
-    found = find(db, project, workflow, DEFAULT)
+    wanted = VariantDraft(workflow=workflow, name=DEFAULT, parameters=parameters)
+    found = find_variant(db, project, workflow, DEFAULT)
     if found is None:
-        _create(db, project, wanted, id, at)
+        _insert_variant(db, project, wanted, id, at)
     else:
-        commit(db, project, found.id, wanted, base=found.head, at=at)
+        commit_version(db, project, found.id, wanted, base=found.head, at=at)
 
 
-def is_default_kept(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
+def is_default_current(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
     """Is the newest version of `default` what the code says now?"""
-    found = find(db, project, workflow, DEFAULT)
-    return found is not None and core.is_same(version(db, project, found.id, found.head).parameters, parameters)
+    found = find_variant(db, project, workflow, DEFAULT)
+    return found is not None and core.is_same(get_version(db, project, found.id, found.head).parameters, parameters)
 
 
-def _add(db: Connection, project: str, variant: Variant, wanted: Wanted, at: datetime) -> Version:
+def _insert_version(db: Connection, project: str, variant: Variant, wanted: VariantDraft, at: datetime) -> Version:
     """The version that the variant's head says is the newest."""
     made = Version(
         variant=variant.id,
@@ -239,18 +239,18 @@ def _add(db: Connection, project: str, variant: Variant, wanted: Wanted, at: dat
         key=wanted.key,
         created_at=at,
     )
-    db.execute(insert(versions_table).values(project=project, **_columns(made)))
-    touch(db, Change(project, "variant", variant.id))
+    db.execute(insert(versions_table).values(project=project, **_version_columns(made)))
+    mark_changed(db, Change(project, "variant", variant.id))
     return made
 
 
-def _check_free(db: Connection, project: str, variant: Variant) -> None:
-    other = find(db, project, variant.workflow, variant.name)
+def _check_name_free(db: Connection, project: str, variant: Variant) -> None:
+    other = find_variant(db, project, variant.workflow, variant.name)
     if other is not None:
-        raise _taken(variant.name, archived=other.archived)
+        raise _name_taken(variant.name, archived=other.archived)
 
 
-def _taken(name: str, *, archived: bool) -> NameTaken:
+def _name_taken(name: str, *, archived: bool) -> NameTaken:
     tail = "archived: bring it back, or take another name" if archived else "there already: take another name"
     return NameTaken(f"A variant {name!r} is {tail}.", pointer="/name")
 
@@ -258,26 +258,108 @@ def _taken(name: str, *, archived: bool) -> NameTaken:
 # Rows
 
 
-def _of_project(project: str) -> Select[Any]:
+def _select_variants(project: str) -> Select[Any]:
     return select(table).where(table.c.project == project)
 
 
-def _versions(project: str, variant: str) -> Select[Any]:
+def _select_versions(project: str, variant: str) -> Select[Any]:
     columns = versions_table.c
     return select(versions_table).where(and_(columns.project == project, columns.variant == variant))
 
 
-def _key(project: str, variant: str) -> tuple[Any, Any]:
+def _is_variant(project: str, variant: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.id == variant
 
 
-def _variant(row: Row[Any]) -> Variant:
+def _row_to_variant(row: Row[Any]) -> Variant:
     return Variant(**{name: getattr(row, name) for name in Variant.__struct_fields__})
 
 
-def _version(row: Row[Any]) -> Version:
+def _row_to_version(row: Row[Any]) -> Version:
     return Version(**{name: getattr(row, name) for name in Version.__struct_fields__})
 
 
-def _columns(made: Version) -> dict[str, Any]:
+def _version_columns(made: Version) -> dict[str, Any]:
     return {name: getattr(made, name) for name in Version.__struct_fields__}
+
+
+class ImportCounts(msgspec.Struct, frozen=True):
+    """How many variants an import made, changed, and left as they were."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
+ImportVerdict = Literal["created", "updated", "unchanged"]
+
+
+def export_variants(
+    db: Connection, project: str, *, workflow: str | None = None, window: Window = FIRST_PAGE
+) -> Page[VariantFile]:
+    """A page of those that are in use, as files; what the code makes itself is not among them."""
+    found = list_variants(db, project, workflow=workflow, window=window)
+    kept = [_variant_file(db, project, variant) for variant in found.data if variant.name != DEFAULT]
+    return Page(kept, found.next)
+
+
+def _variant_file(db: Connection, project: str, variant: Variant) -> VariantFile:
+    head = get_version(db, project, variant.id, variant.head)
+    return VariantFile(
+        workflow=variant.workflow,
+        name=variant.name,
+        description=variant.description,
+        parameters=dict(head.parameters),
+        palaver="variant/1",
+    )
+
+
+def import_variants(
+    db: Connection,
+    project: str,
+    files: Sequence[VariantFile],
+    *,
+    new_id: Callable[[], str],
+    at: datetime,
+    key: str | None = None,
+    mode: Literal["commit", "look"] = "commit",
+) -> ImportCounts:
+    """Commit what differs, or only look what does."""
+    verdicts: list[ImportVerdict] = []
+    for file in files:
+        found = find_variant(db, project, file.workflow, file.name)
+        head = get_head(db, project, found.id) if found is not None else None
+        verdict = _verdict(file, head)
+        if mode == "commit" and verdict != "unchanged":
+            _import_variant(db, project, file, head, id=new_id(), at=at, key=key)
+        verdicts.append(verdict)
+    return ImportCounts(*(verdicts.count(verdict) for verdict in ("created", "updated", "unchanged")))
+
+
+def _verdict(file: VariantFile, head: VariantHead | None) -> ImportVerdict:
+    if head is None:
+        return "created"
+    same = is_same(head.head.parameters, file.parameters) and head.variant.description == file.description
+    return "unchanged" if same and not head.variant.archived else "updated"
+
+
+def _import_variant(
+    db: Connection,
+    project: str,
+    file: VariantFile,
+    head: VariantHead | None,
+    *,
+    id: str,
+    at: datetime,
+    key: str | None,
+) -> None:
+    wanted = VariantDraft(
+        workflow=file.workflow, name=file.name, description=file.description, parameters=file.parameters, key=key
+    )
+    if head is None:
+        create_variant(db, project, wanted, id=id, at=at)
+        return
+    variant = head.variant
+    commit_version(db, project, variant.id, wanted, base=variant.head, at=at)
+    fields = {"description": file.description, "archived": False}
+    update_variant(db, project, variant.id, at=at, check=lambda _: None, **fields)

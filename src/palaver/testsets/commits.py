@@ -13,16 +13,13 @@ from palaver.core import jsons
 from palaver.errors import InvalidValue, StaleBase
 from palaver.storage.database import Database
 from palaver.storage.testsets import imports as testset_imports
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import pieces as testset_pieces
-from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.imports import Import
-from palaver.storage.testsets.keeping import TestSet
-from palaver.storage.testsets.pieces import Place, split
-from palaver.storage.testsets.revisions import Revision
-from palaver.storage.testsets.rows import contents
-from palaver.storage.testsets.sweeping import sweep
+from palaver.storage.testsets.imports import ImportClaim, sweep_import
+from palaver.storage.testsets.repository import Revision, TestSet
+from palaver.storage.testsets.rows import ChunkRef, iter_entries, read_contents
 from palaver.testsets import delta as deltas
 from palaver.testsets.delta import ColumnChanges, Delta, change_columns
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
@@ -51,21 +48,21 @@ class StagedImport:
         self._project = project
         self._testset = testset
         self._now = now
-        self.own: Import
+        self.own: ImportClaim
 
     async def __aenter__(self) -> "StagedImport":
         """Begin."""
-        dead = await self._database.write(testset_imports.dead, self._now(), self._testset)
+        dead = await self._database.write(testset_imports.claim_dead_import, self._now(), self._testset)
         if dead is not None:
-            await sweep(self._database, dead)
-        self.own = await self._database.write(testset_imports.begin, self._project, self._testset, self._now())
+            await sweep_import(self._database, dead)
+        self.own = await self._database.write(testset_imports.begin_import, self._project, self._testset, self._now())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Sweep what was brought, unless a revision has it now."""
-        sweeping = asyncio.ensure_future(sweep(self._database, self.own))
+        sweeping = asyncio.ensure_future(sweep_import(self._database, self.own))
         await asyncio.shield(sweeping)  # Whoever waits may be gone: that is no reason to leave it.
 
     async def put(self, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any]) -> None:
@@ -74,11 +71,11 @@ class StagedImport:
 
 
 def _put(
-    db: Connection, own: Import, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], at: datetime
+    db: Connection, own: ImportClaim, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], at: datetime
 ) -> None:
-    testset_imports.stay(db, own, at)
-    testset_rows.add(db, own.project, own.testset, contents, added=own.number)
-    testset_rows.add_metas(db, own.project, own.testset, metas, added=own.number)
+    testset_imports.keep_import_alive(db, own, at)
+    testset_rows.insert_contents(db, own.project, own.testset, contents, added=own.number)
+    testset_rows.insert_metas(db, own.project, own.testset, metas, added=own.number)
 
 
 _COLUMNS_POINTER = "/delta/columns"
@@ -97,10 +94,10 @@ async def stage_column_changes(
 ) -> NewHashes:
     """Bring in what all rows of a revision hold once their columns have changed."""
     entries = await database.read(read_entries, project, testset, base)
-    every = list(dict.fromkeys(hashed for _, hashed in split(entries)))
+    every = list(dict.fromkeys(hashed for _, hashed in iter_entries(entries)))
     rehashed: dict[bytes, bytes] = {}
     for start in range(0, len(every), BATCH_ROWS):
-        kept = await database.read(contents, project, testset, every[start : start + BATCH_ROWS])
+        kept = await database.read(read_contents, project, testset, every[start : start + BATCH_ROWS])
         some, new = change_contents(kept.items(), changes, limits)
         rehashed |= some
         await staging.put(new, {})
@@ -150,7 +147,7 @@ class PreparedCommit(msgspec.Struct, frozen=True, kw_only=True):
     gathered: RevisionContent
     contents: Mapping[bytes, bytes] = {}
     metas: Mapping[bytes, Any] = {}
-    brought_by: Import | None = None
+    brought_by: ImportClaim | None = None
     """The import that has brought further contents already."""
     added: Sequence[bytes] = ()
     """The ids of new rows, packed, where a delta adds some."""
@@ -161,7 +158,7 @@ class PreparedCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 def require_base(db: Connection, project: str, testset: str, base: int) -> TestSet:
     """The set, if that is its newest revision."""
-    found = testsets.get(db, project, testset)
+    found = testsets.get_testset(db, project, testset)
     _check_base(found, base)
     return found
 
@@ -188,7 +185,7 @@ def prepare_rows(
     for place, row in enumerate(given):
         hashed, contents[hashed] = encode_row(row.data, f"/rows/{place}/data", limits)
         hashes.append(hashed)
-    same = (pair for pair in testset_pieces.split(before) if pair[1] in contents)  # Others are nobody's here.
+    same = (pair for pair in testset_pieces.iter_entries(before) if pair[1] in contents)  # Others are nobody's here.
     ids = RowIdMatcher(same, new_id=new, claimed=set(claimed.values()))
     gathering = RevisionBuilder(limits)
     for place, (row, hashed) in enumerate(zip(given, hashes, strict=True)):
@@ -200,7 +197,7 @@ def prepare_rows(
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
     """The set, if that can be applied to its newest revision."""
     found = require_base(db, project, testset, base)
-    before = testset_pieces.split(read_entries(db, project, testset, base))
+    before = testset_pieces.iter_entries(read_entries(db, project, testset, base))
     deltas.validate_delta(list(before), changes, [column["name"] for column in found.columns])
     return found
 
@@ -215,21 +212,21 @@ def prepare_delta(
     limits: TestsetLimits = DEFAULT_LIMITS,
     new: NewId = generate_row_id,
     rehashed: NewHashes | None = None,
-    brought_by: Import | None = None,
+    brought_by: ImportClaim | None = None,
 ) -> PreparedCommit:
     """What a delta makes of the newest revision.
 
     Where columns change, every row does. Of a large set, what rows hold then is brought in before, and told here.
     """
     found = require_base(db, project, testset, base)
-    before = list(testset_pieces.split(read_entries(db, project, testset, base)))
+    before = list(testset_pieces.iter_entries(read_entries(db, project, testset, base)))
     deltas.validate_delta(before, changes, [column["name"] for column in found.columns])
     contents = _encode_delta_rows(changes, limits)
     if changes.changes_columns and rehashed is None:
-        every = testset_rows.contents(db, project, testset, [hashed for _, hashed in before])
+        every = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in before])
         rehashed, all_new = change_contents(every.items(), changes.columns, limits)
         contents |= all_new
-    touched = testset_rows.contents(db, project, testset, deltas.touched_hashes(before, changes))
+    touched = testset_rows.read_contents(db, project, testset, deltas.touched_hashes(before, changes))
     kept = {hashed: _decode(data) for hashed, data in touched.items()}
     applied = deltas.apply_delta(before, changes, contents=kept, new_id=new, rehashed=rehashed)
     for hashed, data in applied.contents.items():  # What was not checked yet was patched.
@@ -243,8 +240,8 @@ def prepare_delta(
 def prepare_restore(db: Connection, project: str, testset: str, named: str | int, *, base: int) -> PreparedCommit:
     """An older revision, to be the newest again."""
     found = require_base(db, project, testset, base)
-    older = testset_revisions.get(db, project, testset, named, found.head)
-    places: list[Place] = testset_revisions.places(db, project, testset, older.number)
+    older = testset_revisions.get_revision(db, project, testset, named, found.head)
+    places: list[ChunkRef] = testset_revisions.list_chunks(db, project, testset, older.number)
     gathered = RevisionContent(digest=older.digest, rows=older.rows, columns=older.columns, places=places, pieces=[])
     return PreparedCommit(base=base, gathered=gathered)
 
@@ -297,7 +294,7 @@ def create_testset(
     """A new set, with its first revision."""
     gathered = prepared.gathered
     made = msgspec.structs.replace(testset, head=1, rows=gathered.rows, columns=gathered.columns)
-    testsets.create(db, project, made)
+    testsets.create_testset(db, project, made)
     return _add_revision(db, project, testset.id, 1, prepared, written)
 
 
@@ -305,13 +302,13 @@ def commit(
     db: Connection, project: str, testset: str, prepared: PreparedCommit, written: CommitInfo
 ) -> tuple[Revision, bool]:
     """The next revision; or the newest one and False, if it has the same rows."""
-    found = testsets.locked(db, project, testset)
+    found = testsets.lock_testset(db, project, testset)
     _check_base(found, prepared.base)
-    head = testset_revisions.get(db, project, testset, "head", found.head)
+    head = testset_revisions.get_revision(db, project, testset, "head", found.head)
     if head.digest == prepared.gathered.digest:
         return head, False
     made = _add_revision(db, project, testset, found.head + 1, prepared, written)
-    testsets.advance(db, project, testset, head=made.number, rows=made.rows, columns=made.columns, at=written.at)
+    testsets.advance_head(db, project, testset, head=made.number, rows=made.rows, columns=made.columns, at=written.at)
     return made, True
 
 
@@ -319,12 +316,12 @@ def _add_revision(
     db: Connection, project: str, testset: str, number: int, prepared: PreparedCommit, written: CommitInfo
 ) -> Revision:
     if prepared.brought_by is not None:
-        testset_imports.stay(db, prepared.brought_by, written.at)
-        testset_imports.end(db, prepared.brought_by)
+        testset_imports.keep_import_alive(db, prepared.brought_by, written.at)
+        testset_imports.end_import(db, prepared.brought_by)
     gathered = prepared.gathered
-    testset_rows.add(db, project, testset, prepared.contents)
-    testset_rows.add_metas(db, project, testset, prepared.metas)
-    testset_pieces.add(db, project, testset, gathered.pieces)
+    testset_rows.insert_contents(db, project, testset, prepared.contents)
+    testset_rows.insert_metas(db, project, testset, prepared.metas)
+    testset_pieces.insert_chunks(db, project, testset, gathered.pieces)
     made = Revision(
         testset=testset,
         number=number,
@@ -336,5 +333,5 @@ def _add_revision(
         key=written.key,
         created_at=written.at,
     )
-    testset_revisions.add(db, project, made, gathered.places)
+    testset_revisions.insert_revision(db, project, made, gathered.places)
     return made

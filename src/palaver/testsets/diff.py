@@ -9,11 +9,11 @@ import msgspec
 from sqlalchemy import Connection, Integer, column
 
 from palaver.core.recognition import dialect_of
-from palaver.storage import pages
-from palaver.storage.pages import START, Page, Window
-from palaver.storage.testsets import pieces as testset_pieces
+from palaver.storage import pagination
+from palaver.storage.pagination import FIRST_PAGE, Page, Window
+from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.repository import Revision
 from palaver.testsets.delta import RowEntry
 from palaver.testsets.revision_builder import read_entries
 from palaver.testsets.rows import canonical_json, format_row_id
@@ -220,20 +220,21 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff_revisions(
-    db: Connection, project: str, before: Revision, after: Revision, window: Window = START
+    db: Connection, project: str, before: Revision, after: Revision, window: Window = FIRST_PAGE
 ) -> Difference:
     """What is otherwise in `after`."""
     filters = {"testset": after.testset, "from": before.number, "to": after.number}
     bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    begun = pages.begin(window, **bound)
+    begun = pagination.decode_cursor(window, **bound)
     start = begun[0] + 1 if begun else 0
     old, new = (
-        list(testset_pieces.split(read_entries(db, project, each.testset, each.number))) for each in (before, after)
+        list(testset_pieces.iter_entries(read_entries(db, project, each.testset, each.number)))
+        for each in (before, after)
     )
     found = diff_rows(old, new)
     some = found.rows[start : start + window.limit]
     wanted = [hashed for row in some for hashed in (row.before, row.after) if hashed is not None]
-    contents = testset_rows.contents(db, project, after.testset, wanted)
+    contents = testset_rows.read_contents(db, project, after.testset, wanted)
     shown = [
         ChangedRow(
             id=format_row_id(row.id),
@@ -244,7 +245,7 @@ def diff_revisions(
         for row in some
     ]
     end = start + len(some)
-    cursor = pages.follow([end - 1], **bound) if end < len(found.rows) else None
+    cursor = pagination.encode_cursor([end - 1], **bound) if end < len(found.rows) else None
     names = ([one["name"] for one in each.columns] for each in (before, after))
     return Difference(counts=found.counts, columns=diff_columns(*names), rows=Page(shown, cursor))
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 
 from palaver.storage.database import Database
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.repository import Revision
 from palaver.testsets import files, row_pages
 from palaver.testsets.files import FileRow, Format
 from palaver.testsets.files.reserved_names import ID

@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 from palaver.core import jsons
 from palaver.errors import InvalidValue
 from palaver.storage.database import Database
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import pieces as testset_pieces
-from palaver.storage.testsets import revisions as testset_revisions
-from palaver.storage.testsets.keeping import TestSet
-from palaver.storage.testsets.pieces import ENTRY, ID, Piece, Place, split
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets.repository import TestSet
+from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES, Chunk, ChunkRef, iter_entries
 from palaver.testsets import row_pages
 from palaver.testsets.commits import BATCH_ROWS, PreparedCommit, StagedImport
 from palaver.testsets.files.base import FileRow, RowReader, line_error
@@ -126,7 +126,7 @@ def _split_id(meta: Mapping[str, Any] | None) -> tuple[bytes | None, Mapping[str
 class RowAppender:
     """Rows come after those that there are, or are the first of a new set."""
 
-    def __init__(self, limits: TestsetLimits, new: NewId, last: Piece | None = None) -> None:
+    def __init__(self, limits: TestsetLimits, new: NewId, last: Chunk | None = None) -> None:
         self.counts = ImportCounts()
         self._gathering = RevisionBuilder(limits, last)
         self._new = new
@@ -145,7 +145,7 @@ class RowAppender:
         self._gathering.add(packed, hashed, row.data)
         return packed
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Chunk]:
         """What they are in."""
         return self._gathering.done()
 
@@ -154,14 +154,14 @@ class RowReplacer:
     """Rows take the place of all that there are. Who has the same data as one of those, or its id, stays who it was."""
 
     def __init__(self, limits: TestsetLimits, new: NewId, entries: bytes) -> None:
-        self.counts = ImportCounts(removed=len(entries) // ENTRY)
+        self.counts = ImportCounts(removed=len(entries) // ENTRY_BYTES)
         self._gathering = RevisionBuilder(limits)
         self._new = new
         self._before = entries
         self._ids: dict[bytes, bytes] | None = None
         self._unused: dict[bytes, bytes] = {}
         """By hash, the ids of rows that have it, one after the other: a dictionary of lists would take far more."""
-        for packed, hashed in split(entries):
+        for packed, hashed in iter_entries(entries):
             self._unused[hashed] = self._unused.get(hashed, b"") + packed
         self._given: set[bytes] = set()
         self._brought: set[bytes] = set()
@@ -173,14 +173,14 @@ class RowReplacer:
         self._gathering.add(packed, hashed, row.data)
         return packed
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Chunk]:
         """What they are in."""
         return self._gathering.done()
 
     def _same(self, hashed: bytes) -> bytes:
         unused = self._unused.get(hashed, b"")
         while unused:
-            packed, unused = unused[:ID], unused[ID:]
+            packed, unused = unused[:ID_BYTES], unused[ID_BYTES:]
             self._unused[hashed] = unused
             if packed not in self._brought:
                 self._given.add(packed)
@@ -197,7 +197,7 @@ class RowReplacer:
         if own in self._given:  # An equal row before it has got its id.
             return self._same(hashed)
         if self._ids is None:
-            self._ids = dict(split(self._before))
+            self._ids = dict(iter_entries(self._before))
         before = self._ids.get(own)
         self.counts.added += before is None
         self.counts.removed -= before is not None
@@ -230,12 +230,12 @@ class RowUpserter:
             self.entries += packed + hashed
             self.counts.added += 1
             return packed
-        start = place * ENTRY
-        same = bytes(self.entries[start + ID : start + ENTRY]) == hashed
+        start = place * ENTRY_BYTES
+        same = bytes(self.entries[start + ID_BYTES : start + ENTRY_BYTES]) == hashed
         self.counts.unchanged += same
         self.counts.changed += not same
-        self.entries[start + ID : start + ENTRY] = hashed
-        return bytes(self.entries[start : start + ID])
+        self.entries[start + ID_BYTES : start + ENTRY_BYTES] = hashed
+        return bytes(self.entries[start : start + ID_BYTES])
 
 
 def _duplicate_id(row: FileRow) -> InvalidValue:
@@ -254,7 +254,7 @@ def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, into: 
 
 def positions_by_id(entries: bytes) -> dict[bytes, int]:
     """The same, where rows are known by their ids."""
-    return {packed: place for place, (packed, _) in enumerate(split(entries))}
+    return {packed: place for place, (packed, _) in enumerate(iter_entries(entries))}
 
 
 def _row_key(row: FileRow, own: bytes | None, key: str) -> bytes:
@@ -312,7 +312,7 @@ async def import_file(
 ) -> AsyncGenerator[ImportedFile]:
     """A file, taken as a whole. What is not committed inside the block is gone after it."""
     into.check()
-    base = None if into.is_new else await database.read(testsets.get, project, into.testset)
+    base = None if into.is_new else await database.read(testsets.get_testset, project, into.testset)
     async with StagedImport(database, project, into.testset, now) as staging:
         joining, before = await _make_merger(database, project, into, base, limits, new)
         taking = FileImport(reader, joining, limits, batch=BATCH_ROWS)
@@ -331,12 +331,12 @@ async def import_file(
 
 async def _make_merger(
     database: Database, project: str, into: ImportTarget, base: TestSet | None, limits: TestsetLimits, new: NewId
-) -> tuple[RowAppender | RowReplacer | RowUpserter, list[Place]]:
+) -> tuple[RowAppender | RowReplacer | RowUpserter, list[ChunkRef]]:
     """How rows become rows of the set, and the pieces of it that stay as they are."""
     if base is None:
         return RowAppender(limits, new), []
     if into.mode == "append":
-        places = await database.read(testset_revisions.places, project, base.id, base.head)
+        places = await database.read(testset_revisions.list_chunks, project, base.id, base.head)
         last = await database.read(open_last_piece, project, base.id, places)
         return RowAppender(limits, new, last), places if last is None else places[:-1]
     entries = await database.read(read_entries, project, base.id, base.head)
@@ -345,7 +345,7 @@ async def _make_merger(
     key = into.key or ID_KEY
     if key == ID_KEY:
         return RowUpserter(new, key, entries, positions_by_id(entries)), []
-    revision = await database.read(testset_revisions.get, project, base.id, "head", base.head)
+    revision = await database.read(testset_revisions.get_revision, project, base.id, "head", base.head)
     keys: dict[bytes, int] = {}
     async for rows in row_pages.iterate_rows(database, project, revision):
         collect_keys([(row.place, row.data) for row in rows], key, keys)
@@ -353,7 +353,7 @@ async def _make_merger(
 
 
 def _check_ids_are_new(db: Connection, project: str, base: TestSet, brought: set[bytes]) -> None:
-    for packed, _ in testset_pieces.split(read_entries(db, project, base.id, base.head)):
+    for packed, _ in testset_pieces.iter_entries(read_entries(db, project, base.id, base.head)):
         if packed in brought:
             told = f"The set has the row {format_row_id(packed)} already: import with mode=upsert and key={ID_KEY}."
             raise InvalidValue(told, pointer="?mode")

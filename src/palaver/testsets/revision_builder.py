@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage.testsets import pieces as testset_pieces
-from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.pieces import ENTRY, Piece, Place
+from palaver.storage.testsets.rows import ENTRY_BYTES, Chunk, ChunkRef
 from palaver.testsets.columns import ColumnCounter, ColumnCounts
 from palaver.testsets.delta import RowEntry
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
@@ -29,37 +29,37 @@ class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     rows: int
     columns: list[dict[str, Any]]
-    places: list[Place]
+    places: list[ChunkRef]
     """What it is made of,"""
-    pieces: list[Piece]
+    pieces: list[Chunk]
     """and those of it that may not be kept yet."""
 
 
 class RevisionBuilder:
     """Takes rows in their order. It may go on from the last piece of another revision."""
 
-    def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Piece | None = None) -> None:
+    def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Chunk | None = None) -> None:
         self._limits = limits
         self._entries = bytearray(last.data if last is not None else b"")
         self._columns = ColumnCounter(_as_counts(last.columns) if last is not None else None, most=limits.columns)
-        self._pieces: list[Piece] = []
+        self._pieces: list[Chunk] = []
 
     def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
         """One more row."""
         self._columns.add(data)
         self._entries += packed
         self._entries += hashed
-        if testset_pieces.ends(packed, len(self._entries) // ENTRY):
+        if testset_pieces.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
             self._close()
 
-    def done(self) -> list[Piece]:
+    def done(self) -> list[Chunk]:
         """The pieces."""
         if self._entries:
             self._close()
         return self._pieces
 
     def _close(self) -> None:
-        self._pieces.append(Piece(bytes(self._entries), self._columns.counted()))
+        self._pieces.append(Chunk(bytes(self._entries), self._columns.counted()))
         self._entries.clear()
         self._columns = ColumnCounter(most=self._limits.columns)
 
@@ -74,28 +74,33 @@ def generate_row_id() -> bytes:
 
 def read_entries(db: Connection, project: str, testset: str, number: int) -> bytes:
     """The ids and hashes of all rows of a revision."""
-    places = testset_revisions.places(db, project, testset, number)
-    data = testset_pieces.read(db, project, testset, [place.digest for place in places])
+    places = testset_revisions.list_chunks(db, project, testset, number)
+    data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
     return b"".join(data[place.digest] for place in places)
 
 
-def open_last_piece(db: Connection, project: str, testset: str, places: Sequence[Place]) -> Piece | None:
+def open_last_piece(db: Connection, project: str, testset: str, places: Sequence[ChunkRef]) -> Chunk | None:
     """The last piece of a revision, if rows after it belong to it."""
     if not places:
         return None
     digest = places[-1].digest
-    data = testset_pieces.read(db, project, testset, [digest])[digest]
-    if testset_pieces.ends(data[-ENTRY : -ENTRY // 2], len(data) // ENTRY):
+    data = testset_pieces.read_chunks(db, project, testset, [digest])[digest]
+    if testset_pieces.ends_chunk(data[-ENTRY_BYTES : -ENTRY_BYTES // 2], len(data) // ENTRY_BYTES):
         return None
-    return Piece(data, testset_pieces.counts(db, project, testset, [digest])[digest])
+    return Chunk(data, testset_pieces.read_column_counts(db, project, testset, [digest])[digest])
 
 
 def join_pieces(
-    db: Connection, project: str, testset: str, before: Sequence[Place], pieces: Sequence[Piece], limits: TestsetLimits
+    db: Connection,
+    project: str,
+    testset: str,
+    before: Sequence[ChunkRef],
+    pieces: Sequence[Chunk],
+    limits: TestsetLimits,
 ) -> RevisionContent:
     """The revision of pieces that are there, and of more that come after them."""
-    counted = testset_pieces.counts(db, project, testset, [place.digest for place in before])
-    data = testset_pieces.read(db, project, testset, [place.digest for place in before])
+    counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in before])
+    data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in before])
     columns = ColumnCounter(most=limits.columns)
     for place in before:
         columns.merge(ColumnCounter(_as_counts(counted[place.digest])))
@@ -104,7 +109,7 @@ def join_pieces(
     limits.check_rows(columns.rows)
     entries = [*(data[place.digest] for place in before), *(piece.data for piece in pieces)]
     places = [*before, *(piece.place for piece in pieces)]
-    return _revision_content(columns, testset_pieces.digest_of_all(entries), places, pieces)
+    return _revision_content(columns, testset_pieces.revision_digest(entries), places, pieces)
 
 
 def split_entries(
@@ -114,26 +119,26 @@ def split_entries(
 
     `contents` has, by hash, what is not kept yet, as JSON.
     """
-    limits.check_rows(len(entries) // ENTRY)
-    parts = testset_pieces.cut(entries)
-    places = [Piece(part, None).place for part in parts]
-    counted = testset_pieces.counts(db, project, testset, [place.digest for place in places])
-    pieces: list[Piece] = []
+    limits.check_rows(len(entries) // ENTRY_BYTES)
+    parts = testset_pieces.split_chunks(entries)
+    places = [Chunk(part, None).place for part in parts]
+    counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in places])
+    pieces: list[Chunk] = []
     columns = ColumnCounter(most=limits.columns)
     for part, place in zip(parts, places, strict=True):
         known = counted.get(place.digest)
         if known is None:
             known = counted[place.digest] = _count_columns(db, project, testset, part, contents, limits)
-            pieces.append(Piece(part, known))
+            pieces.append(Chunk(part, known))
         columns.merge(ColumnCounter(_as_counts(known)))
-    return _revision_content(columns, testset_pieces.digest_of_all([entries]), places, pieces)
+    return _revision_content(columns, testset_pieces.revision_digest([entries]), places, pieces)
 
 
 def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
-    hashes = [hashed for _, hashed in testset_pieces.split(part)]
-    kept = testset_rows.contents(db, project, testset, [one for one in hashes if one not in contents])
+    hashes = [hashed for _, hashed in testset_pieces.iter_entries(part)]
+    kept = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
     columns = ColumnCounter(most=limits.columns)
     for hashed in hashes:
         columns.add(_decode(contents[hashed] if hashed in contents else kept[hashed]))
@@ -141,7 +146,7 @@ def _count_columns(
 
 
 def _revision_content(
-    columns: ColumnCounter, digest: str, places: list[Place], pieces: Iterable[Piece]
+    columns: ColumnCounter, digest: str, places: list[ChunkRef], pieces: Iterable[Chunk]
 ) -> RevisionContent:
     shown = [msgspec.to_builtins(column) for column in columns.done()]
     return RevisionContent(digest=digest, rows=columns.rows, columns=shown, places=places, pieces=list(pieces))

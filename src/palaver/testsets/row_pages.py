@@ -13,14 +13,14 @@ from sqlalchemy import Connection, Integer, column
 
 from palaver.core import jsons
 from palaver.errors import NotFound
-from palaver.storage import pages
+from palaver.storage import pagination
 from palaver.storage.database import Database
-from palaver.storage.pages import START, Page, Window
-from palaver.storage.testsets import pieces as testset_pieces
-from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.pagination import FIRST_PAGE, Page, Window
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.pieces import ENTRY, ID
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.repository import Revision
+from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES
 from palaver.testsets.row_filter import RowFilter
 from palaver.testsets.rows import format_row_id, pack_row_id
 
@@ -57,7 +57,7 @@ def list_rows(
     project: str,
     revision: Revision,
     wanted: RowFilter = _ALL_ROWS,
-    window: Window = START,
+    window: Window = FIRST_PAGE,
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page[StoredRow]:
@@ -69,7 +69,7 @@ def list_rows(
         "cells": dict(wanted.cells),
     }
     bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    begun = pages.begin(window, **bound)
+    begun = pagination.decode_cursor(window, **bound)
     shown: list[StoredRow] = []
     read, until = 0, clock() + _SEARCH_TIMEOUT_S
     last = (begun[0] if begun else -1) if revision.rows else revision.rows
@@ -83,7 +83,7 @@ def list_rows(
                 break
         if len(shown) == window.limit or read > _MAX_PAGE_BYTES or clock() > until:
             break
-    return Page(shown, pages.follow([last], **bound) if last + 1 < revision.rows else None)
+    return Page(shown, pagination.encode_cursor([last], **bound) if last + 1 < revision.rows else None)
 
 
 def read_rows(db: Connection, project: str, revision: Revision, start: int, most: int) -> list[StoredRow]:
@@ -99,18 +99,18 @@ def read_rows(db: Connection, project: str, revision: Revision, start: int, most
 async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
     """All rows in their order, some at a time, each time in a look of its own: nobody is kept waiting."""
     of, first = revision.testset, 0
-    for place in await database.read(testset_revisions.places, project, of, revision.number):
-        entries = (await database.read(testset_pieces.read, project, of, [place.digest]))[place.digest]
+    for place in await database.read(testset_revisions.list_chunks, project, of, revision.number):
+        entries = (await database.read(testset_pieces.read_chunks, project, of, [place.digest]))[place.digest]
         for start in range(0, place.rows, _ROW_BATCH):
-            some = entries[start * ENTRY : (start + _ROW_BATCH) * ENTRY]
+            some = entries[start * ENTRY_BYTES : (start + _ROW_BATCH) * ENTRY_BYTES]
             yield await database.read(load_rows, project, of, some, first + start)
         first += place.rows
 
 
 def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
     """The rows of a stretch of a revision's list, whose first one stands at that place."""
-    pairs = list(testset_pieces.split(entries))
-    raw = testset_rows.contents(db, project, testset, [hashed for _, hashed in pairs])
+    pairs = list(testset_pieces.iter_entries(entries))
+    raw = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in pairs])
     return [
         StoredRow(first + at, format_row_id(packed), hashed, raw[hashed]) for at, (packed, hashed) in enumerate(pairs)
     ]
@@ -123,16 +123,16 @@ def get_row(db: Connection, project: str, revision: Revision, named: str) -> Sto
         packed = pack_row_id(named)
     except ValueError:
         raise missing from None
-    places = testset_revisions.places(db, project, revision.testset, revision.number)
+    places = testset_revisions.list_chunks(db, project, revision.testset, revision.number)
     before = 0
     for start in range(0, len(places), _PIECE_BATCH):
         some = places[start : start + _PIECE_BATCH]
-        data = testset_pieces.read(db, project, revision.testset, [place.digest for place in some])
+        data = testset_pieces.read_chunks(db, project, revision.testset, [place.digest for place in some])
         for place in some:
             at = _position_in_piece(data[place.digest], packed)
             if at is not None:
-                hashed = data[place.digest][at * ENTRY + ID : (at + 1) * ENTRY]
-                raw = testset_rows.contents(db, project, revision.testset, [hashed])[hashed]
+                hashed = data[place.digest][at * ENTRY_BYTES + ID_BYTES : (at + 1) * ENTRY_BYTES]
+                raw = testset_rows.read_contents(db, project, revision.testset, [hashed])[hashed]
                 return StoredRow(before + at, named, hashed, raw)
             before += place.rows
     raise missing
@@ -141,19 +141,19 @@ def get_row(db: Connection, project: str, revision: Revision, named: str) -> Sto
 def _position_in_piece(entries: bytes, packed: bytes) -> int | None:
     """The place of a row in a piece."""
     found = entries.find(packed)
-    while found >= 0 and found % ENTRY:  # The same bytes, by chance elsewhere.
+    while found >= 0 and found % ENTRY_BYTES:  # The same bytes, by chance elsewhere.
         found = entries.find(packed, found + 1)
-    return None if found < 0 else found // ENTRY
+    return None if found < 0 else found // ENTRY_BYTES
 
 
 def _row_batches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[StoredRow]]:
     """All rows from a place on, some at once."""
     of, before = revision.testset, 0
-    for place in testset_revisions.places(db, project, of, revision.number):
+    for place in testset_revisions.list_chunks(db, project, of, revision.number):
         if before + place.rows > start:
-            entries = testset_pieces.read(db, project, of, [place.digest])[place.digest]
+            entries = testset_pieces.read_chunks(db, project, of, [place.digest])[place.digest]
             for at in range(max(0, start - before), place.rows, _ROW_BATCH):
-                some = entries[at * ENTRY : (at + _ROW_BATCH) * ENTRY]
+                some = entries[at * ENTRY_BYTES : (at + _ROW_BATCH) * ENTRY_BYTES]
                 yield load_rows(db, project, of, some, before + at)
         before += place.rows
 

@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage.pages import Window
-from palaver.storage.spans import trees as span_trees
+from palaver.storage.pagination import Window
+from palaver.storage.spans import traces as span_trees
 from palaver.traces.otlp import encode
 from palaver.traces.record import Span
 
@@ -17,7 +17,7 @@ _read = msgspec.json.Decoder(Span).decode
 
 def piece(db: Connection, project: str, trace: str, form: Lines, window: Window) -> tuple[bytes, str | None]:
     """The lines of some spans of a trace, in the order of their start; and where the next begin."""
-    page = span_trees.skeleton(db, project, trace, window)
+    page = span_trees.list_skeleton(db, project, trace, window)
     bodies = bodies_of(db, project, trace, [bone.span_id for bone in page.data])
     if form == "otlp":
         return b"".join(encode(map(_read, bodies))), page.next
@@ -26,7 +26,7 @@ def piece(db: Connection, project: str, trace: str, form: Lines, window: Window)
 
 def bodies_of(db: Connection, project: str, trace: str, ids: list[str]) -> Iterator[bytes]:
     """The records of spans, in this order; what is gone meanwhile is left out."""
-    found = dict(span_trees.bodies(db, project, trace, ids))
+    found = dict(span_trees.iter_span_bodies(db, project, trace, ids))
     return (found[span] for span in ids if span in found)
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans.writes import SpanRow
 from palaver.traces.mapping import to_span
 from palaver.traces.otlp import LIMITS, Limits, Rejected, decode, unpacked
 from palaver.traces.record import Raw, Span

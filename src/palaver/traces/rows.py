@@ -15,8 +15,8 @@ from palaver.core.extraction.cutting import before
 from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPreview, TextPreview
 from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.storage.spans.keeping import SpanRow, packed
-from palaver.storage.spans.words import plain
+from palaver.storage.spans.full_text import normalize_words
+from palaver.storage.spans.writes import SpanRow, compress_body
 from palaver.traces.record import Span
 
 LABEL = 256
@@ -68,9 +68,9 @@ def row_of(span: Span) -> SpanRow:
         cost_source=span.cost_source,
         preview_in=jsons.encode(shown_in),
         preview_out=jsons.encode(shown_out),
-        words=plain(_searched(span, shown_in, shown_out)),
+        words=normalize_words(_searched(span, shown_in, shown_out)),
         labels=labels(span.attributes),
-        body=packed(_json(span)),
+        body=compress_body(_json(span)),
     )
 
 

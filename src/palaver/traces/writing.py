@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from palaver.errors import Overloaded, PalaverError
 from palaver.storage.database import Database
-from palaver.storage.spans import keeping as spans
-from palaver.storage.spans.keeping import SpanRow
+from palaver.storage.spans import writes as spans
+from palaver.storage.spans.writes import SpanRow
 
 if TYPE_CHECKING:
     from palaver.traces.intake import Redact  # Slow to import, as it knows all conventions.
@@ -237,7 +237,7 @@ class Writer:
 
     async def _add_rows(self, rows: Sequence[SpanRow]) -> None:
         if rows:
-            await self._database.write(spans.add, rows, today=self._now().date())
+            await self._database.write(spans.insert_spans, rows, today=self._now().date())
 
     async def _salvaged(self, rows: Sequence[SpanRow]) -> int:
         """Keep all but those that cannot be; how many that are."""

@@ -9,13 +9,13 @@ from palaver.evaluation.offline import Offline
 from palaver.evaluation.online.scorer import OnlineScorer
 from palaver.evaluation.online.scoring import Scoring
 from palaver.storage.database import Database
-from palaver.storage.online import rules as online_rules
-from palaver.storage.online import scores as online_scores
-from palaver.storage.online.rules import Rule
-from palaver.storage.online.scores import LiveScore
+from palaver.storage.live import evaluators as online_rules
+from palaver.storage.live import scores as online_scores
+from palaver.storage.live.evaluators import LiveEvaluator
+from palaver.storage.live.scores import LiveScore
 from palaver.traces.record import Span
 from palaver.traces.rows import row_of
-from tests.storage.spanning import keep, span_id, trace_id
+from tests.storage.span_factory import keep, span_id, trace_id
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HELLO = {"key": "contains", "name": "hello", "parameters": {"substring": "Hello"}}
@@ -53,7 +53,7 @@ async def come(database: Database, *spans: Span) -> None:
     await keep(database, *(row_of(span) for span in spans), today=NOON.date())
 
 
-async def ruled(database: Database, *, project: str = "default", **more: Any) -> Rule:
+async def ruled(database: Database, *, project: str = "default", **more: Any) -> LiveEvaluator:
     fields: dict[str, Any] = {
         "id": "on_1",
         "name": "All",
@@ -67,7 +67,7 @@ async def ruled(database: Database, *, project: str = "default", **more: Any) ->
         "filter": None,
         "evaluators": [HELLO],
     }
-    return await database.write(online_rules.create, project, Rule(**fields | more))
+    return await database.write(online_rules.create_live_evaluator, project, LiveEvaluator(**fields | more))
 
 
 def scorer(database: Database, clock: Clock, process: str = "p1", **more: Any) -> OnlineScorer:
@@ -80,7 +80,7 @@ def scorer(database: Database, clock: Clock, process: str = "p1", **more: Any) -
 
 
 async def scores(database: Database, name: str, project: str = "default") -> list[LiveScore]:
-    return await database.read(online_scores.of_trace, project, trace_id(name))
+    return await database.read(online_scores.list_trace_scores, project, trace_id(name))
 
 
 async def scored(database: Database, *names: str) -> list[str]:

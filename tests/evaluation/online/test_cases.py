@@ -8,18 +8,18 @@ from palaver.core.messages import Message
 from palaver.core.parts import Text, ToolCall, ToolResult
 from palaver.core.usage import Usage
 from palaver.evaluation.online.cases import read_session, read_trace, trace_case
-from palaver.storage.database import MEMORY, open_database
-from palaver.storage.spans.pages import Sums
+from palaver.storage.database import MEMORY_URL, open_database
+from palaver.storage.spans.queries import TraceTotals
 from palaver.traces.record import Span, Tool
 from palaver.traces.threads import turn_of
 from tests.evaluation.online.living import come, live
-from tests.storage.spanning import span_id, trace_id
+from tests.storage.span_factory import span_id, trace_id
 
-NOTHING = Sums(1, 0, None, None, None)
+NOTHING = TraceTotals(1, 0, None, None, None)
 OURS: dict[str, Any] = {"conventions": ("palaver", "gen_ai"), "kind": "workflow", "workflow": "tutor"}
 
 
-def case(head: Span, *tools: Span, sums: Sums = NOTHING) -> Any:
+def case(head: Span, *tools: Span, sums: TraceTotals = NOTHING) -> Any:
     return trace_case(head, turn_of(head, (), tools), sums)
 
 
@@ -70,12 +70,12 @@ def test_tokens_and_cost_are_those_of_its_calls_or_else_of_its_head() -> None:
     head = live("t", usage=Usage(input_tokens=1, output_tokens=2), cost=0.5)
 
     assert case(head).usage == Usage(input_tokens=1, output_tokens=2, cost=0.5)
-    assert case(head, sums=Sums(3, 0, 10, 20, 0.25)).usage == Usage(input_tokens=10, output_tokens=20, cost=0.25)
+    assert case(head, sums=TraceTotals(3, 0, 10, 20, 0.25)).usage == Usage(input_tokens=10, output_tokens=20, cost=0.25)
     assert case(live("t")).usage is None
 
 
 async def test_a_session_is_one_conversation_of_several_turns() -> None:
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     await come(
         database,
         live("one", session="s"),
@@ -98,7 +98,7 @@ async def test_a_session_is_one_conversation_of_several_turns() -> None:
 
 
 async def test_what_a_root_does_not_tell_its_call_of_a_model_does() -> None:
-    database = open_database(MEMORY)
+    database = open_database(MEMORY_URL)
     root = live("root", trace="t", kind="agent", messages_in=(), messages_out=(), outputs={"ok": True})
     call = live("call", 0.1, trace="t", parent_id=span_id("root"), usage=Usage(input_tokens=3, output_tokens=4))
     await come(database, root, call)

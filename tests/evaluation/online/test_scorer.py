@@ -14,17 +14,17 @@ from palaver.evaluation.online.scoring import Scoring
 from palaver.evaluation.scoring.scores import GivenUp
 from palaver.storage import processes
 from palaver.storage.database import Database
-from palaver.storage.online import cases as online_cases
-from palaver.storage.online import rules as online_rules
-from palaver.storage.online import scores as online_scores
-from palaver.storage.online.cases import Taken
-from palaver.storage.online.rules import Rule
-from palaver.storage.online.tables import online_cases as table
+from palaver.storage.live import cases as online_cases
+from palaver.storage.live import evaluators as online_rules
+from palaver.storage.live import scores as online_scores
+from palaver.storage.live.cases import ClaimedCase
+from palaver.storage.live.evaluators import LiveEvaluator
+from palaver.storage.live.tables import online_cases as table
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.tables import spans
 from tests.evaluation.online.living import HELLO, NOON, Clock, come, live, ruled, scored, scorer, scores
-from tests.storage.evaluating import alive
-from tests.storage.spanning import trace_id
+from tests.storage.evaluation_factory import alive
+from tests.storage.span_factory import trace_id
 
 
 async def test_a_trace_is_scored_when_its_root_has_ended_and_ten_seconds_are_quiet(database: Database) -> None:
@@ -67,7 +67,7 @@ async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -
     clock, asked = Clock(), list[str]()
 
     class Counting(Scoring):
-        async def score(self, rule: Rule, taken: Taken) -> Any:
+        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
             asked.append(taken.trace)
             return []
 
@@ -136,10 +136,10 @@ async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Data
     clock.later(11)
     begun: list[float] = []
     for _ in range(130):
-        taken = await database.write(online_cases.take, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+        taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
         begun += [(one.start_at - NOON).total_seconds() for one in taken]
         for one in taken:
-            await database.write(online_cases.end, "p1", one, [], clock.now, session=None)
+            await database.write(online_cases.finish_case, "p1", one, [], clock.now, session=None)
         clock.later(1)
 
     assert begun[:3] == [11.0, 13.0, 15.0]
@@ -154,8 +154,8 @@ async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Da
     online = scorer(database, clock)
     await online.step()
     clock.later(11)
-    taken = await database.write(online_cases.take, "p1", clock.now, 4, ahead=timedelta(seconds=1))
-    counts = await database.read(online_scores.cases, "default", "on_1")
+    taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+    counts = await database.read(online_scores.count_cases, "default", "on_1")
 
     assert [one.trace for one in taken] == [trace_id("t010")]
     assert (counts.waiting, counts.running, counts.done, counts.dropped) == (59, 1, 0, 10)
@@ -215,16 +215,16 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     await database.write(alive, "p1", "p2")
     await scorer(database, clock).step()
     clock.later(11)
-    taken = await database.write(online_cases.take, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+    taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
     other = scorer(database, clock, "p2")
     await run_all(other, clock)
     before = await scored(database, "t")
-    await database.write(processes.remove, ["p1"])
+    await database.write(processes.remove_processes, ["p1"])
     another = scorer(database, clock, "p2")
     for _ in range(2):  # First it notices, then it takes.
         await another.step()
         await another.drained()
-    late = await database.write(online_cases.end, "p1", taken[0], [], clock.now, session=None)
+    late = await database.write(online_cases.finish_case, "p1", taken[0], [], clock.now, session=None)
 
     assert (before, await scored(database, "t"), late) == ([], ["t"], False)
 
@@ -233,7 +233,7 @@ async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, ca
     clock, tried = Clock(), list[str]()
 
     class Breaking(Scoring):
-        async def score(self, rule: Rule, taken: Taken) -> Any:
+        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
             tried.append(taken.trace)
             raise RuntimeError("no")
 
@@ -254,12 +254,12 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
     clock, begun = Clock(), asyncio.Event()
 
     class Slow(Scoring):
-        async def score(self, rule: Rule, taken: Taken) -> Any:
+        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
             begun.set()
             await asyncio.sleep(60)
 
     class Leaving(Scoring):
-        async def score(self, rule: Rule, taken: Taken) -> Any:
+        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
             begun.set()
             raise GivenUp
 
@@ -284,7 +284,7 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
 async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, enabled = Clock(), online_rules.enabled
+    clock, enabled = Clock(), online_rules.list_enabled
     broken: list[Exception] = [RuntimeError("What is this?"), Overloaded("The database is away.")]
 
     def sometimes(db: Connection) -> Any:
@@ -292,7 +292,7 @@ async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
             raise broken.pop()
         return enabled(db)
 
-    monkeypatch.setattr(online_rules, "enabled", sometimes)
+    monkeypatch.setattr(online_rules, "list_enabled", sometimes)
     await ruled(database)
     await come(database, live("t"))
     online = scorer(database, clock)
@@ -324,10 +324,10 @@ async def test_a_rule_that_is_off_looks_at_nothing_and_not_back_when_it_is_on_ag
     rule = await ruled(database)
     await come(database, live("waits"))
     await online.step()
-    await database.write(online_rules.change, "default", rule.id, clock.now, enabled=False)
+    await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=False)
     await come(database, live("between", 1))
     await run_all(online, clock)
-    await database.write(online_rules.change, "default", rule.id, clock.now, enabled=True)
+    await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=True)
     await come(database, live("then", 2))
     await run_all(online, clock)
 
@@ -339,7 +339,7 @@ async def test_scores_go_with_their_trace(database: Database) -> None:
     await ruled(database)
     await come(database, live("t"), live("kept", 1))
     await run_all(scorer(database, clock), clock)
-    await database.write(span_retention.erase, "default", 10, spans.c.trace_id == trace_id("t"))
+    await database.write(span_retention.delete_matching, "default", 10, spans.c.trace_id == trace_id("t"))
     await scorer(database, clock).step()
 
     assert await scored(database, "t", "kept") == ["kept"]
@@ -351,9 +351,9 @@ async def test_stats_count_what_each_evaluator_said_over_time(database: Database
     usage = Usage(input_tokens=3, output_tokens=2)
     await come(database, live("a", usage=usage), live("b", 1, messages_out=()))
     await run_all(scorer(database, clock), clock)
-    found = await database.read(online_scores.stats, "default", "on_1", by="hour", since=NOON, until=None)
-    none = await database.read(online_scores.stats, "default", "on_1", by="day", since=None, until=NOON)
-    counts = await database.read(online_scores.cases, "default", "on_1")
+    found = await database.read(online_scores.score_stats, "default", "on_1", by="hour", since=NOON, until=None)
+    none = await database.read(online_scores.score_stats, "default", "on_1", by="day", since=None, until=NOON)
+    counts = await database.read(online_scores.count_cases, "default", "on_1")
 
     told = [(one.evaluator, one.n, one.passed, one.judged, one.mean, one.skipped, one.errors) for one in found]
     assert told == [("hello", 2, 1, 2, 0.5, 0, 0), ("short", 1, 1, 1, 1.0, 1, 0)]
@@ -366,7 +366,7 @@ async def test_in_a_server_other_projects_may_be_quicker(database: Database) -> 
     rule = await ruled(database)
     await come(database, live("afar", project="elsewhere"))
     await scorer(database, clock).step()
-    place = (await database.read(online_rules.get, "default", rule.id)).place
+    place = (await database.read(online_rules.get_live_evaluator, "default", rule.id)).place
     await database.write(lambda db: db.execute(update(table).values(state="done")))
 
     assert (place == rule.place) == (database.kind == "postgresql")

@@ -23,7 +23,7 @@ from palaver.evaluation.scoring.cases import Turn
 from palaver.evaluation.scoring.reach import Reach
 from palaver.server.reaching import reach_of
 from palaver.server.settings import Settings, read_settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import runs
 from tests.evaluation.outside.services import ENV, KEY, completion, embeddings, online, openai, scored, service, trouble
 from tests.evaluation.running.in_process import ended, plan, put, results, rows, serving, variant
@@ -68,7 +68,7 @@ async def broken(messages: list[Message]) -> Any:
 
 @pytest.fixture
 async def memory() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 

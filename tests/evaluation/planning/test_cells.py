@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from palaver.evaluation.planning.cells import MOST, cells_in, slices_of
 from palaver.evaluation.planning.plans import place_of
-from palaver.storage.evaluations.keeping import NewSlice
+from palaver.storage.evaluations.repository import NewSlice
 from palaver.storage.evaluations.slices import Slice
 from tests.evaluation.running.in_process import plan, variant
 

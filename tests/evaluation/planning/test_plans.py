@@ -28,7 +28,7 @@ from palaver.evaluation.planning.plans import (
 )
 from palaver.evaluation.planning.requests import Planning, Revision
 from palaver.evaluation.planning.selecting import chosen
-from palaver.storage.variants import Resolved
+from palaver.storage.variants import ResolvedVariant
 from palaver.testsets.rows import format_row_id, new_packed_id
 from palaver.workflows.workflow import Workflow
 
@@ -80,10 +80,10 @@ def bind(key: str, parameters: Mapping[str, Any], name: str | None) -> Bound:
     return Bound(name or key)
 
 
-async def resolve(project: str, workflow: Workflow, reference: str) -> Resolved:
+async def resolve(project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
     if reference not in ("short", "short:3"):
         raise InvalidParameter(f"The workflow has no variant {reference!r}.")
-    return Resolved("short:3", {"style": "short"})
+    return ResolvedVariant("short:3", {"style": "short"})
 
 
 def planning(**more: Any) -> Planning:

@@ -2,7 +2,7 @@
 
 from palaver.evaluation.judging.questions import Question
 from palaver.evaluation.reviewing.agreement import Agreement, agreements
-from palaver.storage.reviews.items import Judgement
+from palaver.storage.reviews.items import EvaluatorVerdict
 
 CORRECT = Question(key="correct")
 STYLE = Question(key="style", type="score", range=(1, 5))
@@ -47,10 +47,10 @@ def test_a_judge_is_compared_by_what_the_question_wants() -> None:
         }
     }
     judge = {
-        0: Judgement(True, 0.97, "kind"),
-        1: Judgement(False, 0.0, "kind"),
-        2: Judgement(False, 0.45, None),
-        3: Judgement(True, 1.0, "kind"),
+        0: EvaluatorVerdict(True, 0.97, "kind"),
+        1: EvaluatorVerdict(False, 0.0, "kind"),
+        2: EvaluatorVerdict(False, 0.45, None),
+        3: EvaluatorVerdict(True, 1.0, "kind"),
     }
 
     found = agreements([CORRECT, STYLE, TONE], said, {"judge": judge})
@@ -66,4 +66,4 @@ def test_a_judge_is_compared_by_what_the_question_wants() -> None:
 
 
 def test_a_judge_that_says_nothing_of_the_kind_is_left_out() -> None:
-    assert agreements([TONE], {"ann": {0: {"tone": "kind"}}}, {"judge": {0: Judgement(True, 1.0, None)}}) == []
+    assert agreements([TONE], {"ann": {0: {"tone": "kind"}}}, {"judge": {0: EvaluatorVerdict(True, 1.0, None)}}) == []

@@ -23,10 +23,10 @@ from palaver.evaluation.planning.slicing import new_of
 from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.evaluations.keeping import Evaluation
-from palaver.storage.evaluations.pages import Result, Whole
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.results import ResultDetail, StoredResult
 from palaver.storage.testsets import rows as testset_rows
 from palaver.testsets.rows import new_row_id, pack_row_id, row_hash
 
@@ -67,9 +67,9 @@ def rows(count: int) -> list[dict[str, Any]]:
 def put(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) -> Evaluation:
     """Keep an evaluation of these rows."""
     contents = {row_hash(one): jsons.encode(one) for one in data}
-    testset_rows.add(db, "default", TESTSET, contents)
+    testset_rows.insert_contents(db, "default", TESTSET, contents)
     packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
-    return evaluations.create(db, "default", new_of(id, Planned(planned, packed)), utc_now())
+    return evaluations.create_evaluation(db, "default", new_of(id, Planned(planned, packed)), utc_now())
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def serving(
 async def ended(database: Database, id: str = "ev_1", *, seconds: float = 20) -> Evaluation:
     """The evaluation, when it has ended."""
     async with asyncio.timeout(seconds):
-        while (found := await database.read(evaluations.get, "default", id)).ended_at is None:  # noqa: ASYNC110 - a database tells nobody
+        while (found := await database.read(evaluations.get_evaluation, "default", id)).ended_at is None:  # noqa: ASYNC110 - a database tells nobody
             await asyncio.sleep(0.02)
     return found
 
@@ -108,9 +108,9 @@ async def until(is_so: Callable[[], bool], *, seconds: float = 20) -> None:
             await asyncio.sleep(0.01)
 
 
-async def results(database: Database, id: str = "ev_1") -> list[Result]:
-    return (await database.read(evaluation_pages.list_page, "default", id)).data
+async def results(database: Database, id: str = "ev_1") -> list[StoredResult]:
+    return (await database.read(evaluation_pages.list_results, "default", id)).data
 
 
-async def whole(database: Database, cell: int = 0, id: str = "ev_1") -> Whole:
-    return await database.read(evaluation_pages.one, "default", id, cell)
+async def whole(database: Database, cell: int = 0, id: str = "ev_1") -> ResultDetail:
+    return await database.read(evaluation_pages.get_result, "default", id, cell)

@@ -15,7 +15,7 @@ from palaver.core.origins import Origin
 from palaver.core.steps import Told
 from palaver.core.usage import Usage
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import Tracing
+from palaver.engine.tracing import RunTracer
 from palaver.errors import Overloaded, UpstreamFailed
 from palaver.evaluation.running.calling import Called, Calling, Given, GivenUp
 from palaver.evaluation.running.retrying import is_passing, pause
@@ -250,7 +250,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
     told: list[tuple[steps.StepKind, Told]], usage: Usage, cost: float | None
 ) -> None:
     spans: list[Span] = []
-    tracing = Tracing(spans.extend)
+    tracing = RunTracer(spans.extend)
     calling = Calling(Engine(tracing=tracing), timeout=5, retries=0, prices=PRICES)
 
     found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
@@ -264,7 +264,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
 
 @pytest.mark.parametrize("prices", [None, {}, PRICES])
 async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -> None:
-    engine = Engine(tracing=Tracing(lambda _: None))
+    engine = Engine(tracing=RunTracer(lambda _: None))
     usage = None if prices else Usage(1, 1)
 
     found = await Calling(engine, timeout=5, retries=0, prices=prices).call(

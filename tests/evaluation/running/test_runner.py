@@ -18,9 +18,9 @@ from palaver.evaluation.scoring.cases import Case
 from palaver.server.settings import Settings
 from palaver.storage import runs
 from palaver.storage.database import Database
-from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.evaluations import results as evaluation_results
-from palaver.storage.evaluations.pages import Wanted
+from palaver.storage.evaluations.results import ResultFilters
 from palaver.storage.testsets.tables import testset_contents
 from palaver.traces.prices import Price
 from tests.evaluation.running.in_process import ended, plan, put, results, rows, serving, variant, whole
@@ -63,7 +63,7 @@ async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database
         await server.recorder.flushed()
         found = await whole(database)
         assert found.result.run is not None
-        run = await database.read(runs.whole, "default", found.result.run)
+        run = await database.read(runs.get_stored_run, "default", found.result.run)
 
     assert found.body == {
         "inputs": {},
@@ -361,13 +361,13 @@ async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database)
     assert found.body["text"] == "Write to ‹redacted›"
     assert "example.org" not in msgspec.json.encode([found.body, found.result.preview_in, score.reason]).decode()
     assert "example.org" not in msgspec.json.encode([found.result.preview_out, score.details]).decode()
-    search = Wanted(search="example.org")
-    assert (await database.read(evaluation_pages.list_page, "default", "ev_1", search)).data == []
+    search = ResultFilters(search="example.org")
+    assert (await database.read(evaluation_pages.list_results, "default", "ev_1", search)).data == []
 
 
 async def test_results_wait_for_a_database_that_is_away(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     away = 2
-    record = evaluation_results.record
+    record = evaluation_results.record_results
 
     def recorded(*given: Any) -> Any:
         nonlocal away
@@ -376,7 +376,7 @@ async def test_results_wait_for_a_database_that_is_away(database: Database, monk
             raise Overloaded("The database cannot be reached.")
         return record(*given)
 
-    monkeypatch.setattr(evaluation_results, "record", recorded)
+    monkeypatch.setattr(evaluation_results, "record_results", recorded)
     monkeypatch.setattr(grouping, "PATIENCE", 0.01)
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(concurrency=1), rows(3))

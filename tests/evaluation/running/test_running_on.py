@@ -15,7 +15,7 @@ from palaver.evaluation.running import slice_runs
 from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import slices
 from palaver.storage.evaluations.tables import evaluation_slices
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
@@ -82,7 +82,7 @@ async def test_a_cancelled_evaluation_stops_its_calls_and_keeps_what_it_has(data
         before = await recorded(database, 6)
 
         began = time.monotonic()
-        await database.write(evaluations.cancel, "default", "ev_1", utc_now())
+        await database.write(evaluations.cancel_evaluation, "default", "ev_1", utc_now())
         done = await ended(database)  # Nobody wakes the runner: it looks by itself.
         seconds = time.monotonic() - began
 
@@ -103,7 +103,7 @@ async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Dat
         draining = asyncio.create_task(server.engine.drain(20))
         await until(lambda: not server.runner.running)
         seconds = time.monotonic() - began
-        left = await database.read(evaluations.get, "default", "ev_1")
+        left = await database.read(evaluations.get_evaluation, "default", "ev_1")
         await draining
     async with serving(database, second.chat) as other:
         other.runner.wake()
@@ -119,7 +119,7 @@ async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Dat
 async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     counted = Counted()
     await database.write(put, "ev_1", plan(variant("counted")), rows(10))
-    taken = await database.write(slices.take, "the-dead", ["counted"], 100, utc_now())
+    taken = await database.write(slices.take_slices, "the-dead", ["counted"], 100, utc_now())
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
     async with serving(database, counted.chat, settings=beats) as server:
         if database.kind == "sqlite" and database.place is None:
@@ -178,7 +178,7 @@ async def test_what_failed_is_run_again_into_the_same_evaluation(database: Datab
         server.runner.wake()
         before = await ended(database)
         is_broken = False
-        await database.write(evaluations.rerun, "default", "ev_1", "failed", utc_now())
+        await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", utc_now())
         server.runner.wake()
         after = await ended(database)
 
@@ -192,7 +192,7 @@ async def test_an_evaluation_that_is_deleted_is_left(database: Database) -> None
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=2), rows(8))
         server.runner.wake()
         await counted.waits(2)
-        await database.write(evaluations.delete_one, "default", "ev_1")
+        await database.write(evaluations.delete_evaluation, "default", "ev_1")
         server.runner.wake()
         await until(lambda: not server.runner.running)
 
@@ -212,7 +212,7 @@ async def test_what_cannot_be_loaded_is_left_to_others(
         await database.write(put, "ev_1", plan(variant("counted")), rows(2))
         server.runner.wake()
         await until(lambda: "Evaluations that wait could not be looked for" in caplog.messages)
-        left = await database.read(slices.is_any_waiting)
+        left = await database.read(slices.has_waiting_slices)
         async with serving(database, counted.chat) as other:
             other.runner.wake()
             done = await ended(database)

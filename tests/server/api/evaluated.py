@@ -17,11 +17,11 @@ from palaver.evaluation.planning.requests import Planning
 from palaver.server.planning import planning_of
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations import slices
-from palaver.storage.evaluations.results import NewResult, NewScore, Stops
-from palaver.storage.testsets.keeping import TestSet
+from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
+from palaver.storage.testsets.repository import TestSet
 from palaver.testsets import commits
 from palaver.testsets.commits import CommitInfo, SubmittedRow
 from palaver.testsets.rows import format_row_id
@@ -72,16 +72,16 @@ def moment(seconds: float) -> datetime:
 async def answer_all(database: Database, evaluation: str, *, stop_after: int | None = None) -> None:
     """Let every cell that waits have a result, as a worker would: exact, with the text that the workflow gives."""
     left = stop_after
-    while taken := await database.write(slices.take, "p1", ["tutor", "shout"], 100, NOON):
+    while taken := await database.write(slices.take_slices, "p1", ["tutor", "shout"], 100, NOON):
         for one in taken:
-            kept = await database.read(evaluations.planned, one.project, one.evaluation)
+            kept = await database.read(evaluations.get_planned, one.project, one.evaluation)
             plan = msgspec.convert(kept.plan, Plan)
             cells = cells_in(plan, one)[: left if left is not None else None]
             some = [_result(kept.rows, plan, cell) for cell in cells]
-            await database.write(evaluation_results.record, "p1", one, some, Stops(), NOON)
+            await database.write(evaluation_results.record_results, "p1", one, some, StopConditions(), NOON)
             if left is not None:
                 return
-            await database.write(slices.end, "p1", one, NOON)
+            await database.write(slices.end_slice, "p1", one, NOON)
 
 
 def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
@@ -117,6 +117,6 @@ def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
         preview_in={"renderer": "chat", "text": asked["messages"][0]["content"]},
         preview_out=None if failed else {"renderer": "chat", "text": text},
         words=f"{asked['messages'][0]['content']}\n{text}",
-        body=evaluation_results.packed({} if failed else body),
+        body=evaluation_results.compress_result({} if failed else body),
         scores=[] if failed else [score],
     )

@@ -21,7 +21,7 @@ from palaver.server.in_process import _transport
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
 from palaver.storage import runs
-from palaver.storage.database import MEMORY, open_database
+from palaver.storage.database import MEMORY_URL, open_database
 from palaver.testing import echo, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
@@ -119,12 +119,12 @@ async def test_what_the_caller_says_goes_over_what_was_found(house: Keyed) -> No
     with stranger(table(models=whole({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
         body = {"url": there.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
         made = await house.http.post("/api/connections", json={**body, "timeout_seconds": 3})
-        listed = await house.database.read(kept.get, "default", "far")
+        listed = await house.database.read(kept.get_connection, "default", "far")
 
     assert made.status_code == 201
     assert (made.json()["evidence"]["dialect"], made.json()["is_chat_source"]) == ("responses", "declared")
     assert listed is not None
-    assert listed.options == kept.Options(is_chat=True, dialect="responses", model="b", timeout_seconds=3)
+    assert listed.options == kept.ConnectionOptions(is_chat=True, dialect="responses", model="b", timeout_seconds=3)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: Keyed, 
     with stranger(table(inspect=CHAT)) as there:
         body = {"url": f"{there.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
         made = await house.http.post("/api/connections", json=body)
-        row = await house.database.read(kept.get, "default", "far")
+        row = await house.database.read(kept.get_connection, "default", "far")
 
     assert made.status_code == 201
     assert "hunter2" not in f"{there.asked} {made.text} {row}"
@@ -228,7 +228,7 @@ async def test_a_name_is_taken_once(house: Keyed, far: str) -> None:
 
 
 async def test_there_is_room_for_so_many(house: Keyed, far: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 1)
+    monkeypatch.setattr(kept, "MAX_CONNECTIONS", 1)
     names = ("one", "two")
     answers = [await house.http.post("/api/connections", json={"url": f"{far}/echo", "name": one}) for one in names]
 
@@ -294,7 +294,7 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
         gone = await house.http.delete("/api/connections/far")
         said = "\n".join([line async for line in lines])
 
-    row = await house.database.read(runs.get, "default", "run_" + later.json()["id"].removeprefix("resp_"))
+    row = await house.database.read(runs.get_run, "default", "run_" + later.json()["id"].removeprefix("resp_"))
     assert gone.status_code == 204
     assert "response.completed" in said
     assert "begin end" in said
@@ -449,10 +449,12 @@ async def test_code_that_takes_the_name_later_wins_and_the_list_says_so(tmp_path
             (await http.post("/api/connections", json={"url": f"{far}/echo", "name": name})).raise_for_status()
     await server.close()
     database = open_database(url)
-    row = await database.read(kept.get, "default", "status_page")
+    row = await database.read(kept.get_connection, "default", "status_page")
     assert row is not None
-    await database.write(kept.remove, "default", "status_page")
-    await database.write(kept.add, "default", kept.Added(name="status", url=row.url, created_at=row.created_at))
+    await database.write(kept.delete_connection, "default", "status_page")
+    await database.write(
+        kept.insert_connection, "default", kept.StoredConnection(name="status", url=row.url, created_at=row.created_at)
+    )
     await database.close()
 
     server = await served(url, echo, scripted)
@@ -474,8 +476,8 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
     database = open_database(url)
     now = kept.datetime.fromisoformat("2026-11-15T12:00:00+00:00")
     for name, evidence in (("one", {"of": "another version"}), ("two", None)):
-        added = kept.Added(name=name, url=f"{far}/scripted", created_at=now, evidence=evidence)
-        await database.write(kept.add, "default", added)
+        added = kept.StoredConnection(name=name, url=f"{far}/scripted", created_at=now, evidence=evidence)
+        await database.write(kept.insert_connection, "default", added)
     await database.close()
 
     server = await served(url)
@@ -483,7 +485,7 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
         said = await http.post("/one/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
 
         async def is_kept() -> bool:
-            rows = await server.database.read(kept.listed, "default")
+            rows = await server.database.read(kept.list_connections, "default")
             return all(row.evidence and row.evidence["dialect"] == "invoke" for row in rows)
 
         await until(is_kept)
@@ -508,7 +510,7 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
             refreshed = (await http.post("/api/workflows/far/refresh")).json()
             answers.clear()
             silent = (await http.post("/api/workflows/far/refresh")).json()
-            row = await server.database.read(kept.get, "default", "far")
+            row = await server.database.read(kept.get_connection, "default", "far")
         await server.close()
 
     assert (refreshed["is_chat"], refreshed["state"]) == (False, "ready")
@@ -567,15 +569,15 @@ async def test_a_table_that_cannot_be_read_is_looked_at_again(
 ) -> None:
     monkeypatch.setattr(connected, "LOOK", 0.05)
     raised: list[Exception] = [Overloaded("away"), ZeroDivisionError("a mistake of ours")]
-    marks = kept.marks
+    marks = kept.list_connection_versions
 
     def failing(*args: Any) -> Any:
         if raised:
             raise raised.pop(0)
         return marks(*args)
 
-    server = await served(MEMORY)
-    monkeypatch.setattr(kept, "marks", failing)
+    server = await served(MEMORY_URL)
+    monkeypatch.setattr(kept, "list_connection_versions", failing)
     async with client(server) as http:
 
         async def is_over() -> bool:

@@ -9,8 +9,8 @@ import pytest
 from palaver.server.api import evaluations
 from palaver.server.settings import Settings
 from palaver.storage import variants
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.variants import Wanted
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.variants import VariantDraft
 from tests.server.api.evaluated import NOON, ROWS, answer_all, planning, with_set
 from tests.server.rest import Somebody, application, asking
 
@@ -31,7 +31,7 @@ NOWHERE = dict.fromkeys(["history", "script", "spoken"])
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     await with_set(opened)
     yield opened
@@ -145,8 +145,8 @@ async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, da
 
 
 async def test_a_stored_variant_is_fixed_to_its_version(http: httpx.AsyncClient, database: Database) -> None:
-    short = Wanted(workflow="tutor", name="short", parameters={"style": "short"})
-    await database.write(variants.create, "default", short, id="var_1", at=NOON)
+    short = VariantDraft(workflow="tutor", name="short", parameters={"style": "short"})
+    await database.write(variants.create_variant, "default", short, id="var_1", at=NOON)
     made = await begun(http, variants=[{"workflow": "tutor", "variant": "short"}])
     [shown] = (await http.get(f"/api/evaluations/{made['id']}")).json()["variants"]
 

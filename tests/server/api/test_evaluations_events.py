@@ -13,9 +13,9 @@ from palaver.evaluation.running.pace import Pace, pace_of
 from palaver.server.api import evaluation_events, evaluation_shown, evaluations
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.evaluations import keeping as kept
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.evaluations import repository as kept
+from palaver.storage.evaluations.repository import Evaluation
 from tests.server.api.evaluated import NOON, answer_all, moment, planning, with_set
 from tests.server.rest import Somebody, application, asking
 
@@ -28,7 +28,7 @@ BODY: dict[str, Any] = {
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     await with_set(opened)
     yield opened
     await opened.close()
@@ -66,7 +66,7 @@ def read(pieces: bytes) -> list[Frame]:
 
 
 async def followed(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
-    found, plan = await database.read(kept.plan_of, "default", evaluation)
+    found, plan = await database.read(kept.get_plan, "default", evaluation)
     stream = evaluation_events.followed(
         database, "default", found, evaluation_shown.plan_of(plan), seen, lambda: moment(9)
     )
@@ -132,7 +132,7 @@ async def test_the_stream_of_a_deleted_one_ends(http: httpx.AsyncClient, databas
     evaluation = await begun(http)
     stream = followed(database, evaluation)
     await anext(stream)
-    await database.write(kept.delete_one, "default", evaluation)
+    await database.write(kept.delete_evaluation, "default", evaluation)
 
     assert [frame.event async for frame in stream] == ["progress"]
 

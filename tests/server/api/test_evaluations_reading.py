@@ -23,7 +23,7 @@ from palaver.server.api import (
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.api.evaluated import answer_all, planning, with_set
 from tests.server.rest import Somebody, application, asking
 
@@ -42,7 +42,7 @@ BODY: dict[str, Any] = {
 @pytest.fixture
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     is_postgres = vars(request).get("param") == "postgresql"
-    url = request.getfixturevalue("postgres_url") if is_postgres else MEMORY
+    url = request.getfixturevalue("postgres_url") if is_postgres else MEMORY_URL
     opened = open_database(url)
     await with_set(opened)
     yield opened

@@ -9,7 +9,7 @@ import pytest
 from palaver.server.api import evaluation_results, evaluations
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.api.evaluated import answer_all, planning, with_set
 from tests.server.rest import Somebody, application, asking
 
@@ -27,7 +27,7 @@ BODY: dict[str, Any] = {
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     await with_set(opened)
     yield opened

@@ -16,7 +16,7 @@ from litestar import Litestar
 from palaver.server.api import files
 from palaver.server.settings import Settings
 from palaver.storage import files as kept
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY)
+    opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 
@@ -240,7 +240,7 @@ async def test_a_client_that_leaves_while_sending_leaves_nothing(
     await made()({**scope, **place}, receive, send)  # type: ignore[arg-type]
 
     assert sent[0]["status"] == 499
-    assert (await database.read(kept.latest, "default")).data == []
+    assert (await database.read(kept.list_files, "default")).data == []
 
 
 async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:  # S2.5
@@ -298,12 +298,12 @@ async def test_the_list_comes_by_pages(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.AsyncClient, database: Database) -> None:
-    made = (await http.post("/api/files", content=b"x" * (kept.PIECE + 1), headers=HEAD)).json()
-    file = await database.read(kept.get, "default", made["id"])
+    made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=HEAD)).json()
+    file = await database.read(kept.get_file, "default", made["id"])
     assert file is not None
     reading = files._pieces(database, file)
 
-    assert len(await anext(reading)) == kept.PIECE
+    assert len(await anext(reading)) == kept.CHUNK_BYTES
     (await http.delete(made["url"])).raise_for_status()
     with pytest.raises(Exception, match="There is no file"):
         await anext(reading)

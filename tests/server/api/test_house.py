@@ -1,7 +1,7 @@
 """/api/about, /api/settings and /api/erase."""
 
 from palaver.storage import runs
-from palaver.storage.migrating import HEAD
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION
 from tests.server.keyed import keyed
 
 
@@ -10,7 +10,7 @@ async def test_about_says_what_is_running() -> None:
         _, reader = await house.give("read")
         told = (await house.http.get("/api/about", headers=reader)).json()
 
-    assert (told["database"], told["processes"], told["workers"], told["schema"]) == ("sqlite", 1, 0, HEAD)
+    assert (told["database"], told["processes"], told["workers"], told["schema"]) == ("sqlite", 1, 0, SCHEMA_VERSION)
     assert told["limits"]["max_body"] == 8 * 1024 * 1024
     assert "db" not in told["limits"]
 
@@ -38,7 +38,9 @@ async def test_a_user_is_counted_and_then_erased_in_ones_own_project_only() -> N
         counted = await house.http.post("/api/erase", json=ask, headers=ours)
         erased = await house.http.post("/api/erase", json={**ask, "dry_run": False}, headers=ours)
         wrong = await house.http.post("/api/erase", json={"user": "a", "session": "b"}, headers=ours)
-        left = [await house.database.read(runs.get, *where) for where in zip(("default", "theirs"), ids, strict=True)]
+        left = [
+            await house.database.read(runs.get_run, *where) for where in zip(("default", "theirs"), ids, strict=True)
+        ]
 
     assert (counted.json()["runs"], counted.json()["dry_run"]) == (1, True)
     assert (erased.json()["responses"], erased.json()["dry_run"]) == (1, False)

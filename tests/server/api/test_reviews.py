@@ -15,8 +15,8 @@ from palaver.server.api import evaluation_results, evaluations, reviews, trace_s
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as kept_evaluations
-from palaver.storage.evaluations.results import packed
+from palaver.storage.evaluations import repository as kept_evaluations
+from palaver.storage.evaluations.results import compress_result
 from palaver.storage.evaluations.tables import evaluation_results as evaluation_results_table
 from palaver.storage.evaluations.tables import evaluation_scores
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
@@ -25,7 +25,7 @@ from palaver.traces.record import Span
 from palaver.traces.rows import row_of
 from tests.server.api.evaluated import answer_all, planning, with_set
 from tests.server.rest import Somebody, application, asking
-from tests.storage.spanning import NOON, keep, span_id, trace_id
+from tests.storage.span_factory import NOON, keep, span_id, trace_id
 
 SETTINGS = Settings()
 CORRECT = {"key": "correct", "type": "boolean"}
@@ -195,7 +195,9 @@ async def test_what_was_expected_is_sent_in_a_blind_review_to_who_asks_for_it_al
 
 async def test_in_a_blind_review_turns_of_a_script_do_not_tell_what_it_expects(people: People) -> None:
     body = {"turns": [{"text": "4", "expect": {"text": "4"}}], "text": "4"}
-    await people.database.write(lambda db: db.execute(update(evaluation_results_table).values(body=packed(body))))
+    await people.database.write(
+        lambda db: db.execute(update(evaluation_results_table).values(body=compress_result(body)))
+    )
     blind, open_eyed = await people.review(), await people.review(blind=False)
     seen = [(await people["ann"].get(f"{at}/next")).json()["item"]["content"]["turns"] for at in (blind, open_eyed)]
 
@@ -302,7 +304,7 @@ async def test_what_is_gone_is_told_and_nobody_is_asked_about_it(people: People)
     at = await people.review()
     await people.next("ann", at)
     await people.say("ann", at, "item_0", correct=True)
-    await people.database.write(kept_evaluations.delete_one, "default", people.run)
+    await people.database.write(kept_evaluations.delete_evaluation, "default", people.run)
     asked = (await people["bob"].get(f"{at}/next")).json()
     shown = (await people["ann"].get(f"{at}/items/item_0")).json()
 
@@ -402,7 +404,7 @@ async def test_a_judge_of_the_run_is_compared_with_each_reviewer(people: People)
     judge = {"project": "default", "evaluation": people.run, "evaluator": 1, "name": "human", "status": "scored"}
     rows = [{**judge, "cell": cell, "passed": cell == 0, "seconds": 0.0, "reason": ""} for cell in range(3)]
     await people.database.write(lambda db: db.execute(insert(evaluation_scores), rows))
-    plan = (await people.database.read(kept_evaluations.plan_of, "default", people.run))[1]
+    plan = (await people.database.read(kept_evaluations.get_plan, "default", people.run))[1]
     plan["evaluators"][1]["key"] = "llm_judge"
     await people.database.write(lambda db: db.execute(update(evaluations_table).values(plan=plan)))
     at = await people.review()

@@ -14,26 +14,26 @@ from palaver.discovery.registry import Registry
 from palaver.server.api import testset_cutting, testset_rows, testsets
 from palaver.server.redacting import Redacting
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations.keeping import New
-from palaver.storage.evaluations.results import packed as packed_result
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations.repository import NewEvaluation
+from palaver.storage.evaluations.results import compress_result as packed_result
 from palaver.storage.evaluations.tables import evaluation_results
-from palaver.storage.spans.keeping import packed
+from palaver.storage.spans.writes import compress_body
 from palaver.storage.tables import runs
-from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import repository as threads
 from palaver.testsets.rows import pack_row_id
 from palaver.traces.record import Span
 from tests.server.rest import Somebody, application, asking
-from tests.storage.spanning import NOON, keep, row, span_id, trace_id
-from tests.storage.talking import NOW, assistant, new, post, run_row, talk, user
+from tests.storage.span_factory import NOON, keep, row, span_id, trace_id
+from tests.storage.thread_factory import NOW, assistant, new, post, run_row, talk, user
 
 RULE = {"detector": "email", "action": "mask", "scope": ["testsets"]}
 
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     await opened.close()
@@ -115,7 +115,7 @@ async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
 async def test_what_the_run_was_given_besides_becomes_columns(http: httpx.AsyncClient, database: Database) -> None:
     call = msgspec.json.encode(Call(workflow="tutor", inputs={"subject": "maths"}))
     thread = new(inputs={"subject": "physics"})
-    await database.write(threads.create, "default", thread, [user("hi", "u1")])
+    await database.write(threads.create_thread, "default", thread, [user("hi", "u1")])
     await database.write(lambda db: db.execute(insert(runs), [run_row("run_1", "conv_1", call=call)]))
     await post(database, "u1", assistant("hello", "a1"), origin="run", run="run_1")
     testset = await made(http)
@@ -157,7 +157,7 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
         messages_in=(Message.user("hi"),),
         messages_out=(Message.assistant("hello"),),
     )
-    await keep(database, row("root", project="default", body=packed(msgspec.json.encode(span))))
+    await keep(database, row("root", project="default", body=compress_body(msgspec.json.encode(span))))
     testset = await made(http)
     whole = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
     one = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2)
@@ -181,7 +181,7 @@ async def evaluated(database: Database, testset: str, row: str) -> None:
         "variants": [{"name": "base", "workflow": "tutor", "is_chat": True, "map": {"expected": "answer"}}],
         "evaluators": [],
     }
-    planned = New(
+    planned = NewEvaluation(
         id="ev_1",
         name="",
         testset=testset,
@@ -192,7 +192,7 @@ async def evaluated(database: Database, testset: str, row: str) -> None:
         concurrency=1,
         slices=[],
     )
-    await database.write(evaluations.create, "default", planned, NOW)
+    await database.write(evaluations.create_evaluation, "default", planned, NOW)
     body = packed_result({"messages": [Message.assistant("better")], "history": [], "inputs": {}})
     values: dict[str, Any] = {
         "project": "default",

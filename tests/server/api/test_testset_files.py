@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from palaver.server.api import testset_files, testset_revisions, testset_rows, testsets
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.testsets.tables import TESTSETS
 from tests.server.rest import Somebody, application, asking
 
@@ -20,7 +20,7 @@ JSONL, CSV = "application/x-ndjson", "text/csv"
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     await opened.close()

@@ -8,13 +8,13 @@ import pytest
 
 from palaver.server.api import testset_rows, testsets
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import application, asking
 
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClient]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     database: Database = open_database(url)
     routes = [*testsets.routes(database, Settings()), *testset_rows.routes(database)]
     async with asking(application(routes)) as client:

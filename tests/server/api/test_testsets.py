@@ -9,7 +9,7 @@ import pytest
 from palaver.core.keys import Scope
 from palaver.server.api import testset_revisions, testset_rows, testsets
 from palaver.server.settings import Settings
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 ROWS: list[dict[str, Any]] = [{"data": {"q": f"question {n}", "expected": n}} for n in range(5)]
@@ -17,7 +17,7 @@ ROWS: list[dict[str, Any]] = [{"data": {"q": f"question {n}", "expected": n}} fo
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     await opened.close()

@@ -12,10 +12,10 @@ from palaver.core.messages import Message
 from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.server.api.thread_page import POLICY
 from palaver.storage.database import Database
-from palaver.storage.threads import keeping as kept
-from palaver.storage.threads.keeping import Changes
+from palaver.storage.threads import repository as kept
+from palaver.storage.threads.repository import ThreadChanges
 from tests.server.threaded import app, database, http, made, problem, spoken, stranger
-from tests.storage.talking import NOW
+from tests.storage.thread_factory import NOW
 
 __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
 
@@ -154,8 +154,10 @@ async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
     http: httpx.AsyncClient, database: Database, attack: str
 ) -> None:
     thread = (await made(http, messages=[]))["id"]
-    await database.write(kept.change, "default", thread, Changes(title=attack[:200], metadata={attack: attack}))
-    await database.write(kept.append, "default", thread, None, _hostile(attack), origin="client", at=NOW)
+    await database.write(
+        kept.update_thread, "default", thread, ThreadChanges(title=attack[:200], metadata={attack: attack})
+    )
+    await database.write(kept.append_messages, "default", thread, None, _hostile(attack), origin="client", at=NOW)
 
     answer = await http.get(f"/api/threads/{thread}/export?format=html")
     seen = _Seen()
@@ -196,7 +198,7 @@ async def test_a_page_shows_the_current_branch_and_what_was_stopped(
     thread = (await made(http))["id"]
     said = [Message.assistant("Half of")]
     await database.write(
-        kept.join, "default", thread, run="run_1", answers="a1", messages=said, status="partial", at=NOW
+        kept.append_run_output, "default", thread, run="run_1", answers="a1", messages=said, status="partial", at=NOW
     )
 
     page = (await http.get(f"/api/threads/{thread}/export?format=html")).text

@@ -13,10 +13,10 @@ from palaver.storage import boards, files, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.files import StoredFile
-from palaver.storage.threads import keeping as kept
-from palaver.storage.threads import nodes
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as kept
 from tests.server.threaded import TALK, app, database, http, ids, made, problem, speaking, spoken, stranger
-from tests.storage.talking import NOW, run_row
+from tests.storage.thread_factory import NOW, run_row
 
 __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
 
@@ -88,25 +88,27 @@ async def test_what_cannot_be_a_thread_is_refused(http: httpx.AsyncClient) -> No
 async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, database: Database) -> None:
     grid = Grid(columns=(BoardColumn(id="c1", workflow="tutor"),), rows=(BoardRow(id="r1"),))
     board = Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW)
-    await database.write(boards.create, "default", board)
+    await database.write(boards.create_board, "default", board)
 
     thread = await made(http, cell={"board": "brd_1", "row": "r1", "column": "c1"})
 
     assert thread["board"] == "brd_1"
-    assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1", thread=thread["id"]),)
+    assert await database.read(boards.list_cells, "default", "brd_1") == (
+        Cell(row="r1", column="c1", thread=thread["id"]),
+    )
     (await http.delete(f"/api/threads/{thread['id']}")).raise_for_status()
-    assert await database.read(boards.cells, "default", "brd_1") == (Cell(row="r1", column="c1"),)
+    assert await database.read(boards.list_cells, "default", "brd_1") == (Cell(row="r1", column="c1"),)
 
 
 async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, database: Database) -> None:
     fields: Any = {"media_type": "image/png", "filename": "sky.png", "bytes": 1, "sha256": "9f", "created_at": NOW}
-    await database.write(files.add, StoredFile(project="default", id="file_1", **fields), [b"x"], most=10)
+    await database.write(files.insert_file, StoredFile(project="default", id="file_1", **fields), [b"x"], most=10)
     part = {"type": "file", "media_type": "image/png", "file_id": "file_1"}
     thread = (await made(http, messages=[]))["id"]
 
     said = await http.post(f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]})
 
-    file = await database.read(files.get, "default", "file_1")
+    file = await database.read(files.get_file, "default", "file_1")
     assert said.json()["messages"][0]["parts"] == [{**part, "filename": "sky.png"}]
     assert file is not None
     assert file.used
@@ -185,9 +187,9 @@ async def test_a_change_made_from_an_older_state_is_refused(http: httpx.AsyncCli
 
 async def test_a_thread_goes_unless_a_run_answers_in_it(http: httpx.AsyncClient, database: Database) -> None:
     thread = (await made(http))["id"]
-    await database.write(kept.lock, "default", thread, "run_1")
+    await database.write(kept.claim_thread, "default", thread, "run_1")
     refused = await http.delete(f"/api/threads/{thread}")
-    await database.write(kept.unlock, "default", thread, "run_1")
+    await database.write(kept.release_thread, "default", thread, "run_1")
     gone = await http.delete(f"/api/threads/{thread}")
 
     assert problem(refused) == (409, "still_running", None)
@@ -345,7 +347,7 @@ async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> 
 
 async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.AsyncClient, database: Database) -> None:
     thread = (await made(http))["id"]
-    await database.write(kept.lock, "default", thread, "run_1")
+    await database.write(kept.claim_thread, "default", thread, "run_1")
     half = Message(role="assistant", parts=(), id="s1")
     said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
     speaking["run_1"] = Answering(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
@@ -413,9 +415,11 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
     http: httpx.AsyncClient, stranger: httpx.AsyncClient, database: Database
 ) -> None:
     thread = (await made(http, messages=TALK[:1]))["id"]
-    await database.write(runs.add, [run_row("run_1", thread), run_row("run_2", None, trace_id="0ef1")])
+    await database.write(runs.insert_runs, [run_row("run_1", thread), run_row("run_2", None, trace_id="0ef1")])
     said = [Message(role="assistant", parts=(), id="m1"), Message(role="assistant", parts=(), id="m2")]
-    await database.write(kept.join, "default", thread, run="run_1", answers="u1", messages=said, status="done", at=NOW)
+    await database.write(
+        kept.append_run_output, "default", thread, run="run_1", answers="u1", messages=said, status="done", at=NOW
+    )
 
     async def rate(run: str = "run_1", **body: Any) -> Any:
         answer = await http.put(f"/api/runs/{run}/feedback", json=body)
@@ -461,7 +465,7 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
 
 
 async def test_a_run_without_a_thread_is_rated_as_a_whole(http: httpx.AsyncClient, database: Database) -> None:
-    await database.write(runs.add, [run_row("run_1", None)])
+    await database.write(runs.insert_runs, [run_row("run_1", None)])
 
     answer = await http.put("/api/runs/run_1/feedback", json={"rating": "up"})
 
@@ -485,4 +489,4 @@ async def test_the_routes_describe_themselves(app: Litestar) -> None:
         "/api/runs/{run}/feedback",
         "/api/feedback",
     }
-    assert nodes.LINE == 80
+    assert message_tree.LINE_LENGTH == 80

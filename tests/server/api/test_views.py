@@ -8,8 +8,8 @@ import pytest
 
 from palaver.server.api import views
 from palaver.server.settings import Settings
-from palaver.storage import views as kept
-from palaver.storage.database import MEMORY, Database, open_database
+from palaver.storage import saved_views as kept
+from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest import Somebody, application, asking
 
 BODY: dict[str, Any] = {"search": "refund", "filter": {"field": "status", "op": "eq", "value": "error"}}
@@ -17,7 +17,7 @@ BODY: dict[str, Any] = {"search": "refund", "filter": {"field": "status", "op": 
 
 @pytest.fixture(params=["memory", "postgresql"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    url = MEMORY if request.param == "memory" else request.getfixturevalue("postgres_url")
+    url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     await opened.close()
@@ -111,7 +111,7 @@ async def test_a_page_that_is_none_is_named_as_the_query_names_it(http: httpx.As
 
 
 async def test_there_is_an_end_to_how_many_are_kept(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 1)
+    monkeypatch.setattr(kept, "MAX_VIEWS", 1)
     await saved(http, "one")
     answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})
 

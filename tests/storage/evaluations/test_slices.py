@@ -4,18 +4,18 @@ import asyncio
 from datetime import timedelta
 
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results, slices
-from palaver.storage.evaluations.keeping import NewSlice
-from palaver.storage.evaluations.results import Recorded, Stops
+from palaver.storage.evaluations.repository import NewSlice
+from palaver.storage.evaluations.results import RecordOutcome, StopConditions
 from palaver.storage.evaluations.slices import Slice
-from tests.storage.evaluating import AT, alive, cell_rows, new, result
+from tests.storage.evaluation_factory import AT, alive, cell_rows, new, result
 
 NAMES = ["tutor", "other"]
 
 
 async def take(database: Database, process: str = "p1", free: int = 100, names: list[str] = NAMES) -> list[Slice]:
-    return await database.write(slices.take, process, names, free, AT)
+    return await database.write(slices.take_slices, process, names, free, AT)
 
 
 def shown(taken: list[Slice]) -> list[tuple[str, int, int]]:
@@ -23,11 +23,11 @@ def shown(taken: list[Slice]) -> list[tuple[str, int, int]]:
 
 
 async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(100, size=5, concurrency=10), AT)
+    await database.write(evaluations.create_evaluation, "default", new(100, size=5, concurrency=10), AT)
 
     first, second = await take(database, "p1", free=5), await take(database, "p2")
     third = await take(database, "p3")
-    await database.write(slices.end, "p2", second[0], AT)
+    await database.write(slices.end_slice, "p2", second[0], AT)
 
     assert (shown(first), shown(second), third) == (
         [("ev_1", 0, 3), ("ev_1", 1, 2)],
@@ -38,7 +38,7 @@ async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(databa
 
 
 async def test_many_who_take_at_once_never_get_the_same(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(60, size=3, concurrency=40), AT)
+    await database.write(evaluations.create_evaluation, "default", new(60, size=3, concurrency=40), AT)
 
     taken = await asyncio.gather(*(take(database, f"p{number}", free=4) for number in range(12)))
 
@@ -48,10 +48,10 @@ async def test_many_who_take_at_once_never_get_the_same(database: Database) -> N
 
 
 async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(100, size=1, concurrency=2), AT)
+    await database.write(evaluations.create_evaluation, "default", new(100, size=1, concurrency=2), AT)
     begun = await take(database)
-    await database.write(evaluations.create, "default", new(2, id="ev_2", size=1, concurrency=2), AT)
-    await database.write(slices.end, "p1", begun[0], AT)
+    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_2", size=1, concurrency=2), AT)
+    await database.write(slices.end_slice, "p1", begun[0], AT)
 
     assert shown(begun) == [("ev_1", 0, 1), ("ev_1", 1, 1)]
     assert shown(await take(database)) == [("ev_2", 0, 1)]
@@ -59,70 +59,82 @@ async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Databas
 
 async def test_only_workflows_that_a_process_serves_are_its_to_run(database: Database) -> None:
     some = [NewSlice("tutor", 0, 1), NewSlice("", 0, 1), NewSlice("other", 0, 1)]
-    await database.write(evaluations.create, "default", new(3, slices=some), AT)
+    await database.write(evaluations.create_evaluation, "default", new(3, slices=some), AT)
 
     assert [one.workflow for one in await take(database, names=["other"])] == ["", "other"]
     assert [one.workflow for one in await take(database, names=[])] == []
 
 
 async def test_what_a_process_gives_back_is_anothers(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", new(3), AT)
     [mine] = await take(database)
 
-    assert await database.write(slices.leave, "p1", mine, AT) is True
+    assert await database.write(slices.release_slice, "p1", mine, AT) is True
     [theirs] = await take(database, "p2")
 
     assert (theirs.place, theirs.attempts) == (mine.place, 0)
-    assert await database.write(slices.leave, "p1", mine, AT) is False
-    assert await database.write(results.record, "p1", mine, [result(0)], Stops(), AT) == Recorded(is_ours=False)
-    assert await database.write(results.record, "p2", theirs, [result(0)], Stops(), AT) == Recorded(is_ours=True)
+    assert await database.write(slices.release_slice, "p1", mine, AT) is False
+    assert await database.write(results.record_results, "p1", mine, [result(0)], StopConditions(), AT) == RecordOutcome(
+        is_ours=False
+    )
+    assert await database.write(
+        results.record_results, "p2", theirs, [result(0)], StopConditions(), AT
+    ) == RecordOutcome(is_ours=True)
 
 
 async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: Database) -> None:
     await database.write(alive, "p1", "p2")
-    await database.write(evaluations.create, "default", new(6, size=1, concurrency=6), AT)
+    await database.write(evaluations.create_evaluation, "default", new(6, size=1, concurrency=6), AT)
     for process in ("p1", "p2", "gone"):
         await take(database, process, free=2)
 
-    assert await database.write(slices.give_back, ["p1"], AT) == 2
+    assert await database.write(slices.requeue_lost_slices, ["p1"], AT) == 2
     assert [(one.place, one.attempts) for one in await take(database, "p2")] == [(0, 1), (2, 1)]
-    assert await database.write(slices.give_back, [], AT) == 0
+    assert await database.write(slices.requeue_lost_slices, [], AT) == 0
 
 
 async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -> None:
     await database.write(alive, "p1")
-    await database.write(evaluations.create, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", new(3), AT)
     attempts: list[int] = []
     for _ in range(3):
         [one] = await take(database)
         attempts.append(one.attempts)
-        await database.write(slices.give_back, ["p1"], AT)
+        await database.write(slices.requeue_lost_slices, ["p1"], AT)
     [one] = await take(database)
-    await database.write(results.record, "p1", one, [result(0)], Stops(), AT)
-    await database.write(slices.give_back, ["p1"], AT)
+    await database.write(results.record_results, "p1", one, [result(0)], StopConditions(), AT)
+    await database.write(slices.requeue_lost_slices, ["p1"], AT)
 
     assert attempts == [0, 1, 2]
     assert [one.attempts for one in await take(database)] == [1]
 
 
 async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", new(3), AT)
     later = AT + timedelta(seconds=60)
 
-    due = [await database.write(slices.paced, "default", "ev_1", 0.5, 10, at) for at in (AT, AT, later)]
+    due = [await database.write(slices.reserve_calls, "default", "ev_1", 0.5, 10, at) for at in (AT, AT, later)]
 
     assert due == [AT, AT + timedelta(seconds=5), later]
-    assert await database.write(slices.paced, "other", "ev_1", 0.5, 10, AT) is None
+    assert await database.write(slices.reserve_calls, "other", "ev_1", 0.5, 10, AT) is None
 
 
 async def test_a_cell_that_is_recorded_never_changes(database: Database) -> None:
-    await database.write(evaluations.create, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", new(3), AT)
     [one] = await take(database)
-    first = await database.write(results.record, "p1", one, [result(0), result(1)], Stops(), AT)
-    again = await database.write(results.record, "p1", one, [result(1, status="failed"), result(2)], Stops(), AT)
+    first = await database.write(results.record_results, "p1", one, [result(0), result(1)], StopConditions(), AT)
+    again = await database.write(
+        results.record_results, "p1", one, [result(1, status="failed"), result(2)], StopConditions(), AT
+    )
 
-    found = await database.read(evaluations.get, "default", "ev_1")
+    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
     rows = await database.read(cell_rows, "default", "ev_1")
-    assert (first, again, found.done, found.failed, found.recorded) == (Recorded(True), Recorded(True), 3, 0, 3)
+    assert (first, again, found.done, found.failed, found.recorded) == (
+        RecordOutcome(True),
+        RecordOutcome(True),
+        3,
+        0,
+        3,
+    )
     assert rows == [(0, "done", 0.5, None), (1, "done", 0.5, None), (2, "done", 0.5, None)]
-    assert await database.read(results.recorded, "default", "ev_1", [0, 2, 7]) == {0, 2}
+    assert await database.read(results.find_recorded_cells, "default", "ev_1", [0, 2, 7]) == {0, 2}

@@ -1,48 +1,48 @@
 """Spans as they arrive, on every database; traces by the beginning of their id; and a trace from top to bottom."""
 
 from palaver.storage.database import Database
-from palaver.storage.spans import arrivals as span_arrivals
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans import trees as span_trees
-from palaver.storage.spans.pages import Query
-from tests.storage.spanning import keep, row, span_id, trace_id
+from palaver.storage.spans import queries as span_arrivals
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import SpanQuery
+from tests.storage.span_factory import keep, row, span_id, trace_id
 
 
 async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Database) -> None:
     await keep(database, row("before", 9))
-    last = await database.read(span_arrivals.last)
+    last = await database.read(span_arrivals.last_position)
     await keep(database, row("late", 5, parent="before"), row("theirs", project="theirs"))
     await keep(database, row("early", 1, trace="u"))
     await keep(database, row("child", 2, trace="u", parent="early"))
 
     read = database.read
-    found = await read(span_arrivals.arrived, "mine", last)
-    heads = await read(span_arrivals.arrived, "mine", last, heads=True)
-    first = await read(span_arrivals.arrived, "mine", last, limit=1)
-    rest = await read(span_arrivals.arrived, "mine", first[-1].place)
-    named = Query(filter=span_filters.read({"field": "name", "op": "eq", "value": "child"}))
+    found = await read(span_arrivals.list_arrivals, "mine", last)
+    heads = await read(span_arrivals.list_arrivals, "mine", last, heads=True)
+    first = await read(span_arrivals.list_arrivals, "mine", last, limit=1)
+    rest = await read(span_arrivals.list_arrivals, "mine", first[-1].place)
+    named = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "child"}))
 
     assert [one.row.name for one in found] == ["late", "early", "child"]
     assert [one.row.name for one in heads] == ["early"]
     assert first + rest == found
-    assert [one.row.name for one in await read(span_arrivals.arrived, "mine", last, named)] == ["child"]
-    assert await read(span_arrivals.arrived, "mine", await read(span_arrivals.last)) == []
+    assert [one.row.name for one in await read(span_arrivals.list_arrivals, "mine", last, named)] == ["child"]
+    assert await read(span_arrivals.list_arrivals, "mine", await read(span_arrivals.last_position)) == []
 
 
 async def test_nothing_is_last_where_nothing_was_kept(database: Database) -> None:
-    assert await database.read(span_arrivals.last) == 0
+    assert await database.read(span_arrivals.last_position) == 0
 
 
 async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Database) -> None:
     await keep(database, row("b", 2, trace="b"), row("a", 1, trace="a"), row("aa", 2, trace="a", parent="a"))
     await keep(database, row("a", 1, trace="a", project="theirs"))
     traces = [trace_id("a"), trace_id("b"), trace_id("nobody")]
-    asked = Query(filter=span_filters.read({"field": "name", "op": "eq", "value": "b"}))
+    asked = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "b"}))
 
-    found = await database.read(span_arrivals.traces_of, "mine", traces)
+    found = await database.read(span_arrivals.list_matching_traces, "mine", traces)
 
     assert [(one.name, one.spans) for one in found] == [("a", 2), ("b", 1)]
-    assert [one.name for one in await database.read(span_arrivals.traces_of, "mine", traces, asked)] == ["b"]
+    assert [one.name for one in await database.read(span_arrivals.list_matching_traces, "mine", traces, asked)] == ["b"]
 
 
 async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -> None:
@@ -50,7 +50,7 @@ async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -
     known = sorted([trace_id("a"), trace_id("b")])
 
     async def beginning(prefix: str, limit: int = 9) -> list[str]:
-        return await database.read(span_arrivals.beginning_with, "mine", prefix, limit=limit)
+        return await database.read(span_arrivals.find_traces_by_prefix, "mine", prefix, limit=limit)
 
     assert await beginning("") == known
     assert await beginning("", 1) == known[:1]
@@ -70,7 +70,7 @@ async def test_an_outline_has_every_span_once_below_its_parent(database: Databas
         row("y", 5, parent="x"),
     )
 
-    found = await database.read(span_trees.outline, "mine", trace_id("t"))
+    found = await database.read(span_trees.load_outline, "mine", trace_id("t"))
 
     assert found == [
         (span_id("root"), 0, ()),
@@ -85,9 +85,9 @@ async def test_an_outline_has_every_span_once_below_its_parent(database: Databas
 
 async def test_what_takes_the_place_of_the_last_comes_after_it(database: Database) -> None:
     await keep(database, row("a"), row("b", 1))
-    before = await database.read(span_arrivals.last)
+    before = await database.read(span_arrivals.last_position)
     await keep(database, row("b", 1, duration_ms=9_000.0))
-    [came] = await database.read(span_arrivals.arrived, "mine", before)
+    [came] = await database.read(span_arrivals.list_arrivals, "mine", before)
 
     assert (came.row.name, came.row.duration_ms) == ("b", 9_000.0)
     assert came.place > before

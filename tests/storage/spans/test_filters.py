@@ -13,18 +13,24 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue
-from palaver.storage.pages import Window
-from palaver.storage.postgres import engine_at
+from palaver.storage.pagination import Window
+from palaver.storage.postgres import create_postgres_engine
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans import keeping as spans
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans.conditions import unindexed
-from palaver.storage.spans.filters import FIELDS, Filter, Joined, Leaf, read
-from palaver.storage.spans.keeping import SpanRow
-from palaver.storage.spans.pages import Query
-from palaver.storage.spans.tables import INDEXED
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import writes as spans
+from palaver.storage.spans.filters import (
+    FILTER_FIELDS,
+    Filter,
+    FilterCondition,
+    FilterGroup,
+    find_unindexed_names,
+    parse_filter,
+)
+from palaver.storage.spans.queries import SpanQuery
+from palaver.storage.spans.tables import INDEXED_COLUMNS
+from palaver.storage.spans.writes import SpanRow
 from palaver.storage.tables import metadata
-from tests.storage.spanning import NOON, SECOND, TODAY, row
+from tests.storage.span_factory import NOON, SECOND, TODAY, row
 
 # Reading
 
@@ -39,13 +45,16 @@ def test_a_filter_is_read_into_leaves_and_what_joins_them() -> None:
         ]
     }
 
-    assert read(given) == Joined(
+    assert parse_filter(given) == FilterGroup(
         "and",
         (
-            Leaf("field", "kind", "eq", ("llm",)),
-            Joined("or", (Leaf("field", "status", "in", ("error",)), Leaf("field", "cost", "gt", (2,)))),
-            Leaf("attribute", "http.route", "exists"),
-            Leaf("field", "start", "lt", (datetime(2026, 11, 15, 12, tzinfo=UTC),)),
+            FilterCondition("field", "kind", "eq", ("llm",)),
+            FilterGroup(
+                "or",
+                (FilterCondition("field", "status", "in", ("error",)), FilterCondition("field", "cost", "gt", (2,))),
+            ),
+            FilterCondition("attribute", "http.route", "exists"),
+            FilterCondition("field", "start", "lt", (datetime(2026, 11, 15, 12, tzinfo=UTC),)),
         ),
     )
 
@@ -103,22 +112,22 @@ TIME = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
 )
 def test_what_is_no_filter_is_refused_with_its_place(given: Any, pointer: str, message: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        read(given)
+        parse_filter(given)
 
     assert (refused.value.pointer, refused.value.message) == (pointer, message)
 
 
 def test_an_unknown_field_is_told_with_the_known_ones() -> None:
     with pytest.raises(InvalidValue) as refused:
-        read({"field": "spans; DROP TABLE spans", "op": "exists"})
+        parse_filter({"field": "spans; DROP TABLE spans", "op": "exists"})
 
     assert refused.value.pointer == "/filter/field"
     assert refused.value.message.startswith("There is no field 'spans; DROP TABLE spans'. Known: trace_id, ")
 
 
 def test_eight_levels_and_fifty_conditions_are_taken() -> None:
-    assert span_filters.leaves(read(nested(8))) == [Leaf("field", "kind", "exists")]
-    assert len(span_filters.leaves(read({"and": [KIND] * 50}))) == 50
+    assert span_filters.list_conditions(parse_filter(nested(8))) == [FilterCondition("field", "kind", "exists")]
+    assert len(span_filters.list_conditions(parse_filter({"and": [KIND] * 50}))) == 50
 
 
 _keys = st.sampled_from(["and", "or", "field", "attribute", "op", "value", "x"])
@@ -131,20 +140,20 @@ _json = st.recursive(
 @given(_json)
 def test_whatever_is_given_is_read_or_refused(given: Any) -> None:
     with suppress(InvalidValue):
-        assert isinstance(read(given), Leaf | Joined)
+        assert isinstance(parse_filter(given), FilterCondition | FilterGroup)
 
 
 def test_what_no_index_helps_with_is_named() -> None:
-    name, kind = Leaf("field", "name", "eq", ("a",)), Leaf("field", "kind", "eq", ("a",))
-    label = Leaf("attribute", "http.route", "exists")
+    name, kind = FilterCondition("field", "name", "eq", ("a",)), FilterCondition("field", "kind", "eq", ("a",))
+    label = FilterCondition("attribute", "http.route", "exists")
 
-    assert unindexed(kind) == []
-    assert unindexed(Leaf("field", "kind", "ne", ("a",))) == ["kind"]
-    assert unindexed(Leaf("field", "start", "gte", (NOON,))) == []
-    assert unindexed(Leaf("attribute", "kind", "eq", ("a",))) == ["kind"]
-    assert unindexed(Joined("and", (name, kind, label))) == []
-    assert unindexed(Joined("and", (name, label))) == ["name", "http.route"]
-    assert unindexed(Joined("or", (name, kind))) == ["name"]
+    assert find_unindexed_names(kind) == []
+    assert find_unindexed_names(FilterCondition("field", "kind", "ne", ("a",))) == ["kind"]
+    assert find_unindexed_names(FilterCondition("field", "start", "gte", (NOON,))) == []
+    assert find_unindexed_names(FilterCondition("attribute", "kind", "eq", ("a",))) == ["kind"]
+    assert find_unindexed_names(FilterGroup("and", (name, kind, label))) == []
+    assert find_unindexed_names(FilterGroup("and", (name, label))) == ["name", "http.route"]
+    assert find_unindexed_names(FilterGroup("or", (name, kind))) == ["name"]
 
 
 # Finding
@@ -175,16 +184,16 @@ def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
     if request.param == "sqlite":
         engine: Engine = create_engine("sqlite://", poolclass=StaticPool)
     else:
-        engine = engine_at(request.getfixturevalue("postgres").create())
+        engine = create_postgres_engine(request.getfixturevalue("postgres").create())
     metadata.create_all(engine)
     with engine.begin() as connection:
-        spans.add(connection, [*rows(), *(row(name, project="theirs") for name in TEXTS if name)], today=TODAY)
+        spans.insert_spans(connection, [*rows(), *(row(name, project="theirs") for name in TEXTS if name)], today=TODAY)
         yield connection
     engine.dispose()
 
 
 def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
-    wanted = FIELDS[name] if of == "field" else None
+    wanted = FILTER_FIELDS[name] if of == "field" else None
     texts, numbers = st.sampled_from(TEXTS), st.sampled_from(NUMBERS)
     times = st.sampled_from([moment.isoformat() for moment in TIMES])
     ordered = {"text": texts, "number": numbers, "time": times, None: texts | numbers}[wanted]
@@ -204,7 +213,7 @@ def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
 
 
 _leaves = st.one_of(
-    st.sampled_from(sorted(FIELDS.keys() - {"feedback"})).flatmap(lambda name: _leaf(name, "field")),
+    st.sampled_from(sorted(FILTER_FIELDS.keys() - {"feedback"})).flatmap(lambda name: _leaf(name, "field")),
     st.sampled_from(NAMES).flatmap(lambda name: _leaf(name, "attribute")),
 )
 _filters = st.recursive(
@@ -219,20 +228,20 @@ _filters = st.recursive(
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_filters)
 def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> None:
-    asked = read(given)
+    asked = parse_filter(given)
 
-    found = span_pages.listed_spans(filled, "mine", Query(filter=asked), Window(100))
+    found = span_pages.list_spans(filled, "mine", SpanQuery(filter=asked), Window(100))
 
     assert sorted(one.name for one in found.data) == sorted(one.name for one in rows() if holds(asked, one))
 
 
 def holds(asked: Filter, span: SpanRow) -> bool:
     """The same, the slow way."""
-    if isinstance(asked, Joined):
+    if isinstance(asked, FilterGroup):
         return (all if asked.by == "and" else any)(holds(part, span) for part in asked.parts)
     if asked.op in ("ne", "not_in", "missing"):
         positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[asked.op]
-        return not holds(Leaf(asked.of, asked.name, positive, asked.values), span)  # type: ignore[arg-type]
+        return not holds(FilterCondition(asked.of, asked.name, positive, asked.values), span)  # type: ignore[arg-type]
     if asked.of == "attribute":
         attributes = jsons.opened(span.labels)
         if asked.name not in attributes:
@@ -268,16 +277,16 @@ def _kind(value: Any) -> type:
     return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
-@pytest.mark.parametrize("field", sorted(INDEXED - {"trace_id", "start"}))
+@pytest.mark.parametrize("field", sorted(INDEXED_COLUMNS - {"trace_id", "start"}))
 def test_the_latest_of_what_has_an_index_are_found_in_its_order(field: str) -> None:
     engine = create_engine("sqlite://", poolclass=StaticPool)
     metadata.create_all(engine)
     value = "error" if field == "status" else "x"
-    query = Query(filter=span_filters.read({"field": field, "op": "eq", "value": value}))
+    query = SpanQuery(filter=span_filters.parse_filter({"field": field, "op": "eq", "value": value}))
     asked: list[tuple[str, Any]] = []
     with engine.connect() as db:
         event.listen(db, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
-        span_pages.listed_spans(db, "mine", query)
+        span_pages.list_spans(db, "mine", query)
         [(text, values)] = [one for one in asked if one[0].startswith("SELECT")]
         [plan] = [row[3] for row in db.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
     engine.dispose()

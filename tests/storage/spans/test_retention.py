@@ -8,27 +8,27 @@ from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from palaver.storage.database import Database, open_database
-from palaver.storage.spans import days as span_days
-from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import partitions as span_days
+from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import retention as span_retention
-from palaver.storage.spans.days import Held
-from palaver.storage.spans.pages import Query
+from palaver.storage.spans.partitions import DayUsage
+from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import span_bodies
 from palaver.storage.spans.tables import spans as table
-from tests.storage.spanning import TODAY, keep, row
+from tests.storage.span_factory import TODAY, keep, row
 
 DAY = 24 * 60 * 60
 ONE = timedelta(days=1)
 
 
 async def names(database: Database, search: str | None = None, project: str = "mine") -> list[str]:
-    found = await database.read(span_pages.listed_spans, project, Query(search=search))
+    found = await database.read(span_pages.list_spans, project, SpanQuery(search=search))
     return [one.name for one in found.data]
 
 
 async def let_go(database: Database, before: date, project: str | None = None) -> int:
     gone = 0
-    while some := await database.write(span_retention.let_go, before, project):
+    while some := await database.write(span_retention.delete_before, before, project):
         gone += some
     return gone
 
@@ -50,20 +50,20 @@ async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database)
 
 
 async def test_a_day_goes_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_retention, "PIECE", 3)
+    monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
     await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(7)))
 
-    pieces = [await database.write(span_retention.let_go, TODAY + ONE, "mine") for _ in range(4)]
+    pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
     assert pieces == [3, 3, 1, 0]
     assert await names(database) == []
 
 
 async def test_no_piece_is_begun_after_its_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_retention, "PIECE_SECONDS", 0)
+    monkeypatch.setattr(span_retention, "DELETE_BUDGET_S", 0)
     await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(50)))
 
-    pieces = [await database.write(span_retention.let_go, TODAY + ONE, "mine") for _ in range(4)]
+    pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
     assert pieces == [20, 20, 10, 0]
 
@@ -76,7 +76,7 @@ async def test_one_project_may_keep_less_than_others(database: Database) -> None
     assert await names(database) == ["new"]
     assert await names(database, project="theirs") == ["theirs"]
     await keep(database, row("late", -1 * DAY), row("tardy", -1 * DAY, project="theirs"))
-    held = await database.read(span_days.held)
+    held = await database.read(span_days.list_day_usage)
     assert [(one.project, one.day, one.spans) for one in held] == [("theirs", TODAY - ONE, 2), ("mine", TODAY, 2)]
 
 
@@ -87,7 +87,7 @@ async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database
     await keep(database, row("late", -2 * DAY), row("later", -3 * DAY), row("other", -2 * DAY, project="theirs"))
     await keep(database, row("in time", -1 * DAY))
 
-    held = await database.read(span_days.held)
+    held = await database.read(span_days.list_day_usage)
     assert [(one.project, one.day, one.spans) for one in held] == [
         ("mine", TODAY - ONE, 1),
         ("mine", TODAY, 2),
@@ -108,7 +108,7 @@ async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Dat
     )
 
     assert await let_go(database, TODAY + ONE) == 4
-    found = await database.read(span_pages.listed_traces, "mine")
+    found = await database.read(span_pages.list_traces, "mine")
     assert [(one.name, one.spans) for one in found.data] == [("after", 2)]
 
 
@@ -117,13 +117,13 @@ async def test_how_much_days_hold_is_counted(database: Database) -> None:
     await keep(database, first, second, row("c", -1 * DAY))
     await keep(database, third, first)
 
-    held = await database.read(span_days.held, "mine")
+    held = await database.read(span_days.list_day_usage, "mine")
 
     assert held == [
-        Held("mine", TODAY - ONE, 1, row("c").bytes),
-        Held("mine", TODAY, 2, first.bytes + third.bytes),
+        DayUsage("mine", TODAY - ONE, 1, row("c").bytes),
+        DayUsage("mine", TODAY, 2, first.bytes + third.bytes),
     ]
-    assert await database.read(span_days.held, "theirs") == []
+    assert await database.read(span_days.list_day_usage, "theirs") == []
 
 
 async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> None:
@@ -131,7 +131,7 @@ async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> Non
     await keep(database, *(row(f"{days}", -days * DAY, trace=f"{days}", said="0") for days in range(4)))
 
     async def over(spans: float) -> date | None:
-        return await database.read(span_days.over, int(spans * size) + 8)
+        return await database.read(span_days.first_day_within, int(spans * size) + 8)
 
     assert await over(4) is None
     assert await over(3.5) == TODAY - 2 * ONE
@@ -142,8 +142,8 @@ async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> Non
 
 
 async def test_coming_days_have_their_partitions(database: Database) -> None:
-    await database.write(span_days.make_ahead, TODAY)
-    await database.write(span_days.make_ahead, TODAY)
+    await database.write(span_days.create_upcoming_partitions, TODAY)
+    await database.write(span_days.create_upcoming_partitions, TODAY)
 
     def partitions(db: Connection) -> list[str]:
         return sorted(name for name in inspect(db).get_table_names() if name.startswith(("spans_2", "span_bodies_2")))
@@ -171,26 +171,26 @@ async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None
 
 async def test_a_count_that_is_wrong_does_not_keep_a_day_for_ever(database: Database) -> None:
     await keep(database, row("a"))
-    await database.write(span_days.count, "mine", [(span_days.number(TODAY), 5, 500)])
+    await database.write(span_days.add_day_usage, "mine", [(span_days.day_number(TODAY), 5, 500)])
 
-    assert await database.write(span_retention.let_go, TODAY + ONE, "mine") == 1
-    assert await database.write(span_retention.let_go, TODAY + ONE, "mine") == 0
-    assert await database.read(span_days.held) == []
+    assert await database.write(span_retention.delete_before, TODAY + ONE, "mine") == 1
+    assert await database.write(span_retention.delete_before, TODAY + ONE, "mine") == 0
+    assert await database.read(span_days.list_day_usage) == []
     assert await database.read(lambda db: db.execute(select(table.c.id)).all()) == []
 
 
 async def test_a_day_that_somebody_reads_for_long_goes_another_time(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_retention, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(span_retention, "DROP_LOCK_TIMEOUT_S", 0.05)
     database = open_database(postgres_url)
     await keep(database, row("old", -1 * DAY), row("new"))
 
     with psycopg.connect(postgres_url) as reader:
         assert reader.execute("SELECT count(*) FROM spans").fetchone() == (2,)
-        assert await database.write(span_retention.let_go, TODAY) == 0
+        assert await database.write(span_retention.delete_before, TODAY) == 0
         reader.rollback()
-        assert await database.write(span_retention.let_go, TODAY) == 1
+        assert await database.write(span_retention.delete_before, TODAY) == 1
 
     assert await names(database) == ["new"]
     await database.close()
@@ -202,5 +202,5 @@ async def test_whatever_else_keeps_a_day_from_going_is_told(postgres_url: str) -
     await database.write(lambda db: db.execute(text("CREATE VIEW watched AS SELECT * FROM spans_20261114")))
 
     with pytest.raises(DBAPIError):
-        await database.write(span_retention.let_go, TODAY)
+        await database.write(span_retention.delete_before, TODAY)
     await database.close()

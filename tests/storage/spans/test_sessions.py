@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 from palaver.storage.database import Database
-from palaver.storage.pages import START, Window
+from palaver.storage.pagination import FIRST_PAGE, Window
 from palaver.storage.spans import sessions as span_sessions
 from palaver.storage.spans import stats as span_stats
-from palaver.storage.spans.filters import Leaf
-from palaver.storage.spans.pages import Query
-from palaver.storage.spans.sessions import SessionListed
-from palaver.storage.spans.stats import Stat
-from tests.storage.spanning import NOON, SECOND, keep, row
+from palaver.storage.spans.filters import FilterCondition
+from palaver.storage.spans.queries import SpanQuery
+from palaver.storage.spans.sessions import SessionListItem
+from palaver.storage.spans.stats import TraceStats
+from tests.storage.span_factory import NOON, SECOND, keep, row
 
 HOUR = timedelta(hours=1)
 
@@ -27,14 +27,14 @@ async def test_sessions_are_listed_the_last_active_first(database: Database) -> 
         row("g", 9, trace="5", session="s9", project="theirs"),
     )
 
-    first = await database.read(span_sessions.listed, "mine", Query(), Window(2))
-    second = await database.read(span_sessions.listed, "mine", Query(), Window(2, first.next))
-    early = await database.read(span_sessions.listed, "mine", Query(until=NOON + SECOND))
+    first = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(2))
+    second = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(2, first.next))
+    early = await database.read(span_sessions.list_sessions, "mine", SpanQuery(until=NOON + SECOND))
 
-    def listed(session: str, at: float, until: float, traces: int, spans: int, **said: str) -> SessionListed:
+    def listed(session: str, at: float, until: float, traces: int, spans: int, **said: str) -> SessionListItem:
         shown = {f"preview_{end}": {"renderer": "text", "text": f"{end} {name}"} for end, name in said.items()}
         began, ended = NOON + at * SECOND, NOON + until * SECOND
-        return SessionListed(session=session, first=began, last=ended, traces=traces, spans=spans, **shown)
+        return SessionListItem(session=session, first=began, last=ended, traces=traces, spans=spans, **shown)
 
     assert first.data == [
         listed("s1", 0, 6, 2, 3, **{"in": "a", "out": "b"}),
@@ -52,7 +52,7 @@ async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_i
         row("mute", 2, trace="2", session="s", preview_in=b"null", preview_out=b"null"),
     )
 
-    found = await database.read(span_sessions.listed, "mine")
+    found = await database.read(span_sessions.list_sessions, "mine")
 
     assert [(one.preview_in, one.preview_out) for one in found.data] == [
         ({"renderer": "text", "text": "in root"}, None)
@@ -63,8 +63,8 @@ async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -
     names = ["shop-1", "shop_2", "100 %", "\u202ekcatta", "'; DROP TABLE spans; --"]
     await keep(database, *(row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
 
-    async def found(name: str, window: Window = START) -> list[str]:
-        page = await database.read(span_sessions.listed, "mine", Query(), window, name=name)
+    async def found(name: str, window: Window = FIRST_PAGE) -> list[str]:
+        page = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), window, name=name)
         return [one.session for one in page.data]
 
     assert await found("shop") == ["shop_2", "shop-1"]
@@ -72,7 +72,7 @@ async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -
     assert await found("%") == ["100 %"]
     assert await found("DROP") == [names[4]]
     assert await found("nobody") == []
-    page = await database.read(span_sessions.listed, "mine", Query(), Window(1), name="shop")
+    page = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(1), name="shop")
     assert await found("shop", Window(1, page.next)) == ["shop-1"]
 
 
@@ -86,8 +86,8 @@ async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(dat
         row("other", 4, trace="4", session="t"),
     )
 
-    first = await database.read(span_sessions.traces_of, "mine", "s", Window(2))
-    rest = await database.read(span_sessions.traces_of, "mine", "s", Window(2, first.next))
+    first = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2))
+    rest = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2, first.next))
 
     assert [(one.name, one.spans) for one in (*first.data, *rest.data)] == [("first", 1), ("second", 2), ("third", 1)]
 
@@ -106,13 +106,13 @@ async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
         row("theirs", 0, trace="x", project="theirs"),
     )
 
-    found = await database.read(span_stats.stats, "mine", group="workflow")
-    by_day = await database.read(span_stats.stats, "mine", by="day")
-    failed = Query(filter=Leaf("field", "status", "eq", ("error",)))
+    found = await database.read(span_stats.trace_stats, "mine", group="workflow")
+    by_day = await database.read(span_stats.trace_stats, "mine", by="day")
+    failed = SpanQuery(filter=FilterCondition("field", "status", "eq", ("error",)))
 
-    def stat(at: float, group: str | None, traces: int, **more: float) -> Stat:
+    def stat(at: float, group: str | None, traces: int, **more: float) -> TraceStats:
         usual = {"errors": 0, "p50_ms": 100.0, "p95_ms": 100.0, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
-        return Stat(at=NOON + at * HOUR, group=group, traces=traces, **(usual | more))  # type: ignore[arg-type]
+        return TraceStats(at=NOON + at * HOUR, group=group, traces=traces, **(usual | more))  # type: ignore[arg-type]
 
     busy = stat(0, "w", 21, errors=1, p50_ms=10.0, p95_ms=19.0, input_tokens=11, output_tokens=2, cost=0.75)
     assert sorted(found, key=lambda one: (one.at, one.group or "")) == [
@@ -121,7 +121,7 @@ async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
         stat(1, "w", 1),
     ]
     assert [(one.at, one.group, one.traces, one.cost) for one in by_day] == [(NOON - 12 * HOUR, None, 23, 0.875)]
-    by_minute = await database.read(span_stats.stats, "mine", by="minute")
+    by_minute = await database.read(span_stats.trace_stats, "mine", by="minute")
     assert [(one.at, one.traces) for one in by_minute] == [(NOON, 22), (NOON + HOUR, 1)]
-    assert [one.traces for one in await database.read(span_stats.stats, "mine", query=failed)] == [1]
-    assert await database.read(span_stats.stats, "nobody") == []
+    assert [one.traces for one in await database.read(span_stats.trace_stats, "mine", query=failed)] == [1]
+    assert await database.read(span_stats.trace_stats, "nobody") == []

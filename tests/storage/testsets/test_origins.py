@@ -5,12 +5,12 @@ from typing import Any
 from sqlalchemy import insert
 
 from palaver.storage.database import Database
-from palaver.storage.spans.erasing import Label
+from palaver.storage.erasure import find_copied_rows
+from palaver.storage.spans.retention import Label
 from palaver.storage.tables import runs
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.origins import cut_from
-from tests.storage.spanning import keep, row, trace_id
-from tests.storage.talking import run_row
+from tests.storage.span_factory import keep, row, trace_id
+from tests.storage.thread_factory import run_row
 
 CONVERSATION = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
 TRACE = {"source": {"kind": "trace", "trace_id": trace_id("t"), "span_id": None}}
@@ -23,7 +23,7 @@ async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database:
         b"\0" * 15 + b"\3": {"source": {"kind": "conversation", "id": "conv_2", "upto": None}},
         b"\0" * 15 + b"\4": {"__id__": "7c1e"},
     }
-    await database.write(testset_rows.add_metas, "default", "ts_1", metas)
+    await database.write(testset_rows.insert_metas, "default", "ts_1", metas)
     theirs = run_row("run_1", "conv_1", user="ann", session="s-1")
     await database.write(lambda db: db.execute(insert(runs), [theirs]))
     await keep(database, row("root", project="default", user="ann"))
@@ -32,11 +32,11 @@ async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database:
         return {"kind": "row", "id": f"row_{'0' * 25}{last}", "testset": "ts_1"}
 
     asked: list[tuple[Label, str]] = [("user", "ann"), ("session", "s-1"), ("session", "conv_2"), ("user", "bob")]
-    found = {(label, value): await database.read(cut_from, "default", label, value) for label, value in asked}
+    found = {(label, value): await database.read(find_copied_rows, "default", label, value) for label, value in asked}
     assert found == {
         ("user", "ann"): [told("1"), told("2")],
         ("session", "s-1"): [told("1")],
         ("session", "conv_2"): [told("3")],
         ("user", "bob"): [],
     }
-    assert await database.read(cut_from, "other", "user", "ann") == []
+    assert await database.read(find_copied_rows, "other", "user", "ann") == []

@@ -2764,7 +2764,7 @@ export interface components {
             next?: string | null;
         };
         /** Page[Leaf] */
-        "Page_palaver.storage.threads.nodes.Leaf_": {
+        "Page_palaver.storage.threads.message_tree.Leaf_": {
             data: components["schemas"]["Leaf"][];
             next?: string | null;
         };
@@ -8713,7 +8713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.storage.threads.nodes.Leaf_"];
+                    "application/json": components["schemas"]["Page_palaver.storage.threads.message_tree.Leaf_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

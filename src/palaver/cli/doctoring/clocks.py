@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from palaver.cli.doctoring.checks import Check, ok, problem, warning
-from palaver.storage.looking import Look
+from palaver.storage.diagnostics import DatabaseReport
 
 _PAST = datetime(2025, 1, 1, tzinfo=UTC)
 """Before there was any Palaver."""
@@ -21,7 +21,7 @@ class Tick(NamedTuple):
     monotonic: float
 
 
-def check(first: Tick, last: Tick, look: Look | None) -> Iterator[Check]:
+def check(first: Tick, last: Tick, look: DatabaseReport | None) -> Iterator[Check]:
     """Of two looks, one before and one after the other checks; and what the database says of its own clock."""
     moved = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
     if last.wall < _PAST:

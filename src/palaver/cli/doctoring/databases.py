@@ -11,9 +11,10 @@ from palaver.cli.databases import file_of
 from palaver.cli.doctoring.checks import Check, ok, problem, warning
 from palaver.errors import SettingsError
 from palaver.outbound import printable
-from palaver.storage import looking, migrating
-from palaver.storage.looking import Look
-from palaver.storage.places import MEMORY, redacted
+from palaver.storage import diagnostics
+from palaver.storage.diagnostics import DatabaseReport
+from palaver.storage.migrations import upgrade
+from palaver.storage.paths import MEMORY_URL, redact_url
 
 _MIB = 1024 * 1024
 _LEAST, _LITTLE = 100 * _MIB, 1024 * _MIB
@@ -23,7 +24,7 @@ class Seen(NamedTuple):
     """What was seen of the database, for whoever else has to know."""
 
     checks: list[Check]
-    look: Look | None = None
+    look: DatabaseReport | None = None
     path: Path | None = None
 
     @property
@@ -36,18 +37,18 @@ class Seen(NamedTuple):
 
 def see(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> Seen:
     """Look at it. Nothing is made, changed or brought up to date."""
-    if url in (MEMORY, "sqlite:///:memory:"):
+    if url in (MEMORY_URL, "sqlite:///:memory:"):
         says = "The database is in memory: all of it is gone with the server."
         return Seen([warning("database", says, "Give a file with --db to keep it.")])
     try:
         path = file_of(url)
         if path is None:
-            look = looking.server(url, now)
-            return Seen(list(_of(look, redacted(url))), look)
+            look = diagnostics.inspect_server(url, now)
+            return Seen(list(_of(look, redact_url(url))), look)
         room = list(_room(path, free or _free))
         if not path.exists():
             return Seen([*_to_be_made(path), *room], None, path)
-        look = looking.file(path, now())
+        look = diagnostics.inspect_file(path, now())
     except SettingsError as error:
         return Seen([problem("database", printable(error.message, 400), "See that it is there, or give another --db.")])
     return Seen([*_of(look, str(path)), *room], look, path)
@@ -62,7 +63,7 @@ def _to_be_made(path: Path) -> Iterator[Check]:
         yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
 
 
-def _of(look: Look, place: str) -> Iterator[Check]:
+def _of(look: DatabaseReport, place: str) -> Iterator[Check]:
     name = "SQLite" if look.kind == "sqlite" else "PostgreSQL"
     yield ok("database", f"{place} answers: {name} {printable(look.version, 40)}, {_size(look.bytes)}.")
     try:
@@ -72,11 +73,12 @@ def _of(look: Look, place: str) -> Iterator[Check]:
         yield problem("database", f"{says}.", do[:1].upper() + do[1:])
         return
     if look.state.is_current:
-        yield ok("database", f"Its form is {migrating.HEAD}, the one that this Palaver knows.")
+        yield ok("database", f"Its form is {upgrade.SCHEMA_VERSION}, the one that this Palaver knows.")
     elif look.state.version is None:
         yield ok("database", "It is empty: a server makes its tables when it starts.")
     else:
-        says = f"Its form is {look.state.version}; this Palaver knows {migrating.HEAD}, and a server brings it there."
+        known = upgrade.SCHEMA_VERSION
+        says = f"Its form is {look.state.version}; this Palaver knows {known}, and a server brings it there."
         yield warning("database", says, "To do so now: palaver backup FILE, then palaver migrate.")
     if look.locked:
         do = "End who holds it, or give this user the right to write."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from palaver.cli.doctoring.checks import Check, ok, problem
 from palaver.server.settings import Settings, Source
-from palaver.storage.places import exposed
+from palaver.storage.paths import permission_warnings
 
 _OTHERS_READ, _OTHERS_WRITE = 0o044, 0o022
 
@@ -23,7 +23,7 @@ def check(settings: Settings, sources: dict[str, Source], *, folder: Path, datab
 def _of_database(path: Path | None) -> Iterator[Check]:
     if path is None or not path.exists():
         return
-    for line in exposed(path):
+    for line in permission_warnings(path):
         says, _, do = line.partition(": ")
         yield problem("files", f"{says}.", do)
     for copy in sorted(path.parent.glob(f"{path.name}.*.backup")):
@@ -45,9 +45,9 @@ def _of_settings(settings: Settings, sources: dict[str, Source], path: Path) -> 
 
 def _secrets(settings: Settings) -> Iterator[str]:
     """Settings that hold one."""
-    from palaver.storage.places import redacted
+    from palaver.storage.paths import redact_url
 
-    if redacted(settings.db) != settings.db:
+    if redact_url(settings.db) != settings.db:
         yield "db"
     if settings.otlp_headers:
         yield "otlp_headers"

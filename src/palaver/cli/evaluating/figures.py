@@ -13,11 +13,11 @@ from palaver.evaluation.reading.exports.report import error_of
 from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
 from palaver.evaluation.reading.gates import Gates, failed
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.evaluations.keeping import Evaluation, Filters
-from palaver.storage.evaluations.pages import Whole
-from palaver.storage.pages import Window
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
+from palaver.storage.evaluations.results import ResultDetail
+from palaver.storage.pagination import Window
 
 if TYPE_CHECKING:
     from palaver.evaluation.reading.exports.report import Report
@@ -60,8 +60,8 @@ async def figures(database: Database, ended: Evaluation, plan: Plan, base: str |
         same = [one.name for one in plan.variants if one.name in names]
         beside = reporting.side(older, variant or (same or names)[0], "--compare")
     comparisons = reporting.comparisons(results, beside)
-    which = evaluation_pages.Wanted(status="failed")
-    broken = await database.read(evaluation_pages.list_page, DEFAULT_PROJECT, ended.id, which, Window(_TOLD))
+    which = evaluation_pages.ResultFilters(status="failed")
+    broken = await database.read(evaluation_pages.list_results, DEFAULT_PROJECT, ended.id, which, Window(_TOLD))
     return Outcome(
         evaluation=ended,
         plan=plan,
@@ -77,13 +77,15 @@ async def base_of(database: Database, compare: str | None, plan: Plan) -> tuple[
     if compare is None:
         return None, None
     if compare != LAST:
-        found = await database.read(evaluations.get, DEFAULT_PROJECT, compare.partition(":")[0])
+        found = await database.read(evaluations.get_evaluation, DEFAULT_PROJECT, compare.partition(":")[0])
         if found.ended_at is None:
             raise StillRunning(f"The evaluation {found.id} has not ended: compare with another.")
         return compare, None
     workflows = {one.workflow for one in plan.variants}
-    page = await database.read(evaluations.list_page, DEFAULT_PROJECT, Filters(testset=plan.testset.id))
-    kept = await database.read(evaluations.plans, DEFAULT_PROJECT, [one.id for one in page.data])
+    page = await database.read(
+        evaluations.list_evaluations, DEFAULT_PROJECT, EvaluationFilters(testset=plan.testset.id)
+    )
+    kept = await database.read(evaluations.get_plans, DEFAULT_PROJECT, [one.id for one in page.data])
     for one in page.data:
         older = msgspec.convert(kept[one.id], Plan)
         if one.state in ("succeeded", "partly") and workflows & {variant.workflow for variant in older.variants}:
@@ -100,7 +102,7 @@ def report(database: Database, found: Outcome) -> "Report":
 
     loop = asyncio.get_running_loop()
 
-    def cells() -> Iterable[Whole]:
+    def cells() -> Iterable[ResultDetail]:
         return _cells(database, found.evaluation.id, loop)
 
     return reporting.report(
@@ -113,10 +115,10 @@ def report(database: Database, found: Outcome) -> "Report":
     )
 
 
-def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[Whole]:
+def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[ResultDetail]:
     after = -1
     while True:
-        asked = database.read(evaluation_pages.every, DEFAULT_PROJECT, evaluation, after, _PIECE)
+        asked = database.read(evaluation_pages.list_result_details, DEFAULT_PROJECT, evaluation, after, _PIECE)
         some = asyncio.run_coroutine_threadsafe(asked, loop).result()
         yield from some
         if not some:

@@ -11,9 +11,9 @@ import click
 
 from palaver.evaluation.running.pace import Pace, pace_of
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations.repository import Evaluation
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -40,8 +40,8 @@ async def watched(database: Database, project: str, evaluation: str) -> AsyncGen
 @asynccontextmanager
 async def _looking(database: Database, project: str, evaluation: str, show: Show, every: float) -> AsyncGenerator[None]:
     async def look() -> None:
-        found = await database.read(evaluations.get, project, evaluation)
-        last = await database.read(evaluation_results.pace, project, evaluation)
+        found = await database.read(evaluations.get_evaluation, project, evaluation)
+        last = await database.read(evaluation_results.recent_pace, project, evaluation)
         show(found, pace_of(found, last, datetime.now(UTC)))
 
     async def look_on() -> None:

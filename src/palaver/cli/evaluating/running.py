@@ -29,7 +29,7 @@ from palaver.server.planning import planning_of
 from palaver.server.reaching import reach_of
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import claims as evaluation_claims
+from palaver.storage.evaluations import slices as evaluation_claims
 
 if TYPE_CHECKING:
     from palaver.evaluation.reading.exports.report import Report
@@ -62,7 +62,7 @@ async def run(
     async with at_work(registry, settings, database, known) as runs:
         made = new_of(_new_id(), planned)
         evaluation, slices = await database.write(
-            evaluation_claims.create, DEFAULT_PROJECT, made, runs.process, utc_now()
+            evaluation_claims.create_claimed, DEFAULT_PROJECT, made, runs.process, utc_now()
         )
         alone = Alone(runs, evaluation, slices, planned.plan.limits.concurrency)
         async with eval_progress.watched(database, DEFAULT_PROJECT, evaluation.id), _interruptible(alone):

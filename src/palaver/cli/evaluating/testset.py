@@ -44,26 +44,26 @@ async def testset_id(database: "Database", project: str, text: str, file: Path |
     """The id of the set; a file is brought into the database first, and rows that it had before keep their ids."""
     if file is not None:
         return await _brought(database, project, file, types)
-    from palaver.storage.testsets import keeping as testsets
+    from palaver.storage.testsets import repository as testsets
 
-    found = await database.read(testsets.find, project, text)
+    found = await database.read(testsets.find_testset, project, text)
     if found is not None:
         return found.id
     if text.startswith("ts_"):
-        return (await database.read(testsets.get, project, text)).id
+        return (await database.read(testsets.get_testset, project, text)).id
     installed = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
     raise TargetNotFound(f"There is no file and no stored test set {text!r}. Installed ones: {installed}.")
 
 
 async def _brought(database: "Database", project: str, file: Path, types: Types) -> str:
-    from palaver.storage.testsets import keeping as testsets
-    from palaver.storage.testsets.keeping import TestSet
+    from palaver.storage.testsets import repository as testsets
+    from palaver.storage.testsets.repository import TestSet
     from palaver.testsets import commits
     from palaver.testsets.commits import CommitInfo
     from palaver.testsets.files import format_of, open_reader
     from palaver.testsets.importer import ImportTarget, import_file
 
-    found = await database.read(testsets.find, project, file.name)
+    found = await database.read(testsets.find_testset, project, file.name)
     into = (
         ImportTarget(testset=found.id, mode="replace")
         if found is not None

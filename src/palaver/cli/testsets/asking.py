@@ -13,8 +13,7 @@ from palaver.outbound import printable_json
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.testsets.keeping import TestSet
-    from palaver.storage.testsets.revisions import Revision
+    from palaver.storage.testsets.repository import Revision, TestSet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,22 +30,22 @@ def json_option(command: F) -> F:
 
 def sure(db: "Connection", project: str, name: str) -> "TestSet":
     """The set of that name, or of that id."""
-    from palaver.storage.testsets import keeping as testsets  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.testsets import repository as testsets  # Late: --help must not wait for SQLAlchemy.
 
-    found = testsets.find(db, project, name)
+    found = testsets.find_testset(db, project, name)
     if found is not None:
         return found
     if name.startswith("ts_"):
-        return testsets.get(db, project, name)
+        return testsets.get_testset(db, project, name)
     raise NotFound(f"There is no test set {name[:80]!r}: palaver testset list names them.")
 
 
 def revision_of(db: "Connection", project: str, name: str, named: str) -> "tuple[TestSet, Revision]":
     """The set, and the revision of it that is meant."""
-    from palaver.storage.testsets import revisions as testset_revisions
+    from palaver.storage.testsets import repository as testset_revisions
 
     found = sure(db, project, name)
-    return found, testset_revisions.get(db, project, found.id, named, found.head)
+    return found, testset_revisions.get_revision(db, project, found.id, named, found.head)
 
 
 def as_text(value: Any) -> str:

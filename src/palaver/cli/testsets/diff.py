@@ -53,7 +53,7 @@ def diff(name: str, before: str, after: str, project: str, as_json: bool, db: st
 
 
 async def _compared(db: str | None, project: str, name: str, before: str, after: str) -> "list[Difference]":
-    from palaver.storage.pages import Window
+    from palaver.storage.pagination import Window
     from palaver.testsets import diff
 
     def look(connection: "Connection", cursor: str | None) -> "Difference":

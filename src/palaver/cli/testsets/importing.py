@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.database import Database
-    from palaver.storage.testsets.revisions import Revision
+    from palaver.storage.testsets.repository import Revision
     from palaver.testsets.files import Format
     from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget
 
@@ -120,9 +120,9 @@ async def _import(
 
 
 async def _known(database: "Database", project: str, name: str, mode: "ImportMode | None") -> str | None:
-    from palaver.storage.testsets import keeping as testsets
+    from palaver.storage.testsets import repository as testsets
 
-    found = await database.read(testsets.find, project, name)
+    found = await database.read(testsets.find_testset, project, name)
     if found is not None and mode is None:
         told = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
         raise NameTaken(told)
@@ -132,7 +132,7 @@ async def _known(database: "Database", project: str, name: str, mode: "ImportMod
 def _commit(
     db: "Connection", project: str, name: str, into: "ImportTarget", found: "ImportedFile", message: str
 ) -> "Revision":
-    from palaver.storage.testsets.keeping import TestSet
+    from palaver.storage.testsets.repository import TestSet
     from palaver.testsets import commits
     from palaver.testsets.commits import CommitInfo
 

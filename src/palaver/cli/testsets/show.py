@@ -13,8 +13,7 @@ from palaver.outbound import printable
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.testsets.keeping import TestSet
-    from palaver.storage.testsets.revisions import Revision
+    from palaver.storage.testsets.repository import Revision, TestSet
     from palaver.testsets.row_pages import StoredRow
 
 _WIDEST = 60
@@ -48,15 +47,15 @@ def list_(search: str | None, archived: bool, project: str, as_json: bool, db: s
 
 
 async def _listed(db: str | None, project: str, search: str | None, *, archived: bool) -> "list[TestSet]":
-    from palaver.storage.pages import Window
-    from palaver.storage.testsets import keeping as testsets  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.pagination import Window
+    from palaver.storage.testsets import repository as testsets  # Late: --help must not wait for SQLAlchemy.
 
     found: list[TestSet] = []
     async with using(db) as database:
         after: str | None = None
         while True:
             window = Window(200, after)
-            page = await database.read(testsets.listed, project, search=search, archived=archived, window=window)
+            page = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
             found += page.data
             after = page.next
             if after is None:
@@ -99,14 +98,14 @@ def show(name: str, revision: str, limit: int, project: str, as_json: bool, db: 
 async def _shown(
     db: str | None, project: str, name: str, revision: str, limit: int
 ) -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
-    from palaver.storage.pages import Window
-    from palaver.storage.testsets import revisions as testset_revisions
+    from palaver.storage.pagination import Window
+    from palaver.storage.testsets import repository as testset_revisions
     from palaver.testsets import row_pages
     from palaver.testsets.row_filter import RowFilter
 
     def look(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
         testset, found = revision_of(connection, project, name, revision)
-        history = testset_revisions.listed(connection, project, testset.id, Window(10)).data
+        history = testset_revisions.list_revisions(connection, project, testset.id, Window(10)).data
         rows = row_pages.list_rows(connection, project, found, RowFilter(), Window(limit)).data if limit else []
         return testset, found, history, rows
 

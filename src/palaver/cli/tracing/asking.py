@@ -16,7 +16,7 @@ from palaver.errors import NotFound, RequestError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.spans.pages import Query
+    from palaver.storage.spans.queries import SpanQuery
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,18 +56,18 @@ def asked(
     since: str | None = None,
     until: str | None = None,
     **fields: str | None,
-) -> "Query":
+) -> "SpanQuery":
     """What these options ask for; all of it has to hold."""
     from palaver.storage.spans import filters as span_filters  # Late: --help must not wait for SQLAlchemy.
-    from palaver.storage.spans.pages import Query
+    from palaver.storage.spans.queries import SpanQuery
 
     given = [{"field": name, "op": "eq", "value": value} for name, value in fields.items() if value is not None]
     given += [_condition(text) for text in filters]
     try:
-        read = span_filters.read({"and": given}) if given else None
+        read = span_filters.parse_filter({"and": given}) if given else None
     except RequestError as error:
         raise click.UsageError(f"--filter: {error.message}") from None
-    return Query(filter=read, search=search, since=moment(since, "--from"), until=moment(until, "--to"))
+    return SpanQuery(filter=read, search=search, since=moment(since, "--from"), until=moment(until, "--to"))
 
 
 def _condition(text: str) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def _condition(text: str) -> dict[str, Any]:
 
 
 def _of(name: str) -> dict[str, Any]:
-    from palaver.storage.spans.filters import FIELDS
+    from palaver.storage.spans.filters import FILTER_FIELDS
 
-    if name in FIELDS:
+    if name in FILTER_FIELDS:
         return {"field": name}
-    alike = [] if "." in name else get_close_matches(name, [*FIELDS, *_SHORT], n=1, cutoff=0.75)
+    alike = [] if "." in name else get_close_matches(name, [*FILTER_FIELDS, *_SHORT], n=1, cutoff=0.75)
     if alike:  # Else a slip would find nothing, and not say why.
         as_json = f'{{"attribute": "{name}", …}}'
         raise click.UsageError(
@@ -99,9 +99,9 @@ def _of(name: str) -> dict[str, Any]:
 
 
 def _value(name: str, sign: str, text: str) -> Any:
-    from palaver.storage.spans.filters import FIELDS
+    from palaver.storage.spans.filters import FILTER_FIELDS
 
-    kind = FIELDS.get(name)
+    kind = FILTER_FIELDS.get(name)
     if kind in ("text", "time") or sign in ("~", "^="):
         return text
     try:
@@ -125,10 +125,10 @@ def moment(text: str | None, option: str) -> datetime | None:
 
 def sure(db: "Connection", project: str, given: str) -> str:
     """The one trace whose id is this, or begins so."""
-    from palaver.storage.spans import arrivals as span_arrivals
+    from palaver.storage.spans import queries as span_arrivals
 
     prefix = given.strip().rstrip("…").lower()
-    found = span_arrivals.beginning_with(db, project, prefix, limit=_NAMED + 1) if _ID.fullmatch(prefix) else []
+    found = span_arrivals.find_traces_by_prefix(db, project, prefix, limit=_NAMED + 1) if _ID.fullmatch(prefix) else []
     if len(found) == 1:
         return found[0]
     if not found:

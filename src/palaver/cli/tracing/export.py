@@ -15,7 +15,7 @@ from palaver.outbound import printable_json, printable_lines
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
-    from palaver.storage.spans.pages import Query, TraceListed
+    from palaver.storage.spans.queries import SpanQuery, TraceListItem
     from palaver.traces.exports import Lines
 
 _AT_ONCE = 50
@@ -85,7 +85,7 @@ async def _export(
     project: str,
     trace: str | None,
     session: str | None,
-    query: "Query",
+    query: "SpanQuery",
     form: _Form,
     write: _Write,
 ) -> str:
@@ -115,7 +115,7 @@ async def _page(database: "Database", project: str, trace: str | None, session: 
 
 
 async def _lines(database: "Database", project: str, trace: str, form: "Lines", write: _Write) -> None:
-    from palaver.storage.pages import Window
+    from palaver.storage.pagination import Window
     from palaver.traces.exports import piece
 
     after: str | None = None
@@ -130,23 +130,23 @@ async def _one(trace: str) -> AsyncIterator[str]:
     yield trace
 
 
-async def _names(database: "Database", project: str, session: str | None, query: "Query") -> AsyncIterator[str]:
+async def _names(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
     """The traces that are asked for. A session's are those of which any span says so."""
-    from palaver.storage.pages import Window
-    from palaver.storage.spans import arrivals as span_arrivals
-    from palaver.storage.spans import pages as span_pages
+    from palaver.storage.pagination import Window
+    from palaver.storage.spans import queries as span_arrivals
+    from palaver.storage.spans import queries as span_pages
     from palaver.storage.spans import sessions as span_sessions
 
     after: str | None = None
     while True:
         window = Window(_AT_ONCE, after)
         if session is None:
-            page = await database.read(span_pages.listed_traces, project, query, window)
-            found: list[TraceListed] = page.data
+            page = await database.read(span_pages.list_traces, project, query, window)
+            found: list[TraceListItem] = page.data
         else:
-            page = await database.read(span_sessions.traces_of, project, session, window)
+            page = await database.read(span_sessions.list_session_traces, project, session, window)
             ids = [row.trace_id for row in page.data]
-            found = await database.read(span_arrivals.traces_of, project, ids, query)
+            found = await database.read(span_arrivals.list_matching_traces, project, ids, query)
         for row in found:
             yield row.trace_id
         after = page.next

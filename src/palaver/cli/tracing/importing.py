@@ -21,7 +21,7 @@ from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
-    from palaver.storage.spans.keeping import SpanRow
+    from palaver.storage.spans.writes import SpanRow
     from palaver.traces.record import Span
 
 _MOST_REASONS = 5
@@ -184,10 +184,10 @@ class _File:
 
     async def _keep(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
         """Keep all but those that cannot be."""
-        from palaver.storage.spans import keeping as spans
+        from palaver.storage.spans import writes as spans
 
         try:
-            added = await self._database.write(spans.add, rows, today=_now().date())
+            added = await self._database.write(spans.insert_spans, rows, today=_now().date())
         except PalaverError:
             raise  # Of all: a full disk, say.
         except Exception:

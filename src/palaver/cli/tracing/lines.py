@@ -10,7 +10,7 @@ import click
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
-    from palaver.storage.spans.pages import SpanListed
+    from palaver.storage.spans.queries import SpanListItem
 
 COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}
 _NAME = 26
@@ -20,7 +20,7 @@ _BEFORE = 9 + 12 + _NAME + 2 + 10 + 14
 """Characters of a line in front of the previews."""
 
 
-def line(row: "SpanListed") -> str:
+def line(row: "SpanListItem") -> str:
     """When, how it ended, what it was, how long it took, tokens, and what went in and came out."""
     room = max(12, (shutil.get_terminal_size().columns - _BEFORE - 4) // 2) if sys.stdout.isatty() else _SIDE
     status = click.style(f"{row.status:<10}", fg=COLOURS.get(row.status, "green"))
@@ -44,7 +44,7 @@ def duration(ms: float) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:.0f} min"
 
 
-def tokens(row: "SpanListed") -> str:
+def tokens(row: "SpanListItem") -> str:
     """Those that went in and came out."""
     if row.input_tokens is None and row.output_tokens is None:
         return "-"

@@ -19,8 +19,8 @@ from palaver.outbound import printable, printable_json, printable_lines
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.spans.pages import SpanListed
-    from palaver.storage.spans.trees import Place, Summary
+    from palaver.storage.spans.queries import SpanListItem
+    from palaver.storage.spans.traces import OutlineEntry, TraceOverview
     from palaver.traces.record import Span
     from palaver.traces.threads import ToolStep, Turn
 
@@ -63,12 +63,12 @@ def _json(value: Any) -> str:
 
 
 async def _trace(db: str | None, project: str, given: str, parts: str | None, as_json: bool) -> Sequence[str]:
-    from palaver.storage.spans import trees as span_trees
+    from palaver.storage.spans import traces as span_trees
     from palaver.traces.turns import turn
 
     async with using(db) as database:
         trace = await database.read(sure, project, given)
-        summary = await database.read(span_trees.summary, project, trace)
+        summary = await database.read(span_trees.get_trace_overview, project, trace)
         said = await database.read(turn, project, trace)
         places = await database.read(_places, project, trace)
     if summary is None or said is None:
@@ -80,19 +80,19 @@ async def _trace(db: str | None, project: str, given: str, parts: str | None, as
     return [*_heading(summary), *tree, *conversation]
 
 
-def _places(db: "Connection", project: str, trace: str) -> "list[tuple[Place, SpanListed]]":
-    from palaver.storage.spans import pages as span_pages
-    from palaver.storage.spans import trees as span_trees
+def _places(db: "Connection", project: str, trace: str) -> "list[tuple[OutlineEntry, SpanListItem]]":
+    from palaver.storage.spans import queries as span_pages
+    from palaver.storage.spans import traces as span_trees
 
-    places = span_trees.outline(db, project, trace)
-    found: dict[str, SpanListed] = {}
+    places = span_trees.load_outline(db, project, trace)
+    found: dict[str, SpanListItem] = {}
     for first in range(0, len(places), _AT_ONCE):
         ids = [place.span_id for place in places[first : first + _AT_ONCE]]
-        found |= span_pages.rows_of(db, project, trace, ids)
+        found |= span_pages.get_span_rows(db, project, trace, ids)
     return [(place, found[place.span_id]) for place in places]
 
 
-def _value(summary: "Summary", said: "Turn", places: "list[tuple[Place, SpanListed]]") -> Any:
+def _value(summary: "TraceOverview", said: "Turn", places: "list[tuple[OutlineEntry, SpanListItem]]") -> Any:
     spans = [msgspec.to_builtins(row) | {"depth": place.depth, "notes": place.notes} for place, row in places]
     return msgspec.to_builtins(summary) | {
         "spans": spans,
@@ -101,7 +101,7 @@ def _value(summary: "Summary", said: "Turn", places: "list[tuple[Place, SpanList
     }
 
 
-def _heading(summary: "Summary") -> Iterator[str]:
+def _heading(summary: "TraceOverview") -> Iterator[str]:
     root = summary.root
     yield click.style(plain(root.name), bold=True)
     errors = f"{root.errors} error{'s' * (root.errors != 1)}" if root.errors else ""
@@ -121,7 +121,7 @@ def _heading(summary: "Summary") -> Iterator[str]:
         yield f"session {plain(session)}"
 
 
-def _tree(places: "list[tuple[Place, SpanListed]]") -> Iterator[str]:
+def _tree(places: "list[tuple[OutlineEntry, SpanListItem]]") -> Iterator[str]:
     for place, row in places:
         bad = "" if row.status == "ok" else click.style(f"  {row.status}", fg=COLOURS.get(row.status))
         used = "" if row.input_tokens is None and row.output_tokens is None else f"  {tokens(row)}"
@@ -163,9 +163,9 @@ async def _span(db: str | None, project: str, given: str, span: str) -> "Span":
 
 
 def _named(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:
-    from palaver.storage.spans import trees as span_trees
+    from palaver.storage.spans import traces as span_trees
 
-    return [place.span_id for place in span_trees.outline(db, project, trace) if place.span_id.startswith(prefix)]
+    return [place.span_id for place in span_trees.load_outline(db, project, trace) if place.span_id.startswith(prefix)]
 
 
 def _told(span: "Span") -> Iterator[str]:

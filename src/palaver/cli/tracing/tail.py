@@ -17,7 +17,7 @@ from palaver.outbound import printable_json
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
-    from palaver.storage.spans.pages import Query, SpanListed
+    from palaver.storage.spans.queries import SpanListItem, SpanQuery
 
 PAUSE = 0.5
 """Seconds between two looks at the database."""
@@ -57,7 +57,7 @@ def tail(
     return 0
 
 
-async def _follow(db: str | None, project: str, query: "Query", lines: int, by_span: bool, as_json: bool) -> None:
+async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, by_span: bool, as_json: bool) -> None:
     async with using(db) as database:
         following = Spans(database, project, query) if by_span else Traces(database, project, query)
         _print(await following.begin(lines), as_json)
@@ -66,7 +66,7 @@ async def _follow(db: str | None, project: str, query: "Query", lines: int, by_s
             _print(await following.look(), as_json)
 
 
-def _print(rows: "Sequence[SpanListed]", as_json: bool) -> None:
+def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
     for row in rows:
         echo(printable_json(jsons.encode(row).decode()) if as_json else line(row))
 
@@ -74,73 +74,73 @@ def _print(rows: "Sequence[SpanListed]", as_json: bool) -> None:
 class Spans:
     """What is new, by span."""
 
-    def __init__(self, database: "Database", project: str, query: "Query") -> None:
+    def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         self._database = database
         self._project = project
         self._query = query
         self._after = 0
 
-    async def begin(self, lines: int) -> "Sequence[SpanListed]":
+    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
         """The last of what is there; what comes from here on is new."""
-        from palaver.storage.pages import Window
-        from palaver.storage.spans import arrivals as span_arrivals
-        from palaver.storage.spans import pages as span_pages
+        from palaver.storage.pagination import Window
+        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries as span_pages
 
-        self._after = await self._database.read(span_arrivals.last)
+        self._after = await self._database.read(span_arrivals.last_position)
         if not lines:
             return []
         window = Window(lines)
-        page = await self._database.read(span_pages.listed_spans, self._project, self._query, window)
+        page = await self._database.read(span_pages.list_spans, self._project, self._query, window)
         return page.data[::-1]
 
-    async def look(self) -> "Sequence[SpanListed]":
+    async def look(self) -> "Sequence[SpanListItem]":
         """What has come since."""
-        from palaver.storage.spans import arrivals as span_arrivals
+        from palaver.storage.spans import queries as span_arrivals
 
         await self._step_back()
         read = self._database.read
-        found = await read(span_arrivals.arrived, self._project, self._after, self._query, limit=_AT_ONCE)
+        found = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_AT_ONCE)
         if found:
             self._after = found[-1].place
         return [one.row for one in found]
 
     async def _step_back(self) -> None:
         """Where the last spans were erased, their places are given again."""
-        from palaver.storage.spans import arrivals as span_arrivals
+        from palaver.storage.spans import queries as span_arrivals
 
-        self._after = min(self._after, await self._database.read(span_arrivals.last))
+        self._after = min(self._after, await self._database.read(span_arrivals.last_position))
 
 
 class Traces(Spans):
     """What is new, by trace: told once, when its root is there, or nothing came for a while."""
 
-    def __init__(self, database: "Database", project: str, query: "Query") -> None:
+    def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         super().__init__(database, project, query)
         self._waiting: dict[str, float] = {}
         self._told: OrderedDict[str, None] = OrderedDict()
 
-    async def begin(self, lines: int) -> "Sequence[SpanListed]":
+    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
         """The same, of traces."""
-        from palaver.storage.pages import Window
-        from palaver.storage.spans import arrivals as span_arrivals
-        from palaver.storage.spans import pages as span_pages
+        from palaver.storage.pagination import Window
+        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries as span_pages
 
-        self._after = await self._database.read(span_arrivals.last)
+        self._after = await self._database.read(span_arrivals.last_position)
         if not lines:
             return []
         window = Window(lines)
-        page = await self._database.read(span_pages.listed_traces, self._project, self._query, window)
+        page = await self._database.read(span_pages.list_traces, self._project, self._query, window)
         for row in page.data:
             self._remember(row.trace_id)
         return page.data[::-1]
 
-    async def look(self) -> "Sequence[SpanListed]":
+    async def look(self) -> "Sequence[SpanListItem]":
         """What has come since, as far as it is complete."""
-        from palaver.storage.spans import arrivals as span_arrivals
+        from palaver.storage.spans import queries as span_arrivals
 
         await self._step_back()
         read = self._database.read
-        found = await read(span_arrivals.arrived, self._project, self._after, heads=True, limit=_AT_ONCE)
+        found = await read(span_arrivals.list_arrivals, self._project, self._after, heads=True, limit=_AT_ONCE)
         now = time.monotonic()
         ready: list[str] = []
         for place, row in found:
@@ -155,7 +155,7 @@ class Traces(Spans):
         for trace in ready:
             self._waiting.pop(trace, None)
             self._remember(trace)
-        return await read(span_arrivals.traces_of, self._project, ready, self._query) if ready else []
+        return await read(span_arrivals.list_matching_traces, self._project, ready, self._query) if ready else []
 
     def _remember(self, trace: str) -> None:
         self._told[trace] = None

@@ -16,10 +16,10 @@ from palaver.core.calls import Reply
 from palaver.core.usage import Usage
 from palaver.evaluation.scoring.cases import Case, CaseCall, Flags
 from palaver.evaluation.scoring.casing import case_of, last_user, turn_of
-from palaver.storage.pages import Window
-from palaver.storage.spans import pages as span_pages
+from palaver.storage.pagination import Window
+from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import sessions as span_sessions
-from palaver.storage.spans.pages import Sums
+from palaver.storage.spans.queries import TraceTotals
 from palaver.traces import turns
 from palaver.traces.record import Span
 from palaver.traces.threads import ToolStep
@@ -35,7 +35,7 @@ def read_trace(db: Connection, project: str, trace: str) -> Case | None:
     if found is None:
         return None
     head, told = found
-    return trace_case(head, told, span_pages.sums(db, project, [trace])[trace])
+    return trace_case(head, told, span_pages.total_traces(db, project, [trace])[trace])
 
 
 def read_session(db: Connection, project: str, session: str) -> Case | None:
@@ -43,7 +43,7 @@ def read_session(db: Connection, project: str, session: str) -> Case | None:
     named: list[str] = []
     after: str | None = None
     while True:
-        page = span_sessions.traces_of(db, project, session, Window(200, after))
+        page = span_sessions.list_session_traces(db, project, session, Window(200, after))
         named = [*named, *(row.trace_id for row in page.data)][-MOST_TRACES:]
         after = page.next
         if after is None:
@@ -52,7 +52,7 @@ def read_session(db: Connection, project: str, session: str) -> Case | None:
     return session_case(session, cases) if cases else None
 
 
-def trace_case(head: Span, told: Told, sums: Sums) -> Case:
+def trace_case(head: Span, told: Told, sums: TraceTotals) -> Case:
     """The same of what was read. Tokens and cost are those of its calls, or else what its head says."""
     flags = _flags(head, told)
     usage = _usage(head, sums)
@@ -107,7 +107,7 @@ def _flags(head: Span, told: Told) -> Flags:
     )
 
 
-def _usage(head: Span, sums: Sums) -> Usage | None:
+def _usage(head: Span, sums: TraceTotals) -> Usage | None:
     if sums.input_tokens is None and sums.output_tokens is None:
         if head.usage is None:
             return None

@@ -14,18 +14,17 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from palaver.engine.looking import Looking
+from palaver.engine.poller import Poller
 from palaver.errors import InvalidValue, NotFound, PalaverError
 from palaver.evaluation.scoring.scores import GivenUp
 from palaver.storage.database import Database
-from palaver.storage.online import cases, rules
-from palaver.storage.online.cases import IDLE, QUIET, Taken
-from palaver.storage.online.rules import Rule, Ruling
-from palaver.storage.spans import arrivals as span_arrivals
+from palaver.storage.live import cases, evaluators
+from palaver.storage.live.cases import SESSION_IDLE_TIME, TRACE_QUIET_TIME, ClaimedCase
+from palaver.storage.live.evaluators import EnabledEvaluator, LiveEvaluator
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans.arrivals import Arrived
-from palaver.storage.spans.filters import Filter, Joined, Leaf
-from palaver.storage.spans.pages import Query
+from palaver.storage.spans import queries as span_arrivals
+from palaver.storage.spans.filters import Filter, FilterCondition, FilterGroup
+from palaver.storage.spans.queries import SpanArrival, SpanQuery
 
 if TYPE_CHECKING:
     from palaver.evaluation.online.scoring import Scoring
@@ -42,8 +41,8 @@ AT_ONCE = 4
 """Cases that one process scores at the same time."""
 
 _OURS = (
-    Leaf("attribute", "palaver.protocol", "ne", ("evaluation",)),
-    Leaf("field", "kind", "ne", ("evaluator",)),
+    FilterCondition("attribute", "palaver.protocol", "ne", ("evaluation",)),
+    FilterCondition("field", "kind", "ne", ("evaluator",)),
 )
 """What evaluations and judges leave is never scored: they would be asked about themselves."""
 
@@ -51,16 +50,16 @@ _OURS = (
 # Which traces a rule means
 
 
-def query_of(rule: Rule) -> Query:
+def query_of(rule: LiveEvaluator) -> SpanQuery:
     """What it asks of the span that stands for a trace."""
     own = () if rule.filter is None else (read_filter(rule.filter),)
-    return Query(filter=Joined("and", (*own, *_OURS)))
+    return SpanQuery(filter=FilterGroup("and", (*own, *_OURS)))
 
 
 def read_filter(given: Any, pointer: str = "/filter") -> Filter:
     """The filter of a rule; InvalidValue for one that could not be asked when a trace has just come."""
-    read = span_filters.read(given, pointer)
-    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.leaves(read)):
+    read = span_filters.parse_filter(given, pointer)
+    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(read)):
         raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
     return read
 
@@ -71,7 +70,7 @@ def is_in(subject: str, sample: float) -> bool:
     return lot < sample * (1 << 64)
 
 
-def is_meant(rule: Rule, one: Arrived) -> bool:
+def is_meant(rule: LiveEvaluator, one: SpanArrival) -> bool:
     """Is it one whose root has ended, and that is sampled?
 
     A run of ours is as good as a root: whoever called it may never tell. It waits longer, as they may tell yet.
@@ -96,8 +95,8 @@ class OnlineScorer:
         make: "Callable[[], Scoring]",
         draining: Callable[[], bool],
         now: Callable[[], datetime],
-        quiet: timedelta = QUIET,
-        idle: timedelta = IDLE,
+        quiet: timedelta = TRACE_QUIET_TIME,
+        idle: timedelta = SESSION_IDLE_TIME,
         look: float = LOOK,
     ) -> None:
         self._database = database
@@ -110,10 +109,10 @@ class OnlineScorer:
         self._look = look
         self._marks: deque[tuple[float, int]] = deque()
         self._tidied = -inf
-        self._swept: cases.Key | None = None
+        self._swept: cases.CaseKey | None = None
         self._took = False
         self._going: set[asyncio.Task[None]] = set()
-        self._looking = Looking(self._look_once, of="Live traces", log=log, again=look)
+        self._looking = Poller(self._look_once, of="Live traces", log=log, again=look)
         self._polls = False
 
     def begin(self, *, polls: bool = True) -> None:
@@ -145,13 +144,13 @@ class OnlineScorer:
             await asyncio.wait(list(self._going))
         if self._took:
             try:
-                await self._database.write(cases.leave, self._process)
+                await self._database.write(cases.release_cases, self._process)
             except PalaverError as error:
                 log.debug("What was being scored could not be given back: %s", error.message)
 
-    async def step(self) -> list[Ruling]:
+    async def step(self) -> list[EnabledEvaluator]:
         """Look once at all rules, and begin what is due; the rules that there are."""
-        found = await self._database.read(rules.enabled)
+        found = await self._database.read(evaluators.list_enabled)
         if found:
             await self._scan(found)
         if not self._draining():
@@ -166,13 +165,13 @@ class OnlineScorer:
 
     # New traces
 
-    async def _scan(self, found: list[Ruling]) -> None:
-        last = await self._database.read(span_arrivals.last)
+    async def _scan(self, found: list[EnabledEvaluator]) -> None:
+        last = await self._database.read(span_arrivals.last_position)
         settled = self._settled(last) if self._database.kind == "postgresql" else None
         for one in found:
             rule = one.rule
             while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
-                cases.scan,
+                cases.scan_arrivals,
                 one.project,
                 rule.id,
                 query_of(rule),
@@ -195,13 +194,13 @@ class OnlineScorer:
 
     # Scoring
 
-    async def _take(self, known: dict[tuple[str, str], Rule]) -> None:
+    async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
         room, now = AT_ONCE - len(self._going), self._now()
-        if room <= 0 or not known or not await self._database.read(cases.is_any_due, now):
+        if room <= 0 or not known or not await self._database.read(cases.has_due_cases, now):
             return
         ahead = timedelta(seconds=self._look)
         taken = await self._database.write(
-            cases.take, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
+            cases.claim_cases, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
         )
         self._took = self._took or bool(taken)
         for one in taken:
@@ -209,11 +208,11 @@ class OnlineScorer:
             self._going.add(task)
             task.add_done_callback(self._done)
 
-    async def _score(self, rule: Rule | None, taken: Taken) -> None:
+    async def _score(self, rule: LiveEvaluator | None, taken: ClaimedCase) -> None:
         await asyncio.sleep(max(0.0, (taken.start_at - self._now()).total_seconds()))
         try:
             if rule is None:
-                rule = await self._database.read(rules.get, taken.project, taken.rule)
+                rule = await self._database.read(evaluators.get_live_evaluator, taken.project, taken.rule)
             if self._scoring is None:
                 self._scoring = await asyncio.to_thread(self._make)
             scores = await self._scoring.score(rule, taken)
@@ -223,10 +222,10 @@ class OnlineScorer:
             return  # This process is to go: it gives back what it has.
         except Exception:
             log.exception("The live trace %s could not be scored", taken.trace)
-            await self._database.write(cases.fail, self._process, taken, self._now())
+            await self._database.write(cases.retry_case, self._process, taken, self._now())
             return
         session = taken.subject if rule.session else None
-        await self._database.write(cases.end, self._process, taken, scores or [], self._now(), session=session)
+        await self._database.write(cases.finish_case, self._process, taken, scores or [], self._now(), session=session)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._going.discard(task)
@@ -241,12 +240,12 @@ class OnlineScorer:
         if now - self._tidied < TIDY:
             return
         self._tidied = now
-        if await self._database.read(cases.is_any_lost, self._process):
-            await self._database.write(cases.give_back, self._process)
-        gone, self._swept = await self._database.read(cases.gone, self._swept)
+        if await self._database.read(cases.has_lost_cases, self._process):
+            await self._database.write(cases.requeue_lost_cases, self._process)
+        gone, self._swept = await self._database.read(cases.find_orphaned_cases, self._swept)
         if gone:
-            await self._database.write(cases.let_go, gone)
+            await self._database.write(cases.delete_cases, gone)
 
 
-def _meaning(rule: Rule) -> Callable[[Arrived], bool]:
+def _meaning(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:
     return lambda one: is_meant(rule, one)

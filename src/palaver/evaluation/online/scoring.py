@@ -16,8 +16,8 @@ from palaver.evaluation.scoring.cases import Case
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.scores import Scored, erred
 from palaver.storage.database import Database
-from palaver.storage.online.cases import NewScore, Taken
-from palaver.storage.online.rules import Rule
+from palaver.storage.live.cases import ClaimedCase, NewLiveScore
+from palaver.storage.live.evaluators import LiveEvaluator
 
 SECONDS = 120.0
 """That one evaluator has for one case."""
@@ -34,7 +34,7 @@ class Scoring:
         self._seconds = seconds
         self._bound: dict[tuple[str, str], tuple[datetime, _Ready]] = {}
 
-    async def score(self, rule: Rule, taken: Taken) -> list[NewScore] | None:
+    async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> list[NewLiveScore] | None:
         """What its evaluators say; None if the trace is gone. Only being cancelled, and GivenUp, are raised."""
         if rule.session:
             case = await self._database.read(read_session, taken.project, taken.subject)
@@ -42,7 +42,7 @@ class Scoring:
             case = await self._database.read(read_trace, taken.project, taken.trace)
         if case is None:
             return None
-        scores: dict[tuple[int, str], NewScore] = {}
+        scores: dict[tuple[int, str], NewLiveScore] = {}
         for place, one in enumerate(self._ready(taken.project, rule)):
             for scored in await self._asked(one, case):
                 scores[place, scored.evaluator] = _new(place, scored)
@@ -55,7 +55,7 @@ class Scoring:
         except TimeoutError:
             return [erred(one.name, f"timeout: it had {self._seconds:g} s", seconds=self._seconds)]
 
-    def _ready(self, project: str, rule: Rule) -> _Ready:
+    def _ready(self, project: str, rule: LiveEvaluator) -> _Ready:
         known = self._bound.get((project, rule.id))
         if known is None or known[0] != rule.updated_at:
             reach = self._reach.of(project, rule.key)
@@ -71,8 +71,8 @@ class Scoring:
             return Unbound(planned.name, error.message)
 
 
-def _new(place: int, scored: Scored) -> NewScore:
-    return NewScore(
+def _new(place: int, scored: Scored) -> NewLiveScore:
+    return NewLiveScore(
         evaluator=place,
         name=scored.evaluator,
         status=scored.status,

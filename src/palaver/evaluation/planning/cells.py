@@ -7,8 +7,8 @@ repeat by repeat. So a table of slices is small, whatever the evaluation holds.
 from collections.abc import Sequence
 
 from palaver.evaluation.planning.plans import Place, Plan, cell_at
-from palaver.storage.evaluations.keeping import NewSlice
-from palaver.storage.evaluations.slices import LANES, NOTHING, Slice
+from palaver.storage.evaluations.repository import NewSlice
+from palaver.storage.evaluations.slices import NO_CALL_WORKFLOW, SLICES_PER_WORKFLOW, Slice
 
 MOST = 50
 """Cells of a slice."""
@@ -17,7 +17,7 @@ MOST = 50
 def slices_of(plan: Plan, rows: int) -> list[NewSlice]:
     """All slices of a plan. Those of several workflows take turns, so that all begin at once."""
     found: list[tuple[int, NewSlice]] = []
-    for workflow in dict.fromkeys(variant.workflow or NOTHING for variant in plan.variants):
+    for workflow in dict.fromkeys(variant.workflow or NO_CALL_WORKFLOW for variant in plan.variants):
         total = rows * len(_variants(plan, workflow)) * plan.repeats
         size = _size(total, plan.limits.concurrency)
         some = [NewSlice(workflow, first, min(size, total - first)) for first in range(0, total, size)]
@@ -39,9 +39,9 @@ def _cell(plan: Plan, variants: Sequence[int], place: int) -> int:
 
 def _size(total: int, concurrency: int) -> int:
     """How many cells a slice has: of a small evaluation few, so that all who may run at once have some to the end."""
-    width = -(-concurrency // LANES)
-    return max(1, min(MOST, max(width, total // (LANES * 4))))
+    width = -(-concurrency // SLICES_PER_WORKFLOW)
+    return max(1, min(MOST, max(width, total // (SLICES_PER_WORKFLOW * 4))))
 
 
 def _variants(plan: Plan, workflow: str) -> list[int]:
-    return [place for place, variant in enumerate(plan.variants) if (variant.workflow or NOTHING) == workflow]
+    return [place for place, variant in enumerate(plan.variants) if (variant.workflow or NO_CALL_WORKFLOW) == workflow]

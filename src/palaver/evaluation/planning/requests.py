@@ -28,7 +28,7 @@ from palaver.evaluation.planning.plans import (
     WantedVariant,
 )
 from palaver.evaluation.planning.selecting import chosen
-from palaver.storage.variants import Resolved
+from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.fitting import misfits
 from palaver.workflows.workflow import Workflow
 
@@ -66,7 +66,7 @@ class Binding(Protocol):
         ...
 
 
-Resolve = Callable[[str, Workflow, str], Awaitable[Resolved]]
+Resolve = Callable[[str, Workflow, str], Awaitable[ResolvedVariant]]
 """What `short` or `short:3` means in a project for a workflow."""
 Bind = Callable[[str, Mapping[str, Any], str | None], Binding]
 """An evaluator by its key, bound to parameters, under a name; InvalidValue for what it does not take."""

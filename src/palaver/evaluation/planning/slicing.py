@@ -2,13 +2,13 @@
 
 from palaver.evaluation.planning.cells import slices_of
 from palaver.evaluation.planning.plans import ROW_BYTES, Planned
-from palaver.storage.evaluations.keeping import New
+from palaver.storage.evaluations.repository import NewEvaluation
 
 
-def new_of(id: str, planned: Planned, *, key: str | None = None) -> New:
+def new_of(id: str, planned: Planned, *, key: str | None = None) -> NewEvaluation:
     """The evaluation of a plan, under an id."""
     plan = planned.plan
-    return New(
+    return NewEvaluation(
         id=id,
         name=plan.name,
         testset=plan.testset.id,

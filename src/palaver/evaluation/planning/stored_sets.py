@@ -6,9 +6,9 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.planning.plans import WantedRows, WantedTestset
 from palaver.evaluation.planning.requests import Revision
 from palaver.storage.database import Database
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import pieces as testset_pieces
-from palaver.storage.testsets import revisions as testset_revisions
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import rows as testset_pieces
 from palaver.testsets import row_pages
 from palaver.testsets.row_filter import RowFilter, parse_row_filter
 from palaver.testsets.rows import pack_row_id
@@ -41,8 +41,8 @@ class StoredSets:
 
 
 def _revision(db: Connection, project: str, wanted: WantedTestset) -> Revision:
-    testset = testsets.get(db, project, wanted.id)
-    found = testset_revisions.get(db, project, testset.id, wanted.revision, testset.head)
+    testset = testsets.get_testset(db, project, wanted.id)
+    found = testset_revisions.get_revision(db, project, testset.id, wanted.revision, testset.head)
     kinds = {column["name"]: column["kind"] for column in found.columns}
     gaps = frozenset(column["name"] for column in found.columns if column["missing"] + column["nulls"] > 0)
     return Revision(
@@ -51,8 +51,8 @@ def _revision(db: Connection, project: str, wanted: WantedTestset) -> Revision:
 
 
 def _rows(db: Connection, project: str, testset: str, number: int) -> bytes:
-    places = testset_revisions.places(db, project, testset, number)
-    pieces = testset_pieces.read(db, project, testset, [place.digest for place in places])
+    places = testset_revisions.list_chunks(db, project, testset, number)
+    pieces = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
     return b"".join(pieces[place.digest] for place in places)
 
 
@@ -60,7 +60,7 @@ def _fitting(
     db: Connection, project: str, revision: Revision, wanted: RowFilter, start: int
 ) -> tuple[list[bytes], int | None]:
     """Those of the next rows that fit, and where to go on; None at the end."""
-    kept = testset_revisions.get(db, project, revision.testset, revision.number, revision.number)
+    kept = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
     rows = row_pages.read_rows(db, project, kept, start, _AT_ONCE)
     fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.fits(row.raw)]
     return fitting, rows[-1].place + 1 if len(rows) == _AT_ONCE else None

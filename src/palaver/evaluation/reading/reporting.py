@@ -17,10 +17,10 @@ from palaver.evaluation.reading.columns import Results, Shape, cell_columns, sco
 from palaver.evaluation.reading.comparing import MARGIN, Side, compared
 from palaver.evaluation.reading.exports.report import Report
 from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
-from palaver.storage.evaluations.keeping import Evaluation
-from palaver.storage.evaluations.pages import Whole
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.testsets import rows as testset_rows
 
 _AT_ONCE = 2_000
@@ -32,7 +32,7 @@ _AT_ONCE = 2_000
 
 def read_results(db: Connection, project: str, evaluation: str) -> Results:
     """What figures are made of; an evaluator that has not said anything yet is among them, too."""
-    kept = evaluations.planned(db, project, evaluation)
+    kept = evaluations.get_planned(db, project, evaluation)
     plan = msgspec.convert(kept.plan, Plan)
     shape = Shape(len(kept.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
     said = score_columns(evaluation_results.score_rows(db, project, evaluation), shape)
@@ -51,7 +51,7 @@ def read_results(db: Connection, project: str, evaluation: str) -> Results:
 
 def read_column(db: Connection, project: str, evaluation: str, column: str) -> list[Any]:
     """What each row of an evaluation has in a column, UNSET where it has none; InvalidValue if no row has it."""
-    kept = evaluations.planned(db, project, evaluation)
+    kept = evaluations.get_planned(db, project, evaluation)
     values = list(_values(db, project, kept.evaluation.testset, kept.rows, column))
     if all(value is UNSET for value in values):
         raise InvalidValue(f"No row of the test set has a column {column[:80]!r}.", pointer="?slice")
@@ -65,7 +65,7 @@ def _values(db: Connection, project: str, testset: str, rows: bytes, column: str
     hashes = [rows[first + ROW_BYTES // 2 : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
     for first in range(0, len(hashes), _AT_ONCE):
         some = hashes[first : first + _AT_ONCE]
-        contents = testset_rows.contents(db, project, testset, some)
+        contents = testset_rows.read_contents(db, project, testset, some)
         for digest in some:
             data = contents.get(digest)
             found: Any = None if data is None else read(data)
@@ -111,7 +111,7 @@ def report(
     summary: EvaluationSummary,
     comparisons: Sequence[Comparison] = (),
     failed_gates: Sequence[str] = (),
-    cells: Callable[[], Iterable[Whole]],
+    cells: Callable[[], Iterable[ResultDetail]],
 ) -> Report:
     """What every export is made of."""
     reason = evaluation.reason or {}

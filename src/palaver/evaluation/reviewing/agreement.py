@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.evaluation.judging.questions import Question, QuestionType
 from palaver.evaluation.reading.statistics.kappa import kappa, weighted_kappa
-from palaver.storage.reviews.items import Judgement
+from palaver.storage.reviews.items import EvaluatorVerdict
 
 Said = Mapping[int, Any]
 """By the place of an item what somebody said of it."""
@@ -33,7 +33,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 def agreements(
     questions: Iterable[Question],
     said: Mapping[str, Mapping[int, Mapping[str, Any]]],
-    judges: Mapping[str, Mapping[int, Judgement]],
+    judges: Mapping[str, Mapping[int, EvaluatorVerdict]],
 ) -> list[Agreement]:
     """Of every question but those in words, each pair of reviewers, and each reviewer beside each judge.
 
@@ -76,12 +76,12 @@ def _compared(
     )
 
 
-def _verdicts(question: Question, verdicts: Mapping[int, Judgement], answers: Iterable[Any]) -> dict[int, Any]:
+def _verdicts(question: Question, verdicts: Mapping[int, EvaluatorVerdict], answers: Iterable[Any]) -> dict[int, Any]:
     """What a judge says, as an answer to the question: its score in the question's range, and as whole as people's."""
     low, high = question.range or (0.0, 1.0)
     is_whole = all(float(value).is_integer() for value in (low, high, *answers)) if question.type == "score" else False
 
-    def meant(judged: Judgement) -> Any:
+    def meant(judged: EvaluatorVerdict) -> Any:
         match question.type:
             case "boolean":
                 return judged.passed

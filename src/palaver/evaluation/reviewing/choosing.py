@@ -12,14 +12,14 @@ from sqlalchemy import Connection, select
 from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.judging.questions import Question
 from palaver.evaluation.planning.plans import NAMED, Plan
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.evaluations.pages import Wanted
-from palaver.storage.pages import Window
-from palaver.storage.reviews.keeping import NewItem
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.results import ResultFilters
+from palaver.storage.pagination import Window
+from palaver.storage.reviews.repository import NewReviewItem
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans.pages import Query
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import IS_HEAD, spans
 
 MOST = 10_000
@@ -60,7 +60,7 @@ class Chosen(msgspec.Struct, frozen=True):
 
     evaluation: str | None
     plan: Plan | None
-    items: Sequence[NewItem]
+    items: Sequence[NewReviewItem]
 
 
 def chosen(db: Connection, project: str, wanted: WantedItems) -> Chosen:
@@ -69,11 +69,11 @@ def chosen(db: Connection, project: str, wanted: WantedItems) -> Chosen:
         raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
     plan = None
     if wanted.run is not None:
-        _, kept = evaluations.plan_of(db, project, wanted.run)
+        _, kept = evaluations.get_plan(db, project, wanted.run)
         plan = msgspec.convert(kept, Plan)
         items = _results(db, project, wanted.run, plan, wanted)
     else:
-        items = [NewItem(trace=trace) for trace in _traces(db, project, wanted)]
+        items = [NewReviewItem(trace=trace) for trace in _traces(db, project, wanted)]
     if wanted.sample is not None:
         items = _sampled(items, wanted.sample, wanted.seed)
     if not items:
@@ -95,23 +95,23 @@ def asked_by(parameters: Any) -> list[Question]:
     return [Question(key="correct")] if given is None else msgspec.convert(given, list[Question])
 
 
-def _results(db: Connection, project: str, run: str, plan: Plan, wanted: WantedItems) -> list[NewItem]:
+def _results(db: Connection, project: str, run: str, plan: Plan, wanted: WantedItems) -> list[NewReviewItem]:
     names, asked = [variant.name for variant in plan.variants], wanted.filter
     if wanted.variant is not None and wanted.variant not in names:
         told = f"There is no variant {wanted.variant!r} here. It has: {', '.join(names)}."
         raise InvalidValue(told, pointer="/items/variant")
-    which = Wanted(
+    which = ResultFilters(
         variant=None if wanted.variant is None else names.index(wanted.variant),
         status=asked.status,
         evaluator=asked.evaluator,
         passed=asked.passed,
         search=asked.search,
     )
-    items: list[NewItem] = []
+    items: list[NewReviewItem] = []
     after: str | None = None
     while True:
-        page = evaluation_pages.list_page(db, project, run, which, Window(_PIECE, after))
-        items += [NewItem(cell=one.cell, seq=one.seq, trace=one.trace_id) for one in page.data]
+        page = evaluation_pages.list_results(db, project, run, which, Window(_PIECE, after))
+        items += [NewReviewItem(cell=one.cell, seq=one.seq, trace=one.trace_id) for one in page.data]
         after = page.next
         if after is None or (len(items) > MOST and wanted.sample is None):
             return items
@@ -127,17 +127,17 @@ def _traces(db: Connection, project: str, wanted: WantedItems) -> list[str]:
         if missing := next((trace for trace in wanted.traces if trace.lower() not in there), None):
             raise NotFound(f"There is no trace {missing[:80]!r}.")
         return named
-    read = span_filters.read(wanted.traces, "/items/traces") if wanted.traces else None
-    query = Query(filter=read, search=wanted.search, since=wanted.since, until=wanted.until)
-    theirs = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.conditions(db, project, query))
+    read = span_filters.parse_filter(wanted.traces, "/items/traces") if wanted.traces else None
+    query = SpanQuery(filter=read, search=wanted.search, since=wanted.since, until=wanted.until)
+    theirs = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
     newest = theirs.order_by(spans.c.start.desc(), spans.c.span_id)
     return list(db.scalars(newest if wanted.sample is not None else newest.limit(MOST + 1)))
 
 
-def _sampled(items: Sequence[NewItem], count: int, seed: int) -> list[NewItem]:
+def _sampled(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
     """So many of them, in their order: the same again with the same seed."""
 
-    def lot(item: NewItem) -> bytes:
+    def lot(item: NewReviewItem) -> bytes:
         return blake2b(f"{seed}:{item.trace if item.cell is None else item.cell}".encode(), digest_size=8).digest()
 
     drawn = sorted(range(len(items)), key=lambda place: lot(items[place]))[:count]

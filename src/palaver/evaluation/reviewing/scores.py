@@ -13,12 +13,12 @@ from palaver.evaluation.judging.questions import Question
 from palaver.evaluation.planning.plans import Plan
 from palaver.evaluation.reviewing.choosing import asked_by
 from palaver.evaluation.scoring.scores import Score
-from palaver.storage.evaluations import ends as evaluation_ends
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluation_ends
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations.tables import evaluation_results as results
 from palaver.storage.evaluations.tables import evaluation_scores as scores
-from palaver.storage.reviews.items import Item, Said
-from palaver.storage.threads.nodes import held
+from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
+from palaver.storage.schema import storable_text
 
 
 class Fill(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +81,15 @@ def fill_in(
     db: Connection,
     project: str,
     evaluation: str,
-    item: Item,
+    item: ReviewItem,
     wanted: Sequence[Fill],
-    said: Sequence[Said],
+    said: Sequence[ReviewAnswer],
     at: datetime,
 ) -> bool:
     """Put what people said last of an item into its result; False if that is gone, or was run again since."""
     if not wanted or item.cell is None:
         return False
-    evaluations.hold(db, project, evaluation)
+    evaluations.lock_evaluation(db, project, evaluation)
     here = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
     if db.scalar(select(results.c.seq).where(*here)) != item.seq:
         return False
@@ -98,7 +98,7 @@ def fill_in(
         given = [one.answers[fill.question.key] for one in last.values() if fill.question.key in one.answers]
         if (score := scored(fill, given)) is not None:
             _put(db, project, evaluation, item.cell, fill, score)
-    evaluation_ends.change(db, project, evaluation, at)
+    evaluation_ends.update_evaluation(db, project, evaluation, at)
     return True
 
 
@@ -109,12 +109,12 @@ def _put(db: Connection, project: str, evaluation: str, cell: int, fill: Fill, s
         "status": "scored",
         "passed": score.passed,
         "score": score.score,
-        "label": None if score.label is None else held(score.label),
-        "reason": held(score.reason),
+        "label": None if score.label is None else storable_text(score.label),
+        "reason": storable_text(score.reason),
         "details": score.details,
     }
     if fill.name != fill.waiting:
-        db.execute(delete(scores).where(*mine, scores.c.name == held(fill.waiting)))
-    if not db.execute(update(scores).where(*mine, scores.c.name == held(fill.name)).values(values)).rowcount:
+        db.execute(delete(scores).where(*mine, scores.c.name == storable_text(fill.waiting)))
+    if not db.execute(update(scores).where(*mine, scores.c.name == storable_text(fill.name)).values(values)).rowcount:
         row = {"project": project, "evaluation": evaluation, "cell": cell, "evaluator": fill.evaluator}
-        db.execute(insert(scores).values(**row, name=held(fill.name), seconds=0.0, **values))
+        db.execute(insert(scores).values(**row, name=storable_text(fill.name), seconds=0.0, **values))

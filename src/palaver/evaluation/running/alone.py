@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from palaver.evaluation.running.slice_runs import SliceRun, SliceRuns
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import slices as evaluation_slices
-from palaver.storage.evaluations.keeping import Evaluation
-from palaver.storage.evaluations.slices import LANES, Slice
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.slices import SLICES_PER_WORKFLOW, Slice
 
 HEED = 0.25
 """Seconds after which it is looked whether somebody has stopped it."""
@@ -39,18 +39,20 @@ class Alone:
                 await self._heed()
         finally:
             await self._end()
-        return await self._runs.database.read(evaluations.get, self._project, self._evaluation.id)
+        return await self._runs.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
 
     async def cancel(self) -> None:
         """Let it end; what is recorded stays."""
-        await self._runs.database.write(evaluations.cancel, self._project, self._evaluation.id, self._runs.now())
+        await self._runs.database.write(
+            evaluations.cancel_evaluation, self._project, self._evaluation.id, self._runs.now()
+        )
         self._stop()
 
     def _begin(self) -> None:
         """Begin slices as long as there is room."""
         while self._waiting and not self._is_stopped:
             room = self._concurrency - sum(run.slice.width for run in self._going.values())
-            width = min(-(-self._concurrency // LANES), room)
+            width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), room)
             if width <= 0:
                 return
             one = msgspec.structs.replace(self._waiting.popleft(), width=width)
@@ -66,7 +68,7 @@ class Alone:
 
     async def _heed(self) -> None:
         of = {(self._project, self._evaluation.id)}
-        if not self._is_stopped and await self._runs.database.read(evaluation_slices.stopped, of):
+        if not self._is_stopped and await self._runs.database.read(evaluation_slices.find_stopped, of):
             self._stop()
 
     def _stop(self) -> None:
@@ -81,4 +83,4 @@ class Alone:
             await asyncio.wait(list(self._going))
         database, process = self._runs.database, self._runs.process
         for one in self._waiting:
-            await database.write(evaluation_slices.leave, process, one, self._runs.now())
+            await database.write(evaluation_slices.release_slice, process, one, self._runs.now())

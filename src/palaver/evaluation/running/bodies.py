@@ -11,7 +11,7 @@ from palaver.core.extraction import preview, preview_of
 from palaver.core.messages import Message
 from palaver.evaluation.scoring.cases import Case, CaseCall, Turn
 from palaver.evaluation.scoring.casing import last_user
-from palaver.storage.evaluations.results import packed
+from palaver.storage.evaluations.results import compress_result
 
 _LONGEST = 10_000
 """Characters of what was asked, and of what was answered, that a search looks at."""
@@ -50,7 +50,7 @@ def kept(case: Case) -> Kept:
     user = last_user(case.history)
     said = case.text or ("" if value is None else _text(value))
     words = "\n".join([_beginning(user.text if user is not None else _text(case.inputs)), _beginning(said)])
-    return Kept(preview_in=asked, preview_out=told, words=words, body=packed(_body(case)))
+    return Kept(preview_in=asked, preview_out=told, words=words, body=compress_result(_body(case)))
 
 
 def redacted(case: Case, redactor: Redactor) -> Case:

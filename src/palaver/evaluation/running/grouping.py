@@ -8,7 +8,7 @@ from datetime import datetime
 from palaver.errors import PalaverError
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
-from palaver.storage.evaluations.results import NewResult, Recorded, Stops
+from palaver.storage.evaluations.results import NewResult, RecordOutcome, StopConditions
 from palaver.storage.evaluations.slices import Slice
 
 log = logging.getLogger("palaver.evaluation")
@@ -27,10 +27,10 @@ class Group:
         database: Database,
         process: str,
         one: Slice,
-        stops: Stops,
+        stops: StopConditions,
         *,
         now: Callable[[], datetime],
-        recorded: Callable[[Recorded], None],
+        recorded: Callable[[RecordOutcome], None],
         delay: float = DELAY,
     ) -> None:
         self._database = database
@@ -77,7 +77,7 @@ class Group:
         """Record these; False: the database is away."""
         try:
             told = await self._database.write(
-                results.record, self._process, self._slice, some, self._stops, self._now()
+                results.record_results, self._process, self._slice, some, self._stops, self._now()
             )
         except PalaverError as error:
             log.warning("Results cannot be recorded, which is tried again: %s", error.message)

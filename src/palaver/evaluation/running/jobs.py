@@ -24,7 +24,7 @@ from palaver.evaluation.scoring.casing import case_of, last_user, turn_of
 from palaver.evaluation.scoring.evaluator import Bound
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.scores import Scored, erred
-from palaver.storage.evaluations.results import NewResult, NewScore, Stops
+from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
 from palaver.testsets.rows import format_row_id
 from palaver.traces.facts import NO_PARENT
 from palaver.workflows.workflow import Workflow
@@ -216,11 +216,11 @@ class Job:
         return result_of(one, case, calls, error, scores, redactor=redactor, ended_at=self._now())
 
 
-def stops_of(plan: Plan, rows: int) -> Stops:
+def stops_of(plan: Plan, rows: int) -> StopConditions:
     """When an evaluation of so many rows has had enough."""
     total, limits = rows * len(plan.variants) * plan.repeats, plan.limits
     most_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
-    return Stops(most_failed=most_failed, most_cost=limits.max_cost)
+    return StopConditions(most_failed=most_failed, most_cost=limits.max_cost)
 
 
 def _recorded(asked: Asked, variant: PlannedVariant) -> Turn:

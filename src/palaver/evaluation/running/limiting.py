@@ -46,7 +46,7 @@ class Pace:
             await asyncio.sleep(seconds)
 
     async def _ask(self) -> None:
-        first = await self._database.write(slices.paced, *self._of, self._interval, self._count, self._now())
+        first = await self._database.write(slices.reserve_calls, *self._of, self._interval, self._count, self._now())
         first = first or self._now()  # It is gone: whoever runs it will be told so.
         step = timedelta(seconds=self._interval)
         self._due = [first + number * step for number in reversed(range(self._count))]

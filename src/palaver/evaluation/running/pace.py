@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations.repository import Evaluation
 
 Last = tuple[int, datetime, datetime]
 """Of the cells that were recorded last: how many, and when the first and the last of them ended."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from palaver.engine.engine import Engine
-from palaver.engine.looking import Looking
+from palaver.engine.poller import Poller
 from palaver.storage.database import Database
 from palaver.storage.evaluations import slices
 from palaver.storage.evaluations.slices import Slice
@@ -50,7 +50,7 @@ class Runner:
         self._now = now
         self._look = look
         self._going: dict[asyncio.Task[None], SliceRun] = {}
-        self._looking = Looking(self._look_once, of="Evaluations that wait", log=log, again=look)
+        self._looking = Poller(self._look_once, of="Evaluations that wait", log=log, again=look)
         self._polls = False
 
     @property
@@ -76,9 +76,9 @@ class Runner:
 
     async def died(self, dead: Sequence[str]) -> None:
         """Processes died: what they had taken, and what nobody known holds, is there for others again."""
-        if not dead and not await self._database.read(slices.is_any_lost):
+        if not dead and not await self._database.read(slices.has_lost_slices):
             return
-        if count := await self._database.write(slices.give_back, dead, self._now()):
+        if count := await self._database.write(slices.requeue_lost_slices, dead, self._now()):
             log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
             self.wake()
 
@@ -110,7 +110,7 @@ class Runner:
         if self._engine.draining:
             self._leave()
         elif named := {run.slice.of for run in self._going.values()}:
-            for of in await self._database.read(slices.stopped, named):
+            for of in await self._database.read(slices.find_stopped, named):
                 self._stop(of)
 
     def _stop(self, of: tuple[str, str]) -> None:
@@ -123,13 +123,13 @@ class Runner:
         if self._engine.draining:
             return False
         free = self._most - sum(run.slice.width for run in self._going.values())
-        if not await self._database.read(slices.is_any_waiting):
+        if not await self._database.read(slices.has_waiting_slices):
             return False
         if free > 0:
             runs = self._runs = self._runs or await asyncio.to_thread(self._make)
             # One at a time, so that processes that look at the same moment have a share each.
             names, now = self._names(), self._now()
-            for one in await self._database.write(slices.take, self._process, names, free, now, most=1):
+            for one in await self._database.write(slices.take_slices, self._process, names, free, now, most=1):
                 self._looking.wake()
                 self._begin(runs, one)
         return True

@@ -22,9 +22,9 @@ from palaver.evaluation.scoring.evaluator import Bound
 from palaver.evaluation.scoring.reach import Reach
 from palaver.evaluation.scoring.scores import GivenUp
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results, slices
-from palaver.storage.evaluations.results import Recorded
+from palaver.storage.evaluations.results import RecordOutcome
 from palaver.storage.evaluations.slices import Slice
 from palaver.storage.testsets import rows as testset_rows
 from palaver.workflows.workflow import Workflow
@@ -88,7 +88,7 @@ class SliceRuns:
         self._jobs = {of: (job, users) for of, (job, users) in self._jobs.items() if users}
 
     async def _read(self, of: tuple[str, str]) -> Job:
-        found = await self.database.read(evaluations.planned, *of)
+        found = await self.database.read(evaluations.get_planned, *of)
         plan = msgspec.convert(found.plan, Plan)
         rate, limits = plan.limits.rate, plan.limits
         reach = self._reach.of(of[0], found.evaluation.key)
@@ -166,13 +166,13 @@ class SliceRun:
         """Was every cell recorded?"""
         house, one = self._house, self.slice
         cells = cells_in(job.plan, one)
-        known = await house.database.read(results.recorded, *one.of, cells)
+        known = await house.database.read(results.find_recorded_cells, *one.of, cells)
         left = [cell for cell in cells if cell not in known]
         group = Group(house.database, house.process, one, job.stops, now=house.now, recorded=self._noted)
         if left and one.attempts >= LOST:
             group.add(job.broken(left.pop(0), "process_died", "Every process that ran this cell died with it."))
         hashes = [job.hash_of(cell) for cell in left]
-        contents = await house.database.read(testset_rows.contents, one.project, job.plan.testset.id, hashes)
+        contents = await house.database.read(testset_rows.read_contents, one.project, job.plan.testset.id, hashes)
         width = 1 if one.attempts >= ALONE else one.width
         turn = iter(left)
         for _ in range(0 if self._is_stopped else min(width, len(left))):
@@ -200,7 +200,7 @@ class SliceRun:
                 result = job.broken(cell, "internal", "Something broke: the log says what.")
             group.add(result)
 
-    def _noted(self, told: Recorded) -> None:
+    def _noted(self, told: RecordOutcome) -> None:
         """Results were recorded, or could not be."""
         if not told.is_ours:
             self._is_lost = True
@@ -212,7 +212,7 @@ class SliceRun:
         house = self._house
         while not self._is_lost:
             try:
-                change = slices.end if whole else slices.leave
+                change = slices.end_slice if whole else slices.release_slice
                 await house.database.write(change, house.process, self.slice, house.now())
             except PalaverError as error:
                 if self._hurried.done():

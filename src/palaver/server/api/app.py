@@ -7,7 +7,7 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 
 from palaver.discovery.registry import Registry
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.evaluation.known import Evaluators
 from palaver.evaluation.online.scorer import OnlineScorer
 from palaver.evaluation.running.runner import Runner
@@ -75,7 +75,7 @@ class House(NamedTuple):
     database: Database
     callers: Callers
     rates: Rates
-    records: Records
+    records: RunReader
     calling: Calling
     turning: Turning
     sources: Mapping[str, Source]

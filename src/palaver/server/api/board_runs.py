@@ -17,9 +17,9 @@ from palaver.core.files import has_files
 from palaver.core.origins import Origin, RunStatus
 from palaver.core.records import NewRun
 from palaver.discovery.registry import Registry
-from palaver.engine.backlog import Backlog
 from palaver.engine.engine import Engine
-from palaver.engine.records import Records
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, PalaverError, StaleBase
 from palaver.protocols.base import Answer
 from palaver.server import filing
@@ -37,11 +37,11 @@ from palaver.server.api.idempotency import once
 from palaver.server.callers import Caller
 from palaver.server.settings import Settings
 from palaver.server.variants import laid_over, resolve
-from palaver.storage import backlog as waiting
-from palaver.storage import board_runs, boards
+from palaver.storage import boards
+from palaver.storage import queue as waiting
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
-from palaver.storage.variants import Resolved
+from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.workflow import Workflow
 
 _PROTOCOL = "board"
@@ -89,15 +89,15 @@ class House(msgspec.Struct, frozen=True):
     settings: Settings
     database: Database
     engine: Engine
-    records: Records
-    backlog: Backlog
+    records: RunReader
+    backlog: RunQueue
 
 
 class _Column(msgspec.Struct, frozen=True):
     """What answers in a column, as it is now."""
 
     workflow: Workflow
-    resolved: Resolved
+    resolved: ResolvedVariant
     parameters: Mapping[str, Any]
 
 
@@ -115,7 +115,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
     async def run_board(request: Asked, board: FromPath[str]) -> Response[Begun]:
         raw = await raw_body(request, settings)
         body, caller = read_as(raw or b"{}", RunBoard, settings), caller_of(request)
-        found = await database.read(boards.get, caller.project, board)
+        found = await database.read(boards.get_board, caller.project, board)
         if found.grid.mode != "single":
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
         named = _named(found, body.cells)
@@ -124,7 +124,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             for column in found.grid.columns
             if any(cell.column == column.id for cell in named)
         }
-        note = board_runs.reading(body.concurrency)
+        note = boards.board_run_note(body.concurrency)
         origin = Origin(
             project=caller.project,
             key=caller.key,
@@ -140,7 +140,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         }
 
         def work(db: Connection) -> Answer:
-            now = boards.held(db, caller.project, board)
+            now = boards.lock_board(db, caller.project, board)
             if now.version != found.version:
                 raise StaleBase("The board was changed at this moment: try again.")
             chosen = _chosen(db, caller.project, now, body.cells, named)
@@ -150,8 +150,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
                 for cell, run in zip(chosen, runs, strict=True)
             ]
             if runs:
-                waiting.put_all(db, runs, utc_now())
-                boards.fill(db, caller.project, board, filled)
+                waiting.enqueue_runs(db, runs, utc_now())
+                boards.fill_cells(db, caller.project, board, filled)
             return shown_as(
                 Begun([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),
                 status=202,
@@ -171,11 +171,11 @@ def routes(house: House) -> list[HTTPRouteHandler]:
     )
     async def cancel_board(request: Asked, board: FromPath[str]) -> Response[Ended]:
         project = caller_of(request).project
-        await database.read(boards.get, project, board)
+        await database.read(boards.get_board, project, board)
         ended: list[str] = []
-        while some := await database.write(board_runs.cancel_waiting, project, board, _AT_ONCE, utc_now()):
+        while some := await database.write(boards.cancel_queued_board_runs, project, board, _AT_ONCE, utc_now()):
             ended += some
-        going = await database.read(board_runs.alive, project, board, "running")
+        going = await database.read(boards.list_board_runs, project, board, "running")
         await asyncio.gather(*(house.records.cancel(project, run) for run in going))
         return answer(request, Ended([*ended, *going]))
 
@@ -202,7 +202,7 @@ def _chosen(
 ) -> list[Cell]:
     """Those of them that are to be run."""
     runs = {(cell.row, cell.column): cell.run for cell in board.cells if cell.run is not None}
-    known = board_runs.statuses(db, project, list(runs.values()))
+    known = boards.run_statuses(db, project, list(runs.values()))
 
     def is_wanted(cell: Cell) -> bool:
         status: RunStatus | None = known.get(runs.get((cell.row, cell.column), ""))

@@ -33,7 +33,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import once
 from palaver.server.settings import Settings
 from palaver.storage import boards
-from palaver.storage.boards import Board, Listed
+from palaver.storage.boards import Board, BoardSummary
 from palaver.storage.database import Database
 
 
@@ -77,7 +77,7 @@ class BoardView(BoardListed, frozen=True, kw_only=True):
     layout: dict[str, Any]
 
 
-def row(board: Listed) -> BoardListed:
+def row(board: BoardSummary) -> BoardListed:
     """A board as a row."""
     return BoardListed(
         id=board.id,
@@ -115,7 +115,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @get("/api/boards", operation_id="list_boards", summary="Boards, last saved first")
     async def list_boards(request: Asked, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
-        found = await database.read(boards.listed, caller_of(request).project, Window(limit, after))
+        found = await database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
         return found.of(row)
 
     @post("/api/boards", operation_id="create_board", summary="A new board", operation_class=takes(GivenBoard))
@@ -125,7 +125,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @get("/api/boards/{board:str}", operation_id="get_board", summary="One board, with its cells")
     async def get_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
-        found = await database.read(boards.get, caller_of(request).project, board)
+        found = await database.read(boards.get_board, caller_of(request).project, board)
         return answer(request, view(found), mark=mark(found))
 
     @put(
@@ -138,13 +138,13 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         _, body = await read_body(request, settings, GivenBoard)
         grid, project, fresh = check(_grid(body)), caller_of(request).project, unless_stale(request, view, mark)
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
-        put = await database.write(boards.replace, project, board, grid, keep=keep, at=utc_now(), check=fresh)
+        put = await database.write(boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh)
         return answer(request, view(put), mark=mark(put))
 
     @delete("/api/boards/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
     async def delete_board(request: Asked, board: FromPath[str]) -> None:
         fresh = unless_stale(request, view, mark)
-        await database.write(boards.remove, caller_of(request).project, board, check=fresh)
+        await database.write(boards.delete_board, caller_of(request).project, board, check=fresh)
 
     @post(
         "/api/boards/{board:str}/duplicate",
@@ -155,7 +155,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     async def duplicate_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
         raw = await raw_body(request, settings)
         body = read_as(raw or b"{}", Copied, settings)
-        found = await database.read(boards.get, caller_of(request).project, board)
+        found = await database.read(boards.get_board, caller_of(request).project, board)
         name = f"{found.grid.name[:193]} (copy)" if body.name is UNSET else body.name
         return await make(request, raw, msgspec.structs.replace(found.grid, name=name))
 
@@ -164,7 +164,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         made = Board(id=new_id("brd"), grid=grid, created_at=now, updated_at=now)
 
         def work(db: Connection) -> Answer:
-            boards.create(db, project, made)
+            boards.create_board(db, project, made)
             place = f"{settings.root_path}/api/boards/{made.id}"
             return shown_as(view(made), status=201, location=place, mark=mark(made))
 

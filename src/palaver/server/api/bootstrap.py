@@ -24,12 +24,12 @@ from palaver.server.api.thread_views import ThreadSummary, summary
 from palaver.server.api.workflows import WorkflowRow
 from palaver.server.callers import Caller
 from palaver.server.settings import KIB, Settings
-from palaver.storage import boards, run_pages
+from palaver.storage import boards, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
-from palaver.storage.pages import page_by_name
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import Filters
+from palaver.storage.pagination import paginate_by_name
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import ThreadFilters
 
 LARGEST: Final = 64 * KIB
 """Bytes of the whole answer."""
@@ -160,7 +160,7 @@ def _workflows(registry: Registry, project: str) -> Page[FirstWorkflow]:
     rows = [_row(workflow_routes.row(workflow, default=registry.default)) for workflow in registry]
     rows.sort(key=lambda row: row.name)
     limit = max(_fitting(rows[:_MOST_WORKFLOWS], _WORKFLOWS), 1)
-    return page_by_name(
+    return paginate_by_name(
         rows, lambda row: row.name, project=project, window=Window(limit), filters=workflow_routes.NO_FILTER
     )
 
@@ -177,26 +177,26 @@ def _row(row: WorkflowRow) -> FirstWorkflow:
 
 
 def _kept(db: Connection, project: str) -> _Kept:
-    last = boards.last_saved(db, project, largest=_BOARD)
+    last = boards.get_last_saved(db, project, largest=_BOARD)
     listed = _newest(db, project)
-    pinned = threads.page(db, project, Filters(pinned=True), Window(_MOST_THREADS)).of(summary).data
+    pinned = threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).of(summary).data
     shown = _slim(pinned, _PINNED)
     return _Kept(
         board=last.board,
         board_id=last.id,
         threads=listed,
         pinned=shown[: _fitting(shown, _PINNED)],
-        running=run_pages.going(db, project, _MOST_RUNNING),
+        running=runs.list_active_ids(db, project, _MOST_RUNNING),
     )
 
 
 def _newest(db: Connection, project: str) -> Page[ThreadSummary]:
-    found = threads.page(db, project, window=Window(_MOST_THREADS)).of(summary)
+    found = threads.list_threads(db, project, window=Window(_MOST_THREADS)).of(summary)
     shown = _slim(found.data, _THREADS)
     fitting = _fitting(shown, _THREADS)
     if fitting == len(shown):
         return Page(shown, found.next)
-    shorter = threads.page(db, project, window=Window(max(fitting, 1))).of(summary)
+    shorter = threads.list_threads(db, project, window=Window(max(fitting, 1))).of(summary)
     return Page(shown[: len(shorter.data)], shorter.next)
 
 

@@ -51,11 +51,11 @@ from palaver.server.api.workflows import WorkflowView, base_of, is_keyed, view
 from palaver.server.callers import Callers
 from palaver.server.connected import Connected, Here
 from palaver.server.settings import Settings
-from palaver.storage import backlog, variants
 from palaver.storage import connections as kept
-from palaver.storage.connections import Added, Options
+from palaver.storage import queue, variants
+from palaver.storage.connections import ConnectionOptions, StoredConnection
 from palaver.storage.database import Database
-from palaver.storage.pages import page_by_name
+from palaver.storage.pagination import paginate_by_name
 
 _LONGEST_URL = 2_000
 _EVERY = Window(limit=200)
@@ -106,7 +106,7 @@ def routes(
         remotes = [one for one in registry if isinstance(one, RemoteWorkflow)]
         fixed = [_fixed_row(one, settings) for one in remotes if one.description.name not in names]
         window, project = Window(limit, after), caller_of(request).project
-        return page_by_name([*fixed, *added], _place, project=project, window=window)
+        return paginate_by_name([*fixed, *added], _place, project=project, window=window)
 
     @post(
         "/api/connections",
@@ -120,7 +120,7 @@ def routes(
         before = await answered(request, database, raw)
         if before is not None:
             return before
-        options = Options(
+        options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
         wanted = connected.wanted(_checked_url(body.url), options)
@@ -138,7 +138,7 @@ def routes(
                 return shown_as(shown([]))
             _free(name, registry)  # Somebody may have been quicker while it was asked.
             evidence = workflow.service
-            made = Added(
+            made = StoredConnection(
                 name=name,
                 url=wanted.place,
                 created_at=now,
@@ -146,10 +146,10 @@ def routes(
                 options=options,
                 evidence=evidence,
             )
-            kept.add(db, DEFAULT_PROJECT, made)
+            kept.insert_connection(db, DEFAULT_PROJECT, made)
             parameters = workflow.description.parameters
-            variants.keep_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
-            known = variants.listed(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
+            variants.sync_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
+            known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
             return shown_as(shown(known), status=201, location=f"{settings.root_path}/api/workflows/{name}")
 
         return await connected.changing(lambda: once(request, database, raw, work))
@@ -157,11 +157,11 @@ def routes(
     @delete("/api/connections/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
     async def disconnect(request: Asked, name: FromPath[str]) -> None:
         of_default(request)
-        if not await connected.changing(lambda: database.write(kept.remove, DEFAULT_PROJECT, name)):
+        if not await connected.changing(lambda: database.write(kept.delete_connection, DEFAULT_PROJECT, name)):
             raise _not_removed(request, name, registry, settings)
         if name not in registry:
             why = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
-            while await database.write(backlog.refuse_some, name, why, utc_now()):
+            while await database.write(queue.fail_queued_runs, name, why, utc_now()):
                 pass
 
     return [list_connections, connect, disconnect]

@@ -26,7 +26,7 @@ from palaver.protocols.base import Answer
 from palaver.server import guards
 from palaver.server.exchange import Exchange
 from palaver.server.settings import Settings
-from palaver.storage.pages import Page, Window
+from palaver.storage.pagination import Page, Window
 
 if TYPE_CHECKING:
     from palaver.server.callers import Caller

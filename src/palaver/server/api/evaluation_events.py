@@ -28,10 +28,10 @@ from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.server.stream import QUIET, unbroken
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.evaluations import results as evaluation_results
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations.repository import Evaluation
 
 AGAIN = 0.25
 """Seconds until an evaluation that changes is looked at again,"""
@@ -60,7 +60,7 @@ def routes(
     )
     async def follow_evaluation(request: Asked, evaluation: FromPath[str], after: AfterResult = None) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await database.read(evaluations.plan_of, caller.project, evaluation)
+        found, kept = await database.read(evaluations.get_plan, caller.project, evaluation)
         heard = _last_event_id(request)
         if found.ended_at is not None and heard is not None and heard >= found.recorded:
             return Response(None, status_code=204)  # An EventSource then stops.
@@ -87,10 +87,10 @@ async def followed(
             if told is None or found.state != told.state:
                 yield _frame("state", seen, shown.state(found)) if found.ended_at is None else b""
             while seen < found.recorded:
-                fresh = await database.read(evaluation_pages.since, project, found.id, seen, _PIECE)
+                fresh = await database.read(evaluation_pages.list_results_since, project, found.id, seen, _PIECE)
                 seen = fresh[-1].seq if fresh else found.recorded  # What is run again has no result meanwhile.
                 yield b"".join([_frame("cell", result.seq, shown.cell(result, plan)) for result in fresh])
-            last = await database.read(evaluation_results.pace, project, found.id)
+            last = await database.read(evaluation_results.recent_pace, project, found.id)
             yield _frame("progress", seen, _progress(found, pace_of(found, last, now())))
             if found.ended_at is not None:
                 yield _frame("state", seen, shown.state(found))
@@ -102,7 +102,7 @@ async def followed(
             yield sse.KEEP_ALIVE
             quiet = 0.0
         try:
-            found = await database.read(evaluations.get, project, found.id)
+            found = await database.read(evaluations.get_evaluation, project, found.id)
         except NotFound:
             return  # It was deleted: there is nothing left to tell.
 

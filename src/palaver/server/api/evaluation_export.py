@@ -12,12 +12,12 @@ from palaver.evaluation.reading.exports.html import POLICY
 from palaver.evaluation.reading.exports.report import Report
 from palaver.server.api.conventions import Window
 from palaver.storage.database import Database
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.evaluations.pages import Whole
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.results import ResultDetail
 
 T = TypeVar("T")
 Ask = Callable[[Coroutine[Any, Any, Any]], Any]
-Cells = Callable[[], Iterator[Whole]]
+Cells = Callable[[], Iterator[ResultDetail]]
 
 PIECE = 64 * 1024
 """Bytes, about, that are sent at once."""
@@ -88,21 +88,25 @@ def _piece(lines: Iterator[bytes]) -> bytes:
     return b"".join(some)
 
 
-def _light(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[Whole]:
+def _light(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[ResultDetail]:
     """All cells, without their bodies."""
     after: str | None = None
     while True:
         window = Window(_PAGE, after)
-        page = ask(database.read(evaluation_pages.list_page, project, evaluation, evaluation_pages.ANY, window))
-        yield from (Whole(result, None) for result in page.data)
+        page = ask(
+            database.read(evaluation_pages.list_results, project, evaluation, evaluation_pages.ALL_RESULTS, window)
+        )
+        yield from (ResultDetail(result, None) for result in page.data)
         after = page.next
         if after is None:
             return
 
 
-def _whole(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[Whole]:
+def _whole(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[ResultDetail]:
     """All cells, with their bodies."""
     after = -1
-    while some := cast("list[Whole]", ask(database.read(evaluation_pages.every, project, evaluation, after))):
+    while some := cast(
+        "list[ResultDetail]", ask(database.read(evaluation_pages.list_result_details, project, evaluation, after))
+    ):
         yield from some
         after = some[-1].result.cell

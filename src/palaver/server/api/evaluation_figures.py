@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations.repository import Evaluation
 
 if TYPE_CHECKING:
     from palaver.evaluation.reading.columns import Results
@@ -47,7 +47,7 @@ class Figures:
 
     async def summary(self, project: str, evaluation: str, column: str | None) -> EvaluationSummary:
         """The figures of one; those by the values of a column, too."""
-        found = await self._database.read(evaluations.get, project, evaluation)
+        found = await self._database.read(evaluations.get_evaluation, project, evaluation)
         key = ("summary", project, *_version(found), column)
         if (kept := self._told.get(key)) is not None:
             return kept
@@ -70,8 +70,8 @@ class Figures:
         from palaver.evaluation.reading.reporting import side, split_side
 
         (first, of_first), (second, of_second) = split_side(base), split_side(candidate)
-        one = await self._database.read(evaluations.get, project, first)
-        other = one if first == second else await self._database.read(evaluations.get, project, second)
+        one = await self._database.read(evaluations.get_evaluation, project, first)
+        other = one if first == second else await self._database.read(evaluations.get_evaluation, project, second)
         key = ("compare", project, *_version(one), of_first, *_version(other), of_second, margin)
         if (kept := self._told.get(key)) is not None:
             return kept
@@ -113,7 +113,7 @@ class Figures:
         return await asyncio.to_thread(found_cells, results, evaluator=evaluator, flaky=flaky, base=before)
 
     async def _of(self, project: str, evaluation: str) -> "Results":
-        return await self._results(project, await self._database.read(evaluations.get, project, evaluation))
+        return await self._results(project, await self._database.read(evaluations.get_evaluation, project, evaluation))
 
     async def _results(self, project: str, found: Evaluation) -> "Results":
         """What figures are made of. Who asks for the same while it is read waits for it."""

@@ -21,8 +21,8 @@ from palaver.server.exchange import Exchange
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations.keeping import Evaluation
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations.repository import Evaluation
 
 Column = Annotated[
     str | None,
@@ -75,7 +75,7 @@ def routes(database: Database, settings: Settings, rates: Rates, read: Figures) 
         request: Asked, evaluation: FromPath[str], form: Format, base: OfExport = None, margin: Margin = 0.02
     ) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await database.read(evaluations.plan_of, caller.project, evaluation)
+        found, kept = await database.read(evaluations.get_plan, caller.project, evaluation)
         summary = await read.summary(caller.project, evaluation, None)
         beside = await read.comparisons(caller.project, evaluation, base, margin)
         make = _maker(found, shown.plan_of(kept), summary, beside)

@@ -15,9 +15,9 @@ from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Se
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import ResultRow, ResultView
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.evaluations.pages import Wanted
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.results import ResultFilters
 
 Shown = Literal["done", "failed", "error"]
 OfStatus = Annotated[
@@ -58,14 +58,14 @@ def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[ResultRow]:
         project = caller_of(request).project
-        _, kept = await database.read(evaluations.plan_of, project, evaluation)
+        _, kept = await database.read(evaluations.get_plan, project, evaluation)
         plan = shown.plan_of(kept)
         if of_status not in (None, *get_args(Shown)):
             raise InvalidValue(f"status is one of {', '.join(get_args(Shown))}.", pointer="?status")
         among: Sequence[int] | None = None
         if flaky or regression is not None:
             among = await read.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
-        wanted = Wanted(
+        wanted = ResultFilters(
             variant=_variant(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]
             score_status="error" if of_status == "error" else None,
@@ -75,7 +75,7 @@ def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
             search=search,
             among=among,
         )
-        page = await database.read(evaluation_pages.list_page, project, evaluation, wanted, Window(limit, after))
+        page = await database.read(evaluation_pages.list_results, project, evaluation, wanted, Window(limit, after))
         return page.of(lambda one: shown.result_row(one, plan))
 
     @get(
@@ -99,11 +99,11 @@ def _variant(plan: Plan, name: str | None) -> int | None:
 
 
 def _whole(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
-    found, kept = evaluations.plan_of(db, project, evaluation)
+    found, kept = evaluations.get_plan(db, project, evaluation)
     plan, cell = shown.plan_of(kept), read_cell_id(named)
     if cell >= found.total:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {named[:80]!r}.")
-    whole = evaluation_pages.one(db, project, evaluation, cell)
+    whole = evaluation_pages.get_result(db, project, evaluation, cell)
     return shown.result_view(whole, plan, **_beside(plan, cell, found.total))
 
 

@@ -21,8 +21,8 @@ from palaver.server.api.evaluation_views import (
     TestsetNamed,
     TurnView,
 )
-from palaver.storage.evaluations.keeping import Evaluation
-from palaver.storage.evaluations.pages import Result, Score, Whole
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 
 
 def plan_of(kept: Any) -> Plan:
@@ -88,12 +88,12 @@ def _common(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
 # Results
 
 
-def result_row(result: Result, plan: Plan) -> ResultRow:
+def result_row(result: StoredResult, plan: Plan) -> ResultRow:
     """A cell as a row of the table."""
     return ResultRow(**result_fields(result, plan), scores=scores(result.scores, whole=False))
 
 
-def cell(result: Result, plan: Plan) -> CellTold:
+def cell(result: StoredResult, plan: Plan) -> CellTold:
     """A cell as the stream tells of it."""
     return CellTold(
         id=cell_id(result.cell),
@@ -105,7 +105,7 @@ def cell(result: Result, plan: Plan) -> CellTold:
     )
 
 
-def result_view(whole: Whole, plan: Plan, **beside: Any) -> ResultView:
+def result_view(whole: ResultDetail, plan: Plan, **beside: Any) -> ResultView:
     """A cell as a whole; `beside` are the ids of those that one looks at next."""
     result, body = whole.result, cast("dict[str, Any]", whole.body)
     variant = plan.variants[result.variant]
@@ -132,7 +132,7 @@ def _turn(kept: dict[str, Any]) -> TurnView:
     return TurnView(**fields, latency_seconds=kept.get("latency"), first_output_seconds=kept.get("first_output"))
 
 
-def _only_turn(result: Result, body: dict[str, Any]) -> TurnView:
+def _only_turn(result: StoredResult, body: dict[str, Any]) -> TurnView:
     """The turn of a case that is no script: it is not kept twice."""
     users = [message for message in body.get("history", ()) if message.get("role") == "user"]
     same = {name: body[name] for name in ("messages", "text", "notes", "tool_calls", "value") if name in body}
@@ -146,7 +146,7 @@ def _only_turn(result: Result, body: dict[str, Any]) -> TurnView:
     )
 
 
-def scores(kept: Sequence[Score], *, whole: bool) -> list[ScoreView]:
+def scores(kept: Sequence[StoredScore], *, whole: bool) -> list[ScoreView]:
     """What evaluators thought; `whole`: with what they say in detail."""
     return [
         ScoreView(
@@ -165,7 +165,7 @@ def scores(kept: Sequence[Score], *, whole: bool) -> list[ScoreView]:
     ]
 
 
-def result_fields(result: Result, plan: Plan) -> dict[str, Any]:
+def result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
     """What a row and the whole of a cell have in common, but for its scores."""
     return {
         "id": cell_id(result.cell),

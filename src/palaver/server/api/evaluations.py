@@ -34,8 +34,8 @@ from palaver.server.api.evaluation_views import Begun, EvaluationRow, Evaluation
 from palaver.server.api.idempotency import answered, once
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations.keeping import Evaluation, Filters
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
 
 InState = Annotated[str | None, QueryParameter(name="state", description="How it goes, or how it ended.")]
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""
@@ -68,7 +68,7 @@ def routes(
         made, now = new_of(new("ev"), planned, key=caller.key), utc_now()
 
         def work(db: Connection) -> Answer:
-            begun = evaluations.create(db, caller.project, made, now)
+            begun = evaluations.create_evaluation(db, caller.project, made, now)
             told = Begun(id=begun.id, state=begun.state, total=begun.total)
             return shown_as(told, status=202, location=f"{settings.root_path}/api/evaluations/{begun.id}")
 
@@ -88,7 +88,7 @@ def routes(
     ) -> Page[EvaluationRow]:
         if in_state not in (None, *get_args(EvaluationState)):
             raise InvalidValue(f"state is one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
-        filters = Filters(state=in_state, testset=testset, search=search)
+        filters = EvaluationFilters(state=in_state, testset=testset, search=search)
         page = await database.read(_listed, caller_of(request).project, filters, Window(limit, after))
         if page.data:
             soon()
@@ -96,13 +96,13 @@ def routes(
 
     @get("/api/evaluations/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
     async def get_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await database.read(evaluations.plan_of, project_of(request), evaluation)
+        found = await database.read(evaluations.get_plan, project_of(request), evaluation)
         soon()
         return answer(request, _view(*found))
 
     @delete("/api/evaluations/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
     async def delete_evaluation(request: Asked, evaluation: FromPath[str]) -> None:
-        await database.write(evaluations.delete_one, project_of(request), evaluation)
+        await database.write(evaluations.delete_evaluation, project_of(request), evaluation)
         wake()
 
     @post(
@@ -112,7 +112,7 @@ def routes(
         status_code=200,
     )
     async def cancel_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await database.write(evaluations.cancel, project_of(request), evaluation, utc_now())
+        found = await database.write(evaluations.cancel_evaluation, project_of(request), evaluation, utc_now())
         wake()
         return answer(request, await whole(request, found))
 
@@ -128,15 +128,15 @@ def routes(
         project, now = project_of(request), utc_now()
 
         def work(db: Connection) -> Answer:
-            evaluations.rerun(db, project, evaluation, body.which, now)
-            return shown_as(_view(*evaluations.plan_of(db, project, evaluation)), status=202)
+            evaluations.rerun_evaluation(db, project, evaluation, body.which, now)
+            return shown_as(_view(*evaluations.get_plan(db, project, evaluation)), status=202)
 
         told = await once(request, database, raw, work)
         wake()
         return told
 
     async def whole(request: Asked, found: Evaluation) -> EvaluationView:
-        return _view(*await database.read(evaluations.plan_of, project_of(request), found.id))
+        return _view(*await database.read(evaluations.get_plan, project_of(request), found.id))
 
     return [
         create_evaluation,
@@ -153,9 +153,9 @@ def project_of(request: Asked) -> str:
     return caller_of(request).project
 
 
-def _listed(db: Connection, project: str, filters: Filters, window: Window) -> Page[EvaluationRow]:
-    page = evaluations.list_page(db, project, filters, window)
-    plans = evaluations.plans(db, project, [one.id for one in page.data])
+def _listed(db: Connection, project: str, filters: EvaluationFilters, window: Window) -> Page[EvaluationRow]:
+    page = evaluations.list_evaluations(db, project, filters, window)
+    plans = evaluations.get_plans(db, project, [one.id for one in page.data])
     return page.of(lambda one: shown.row(one, shown.plan_of(plans[one.id])))
 
 

@@ -28,9 +28,10 @@ from palaver.server.api.conventions import (
 from palaver.server.settings import Settings
 from palaver.storage import feedback, runs
 from palaver.storage.database import Database
-from palaver.storage.feedback import Counts, Filters, Given, Opinion, Rating
-from palaver.storage.pages import Page, Window
-from palaver.storage.threads import nodes
+from palaver.storage.feedback import Counts, Feedback, FeedbackEntry, FeedbackFilters, Rating
+from palaver.storage.pagination import Page, Window
+from palaver.storage.schema import storable_text
+from palaver.storage.threads.message_tree import get_node, is_node_id
 
 From = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: not older than this.")]
 _SPELLINGS = ("chatcmpl-", "resp_", "run_")
@@ -101,8 +102,8 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         limit: Limit = 50,
         after: After = None,
     ) -> Page[FeedbackRow]:
-        filters = Filters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
-        found = await database.read(feedback.list_page, caller_of(request).project, filters, Window(limit, after))
+        filters = FeedbackFilters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
+        found = await database.read(feedback.list_feedback, caller_of(request).project, filters, Window(limit, after))
         return found.of(_row)
 
     return [rate_run, list_feedback]
@@ -116,19 +117,19 @@ def run_id(text: str) -> str:
 
 
 def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: datetime) -> Rated:
-    found = runs.get(db, project, run) if nodes.is_id(run) else None
+    found = runs.get_run(db, project, run) if is_node_id(run) else None
     if found is None:
         raise RunNotFound(f"There is no run {run[:80]!r}.")
     message = given.message
     if message is None:
-        message = feedback.answer_of(db, project, run)
+        message = feedback.find_answer_message(db, project, run)
     elif found.thread is None:
-        message = nodes.held(message)
+        message = storable_text(message)
     else:
-        node = nodes.get(db, project, found.thread, message)
+        node = get_node(db, project, found.thread, message)
         if node is None or node.run != run:
             raise ItemNotFound(message, pointer="/message")
-    opinion = Opinion(
+    opinion = Feedback(
         run=run,
         message=message,
         key=key,
@@ -138,10 +139,10 @@ def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: da
         created_at=now,
     )
     if given.rating is None:
-        feedback.remove(db, project, opinion)
+        feedback.delete_feedback(db, project, opinion)
     else:
-        opinion = feedback.put(db, project, opinion)
-    counts = feedback.counts(db, project, [run], key=key).get((run, message), Counts())
+        opinion = feedback.save_feedback(db, project, opinion)
+    counts = feedback.count_feedback(db, project, [run], key=key).get((run, message), Counts())
     return Rated(
         run=run,
         message=message or None,
@@ -152,7 +153,7 @@ def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: da
     )
 
 
-def _row(given: Given) -> FeedbackRow:
+def _row(given: FeedbackEntry) -> FeedbackRow:
     opinion = given.opinion
     if given.thread is not None:
         source = {"kind": "conversation", "id": given.thread, "upto": opinion.message or None}

@@ -45,7 +45,7 @@ from palaver.server.exchange import Exchange, Gone
 from palaver.server.settings import Settings
 from palaver.storage import files as kept
 from palaver.storage.database import Database
-from palaver.storage.files import Pieces, StoredFile
+from palaver.storage.files import FileChunks, StoredFile
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; sandbox",
@@ -136,7 +136,7 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
         )
 
         def keep(db: Connection) -> Answer:
-            kept.add(db, file, pieces, most=settings.files_max)
+            kept.insert_file(db, file, pieces, most=settings.files_max)
             return shown_as(view(file), status=201, location=f"{settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
@@ -144,14 +144,14 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
 
     @get("/api/files", operation_id="list_files", summary="The project's files, newest first")
     async def list_files(request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
-        found = await database.read(kept.latest, caller_of(request).project, Window(limit, after))
+        found = await database.read(kept.list_files, caller_of(request).project, Window(limit, after))
         return found.of(view)
 
     @get("/api/files/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
     async def get_file(request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query
-        file = await database.read(kept.get, caller_of(request).project, file_id)
+        file = await database.read(kept.get_file, caller_of(request).project, file_id)
         if file is None:
-            raise kept.missing(file_id)
+            raise kept.file_not_found(file_id)
         return answer(request, view(file)) if meta else _given_back(request, database, file)
 
     @delete("/api/files/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
@@ -162,11 +162,11 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
 
 
 def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
-    found = kept.get(db, project, file)
+    found = kept.get_file(db, project, file)
     if found is None:
-        raise kept.missing(file)
+        raise kept.file_not_found(file)
     check(found)
-    kept.remove(db, project, file)
+    kept.delete_file(db, project, file)
 
 
 # Taking one
@@ -199,13 +199,13 @@ def _filename(exchange: Exchange) -> str:
     return name
 
 
-async def _received(exchange: Exchange, settings: Settings) -> Pieces:
+async def _received(exchange: Exchange, settings: Settings) -> FileChunks:
     """The body, or TooLarge as soon as it is."""
     most = settings.max_file
     length = exchange.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise _too_large(most)
-    pieces = Pieces()
+    pieces = FileChunks()
     more = True
     while more:
         try:
@@ -242,11 +242,11 @@ def _given_back(request: Asked, database: Database, file: StoredFile) -> Respons
 
 
 async def _pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
-    for place in range(-(-file.bytes // kept.PIECE)):
-        piece = await database.read(kept.piece, file.project, file.sha256, place)
+    for place in range(-(-file.bytes // kept.CHUNK_BYTES)):
+        piece = await database.read(kept.read_chunk, file.project, file.sha256, place)
         if piece is None:
             # Headers are out: the connection is cut, and the client sees that bytes are missing.
-            raise kept.missing(file.id)
+            raise kept.file_not_found(file.id)
         yield piece
 
 

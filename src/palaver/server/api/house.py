@@ -15,15 +15,16 @@ from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.otlp_endpoint import hidden
 from palaver.server.settings import Settings, Source
-from palaver.storage import erasing, migrating, processes
+from palaver.storage import erasure, processes
+from palaver.storage import erasure as testset_origins
 from palaver.storage.database import Database
-from palaver.storage.places import redacted
-from palaver.storage.spans.erasing import Label
-from palaver.storage.testsets import origins as testset_origins
+from palaver.storage.migrations import upgrade
+from palaver.storage.paths import redact_url
+from palaver.storage.spans.retention import Label
 
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}
 _SHOWN: Mapping[str, Callable[[Any], Any]] = {
-    "db": redacted,
+    "db": redact_url,
     "connections": masked,
     "redact": len,
     "otlp_headers": hidden,
@@ -94,13 +95,13 @@ def routes(
 
     @get("/api/about", operation_id="about", summary="Version, database, processes and limits")
     async def about() -> About:
-        known = await database.read(processes.known)
+        known = await database.read(processes.list_processes)
         limits = {f.name: getattr(settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)}
         return About(
             version=version,
             python=platform.python_version(),
             database=database.kind,
-            schema=migrating.HEAD,
+            schema=upgrade.SCHEMA_VERSION,
             processes=max(1, sum(one.kind == "server" for one in known)),
             workers=sum(one.kind == "worker" for one in known),
             extras=[name for name, module in _EXTRAS.items() if find_spec(module) is not None],
@@ -123,10 +124,10 @@ def routes(
         _, asked = await read_body(request, settings, Erase)
         label, value = _label(asked)
         project = caller_of(request).project
-        found = await database.read(erasing.find, project, label, value)
-        kept = await database.read(testset_origins.cut_from, project, label, value)
+        found = await database.read(erasure.count_labelled_data, project, label, value)
+        kept = await database.read(testset_origins.find_copied_rows, project, label, value)
         if not asked.dry_run:
-            while await database.write(erasing.erase_some, project, label, value, utc_now()):
+            while await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
                 pass
         return answer(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=asked.dry_run))
 

@@ -14,7 +14,7 @@ from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Asked, caller_of, response, utc_now
 from palaver.storage import idempotency
 from palaver.storage.database import Database
-from palaver.storage.idempotency import Kept, Once
+from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _LONGEST_ROUTE = 200
@@ -32,7 +32,7 @@ async def once(
     wanted = asked_once(request, raw, now())
     if wanted is None:
         return response(await database.write(work))
-    kept, again = await database.write(idempotency.do, wanted, lambda db: _kept(work(db)))
+    kept, again = await database.write(idempotency.run_once, wanted, lambda db: _kept(work(db)))
     return _told(kept, again=again)
 
 
@@ -41,18 +41,18 @@ async def answered(
 ) -> Response[Any] | None:
     """What the same was answered before: for who has to do much before they come to `once`."""
     wanted = asked_once(request, raw, now())
-    kept = None if wanted is None else await database.read(idempotency.find, wanted)
+    kept = None if wanted is None else await database.read(idempotency.find_response, wanted)
     return None if kept is None else _told(kept, again=True)
 
 
-def _told(kept: Kept, *, again: bool) -> Response[Any]:
+def _told(kept: StoredResponse, *, again: bool) -> Response[Any]:
     told = response(Answer(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
     if again:
         told.headers["idempotency-replayed"] = "true"
     return told
 
 
-def asked_once(request: Asked, raw: bytes, now: datetime) -> Once | None:
+def asked_once(request: Asked, raw: bytes, now: datetime) -> IdempotentRequest | None:
     """What is to be done once, if the request says so."""
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -61,7 +61,7 @@ def asked_once(request: Asked, raw: bytes, now: datetime) -> Once | None:
         raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
     caller = caller_of(request)
     query = request.scope["query_string"]
-    return Once(
+    return IdempotentRequest(
         project=caller.project,
         owner=caller.key or "",
         route=f"{request.method} {request.scope['path']}"[:_LONGEST_ROUTE],
@@ -71,5 +71,5 @@ def asked_once(request: Asked, raw: bytes, now: datetime) -> Once | None:
     )
 
 
-def _kept(answer: Answer) -> Kept:
-    return Kept(status=answer.status, headers=answer.headers, body=answer.body)
+def _kept(answer: Answer) -> StoredResponse:
+    return StoredResponse(status=answer.status, headers=answer.headers, body=answer.body)

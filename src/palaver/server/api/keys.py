@@ -32,10 +32,10 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.callers import Caller, Callers
 from palaver.server.settings import Settings
-from palaver.storage import keys as kept
+from palaver.storage import api_keys as kept
+from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
-from palaver.storage.keys import Key
-from palaver.storage.pages import Page, Window
+from palaver.storage.pagination import Page, Window
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True, description="RFC 3339, with its zone.")]
 
@@ -74,12 +74,12 @@ class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
     scopes: Any = UNSET
 
 
-def row(key: Key) -> KeyRow:
+def row(key: ApiKey) -> KeyRow:
     """A key as it is listed."""
     return KeyRow(**_fields(key))
 
 
-def shown_once(key: Key, secret: str) -> NewKey:
+def shown_once(key: ApiKey, secret: str) -> NewKey:
     """A key as its maker sees it, once."""
     return NewKey(**_fields(key), secret=secret)
 
@@ -89,13 +89,13 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
 
     @get("/api/keys", operation_id="list_keys", summary="The project's keys, newest first")
     async def list_keys(request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
-        found = await database.read(kept.latest, caller_of(request).project, Window(limit, after))
+        found = await database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
         return found.of(row)
 
     @post("/api/keys", operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
     async def make_key(request: Asked) -> Response[NewKey]:
         given, caller = read_as(await raw_body(request, settings), MakeKey, settings), caller_of(request)
-        key, secret = kept.new(
+        key, secret = kept.new_api_key(
             project=caller.project,
             name=keys.check_name(given.name, pointer="/name"),
             scopes=_granted(given.scopes, caller),
@@ -103,7 +103,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
             expires_at=_to_come(given.expires_at, callers.now()),
             made_by=caller.key,
         )
-        await database.write(kept.add, key)
+        await database.write(kept.insert_key, key)
         callers.changed(key.id)
         location = f"{settings.root_path}/api/keys/{keys.wire_id(key.id)}"
         return answer(request, shown_once(key, secret), status=201, location=location)
@@ -118,7 +118,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
         given = read_as(await raw_body(request, settings), ChangeKey, settings)
         changes = _changes(given, callers.now())
         changed = await database.write(
-            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.change, changes
+            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.update_key, changes
         )
         callers.changed(changed.id)
         return answer(request, row(changed))
@@ -136,23 +136,23 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
 
 def _if_fresh(
     db: Connection,
-    check: Callable[[Key], None],
+    check: Callable[[ApiKey], None],
     project: str,
     key_id: str,
-    change: Callable[..., Key | None],
+    change: Callable[..., ApiKey | None],
     *args: Any,
-) -> Key:
+) -> ApiKey:
     """Change a key of the project, if it is there and the caller has seen it as it is."""
     named = keys.parse_wire_id(key_id)
-    key = kept.get(db, project, named) if named else None
+    key = kept.get_key(db, project, named) if named else None
     if key is None:
         raise NotFound(f"There is no key {key_id[:40]!r}.")
     check(key)
     return change(db, project, key.id, *args) or key
 
 
-def _revoked_at(now: datetime) -> Callable[[Connection, str, str], Key | None]:
-    return lambda db, project, key: kept.revoke(db, project, key, at=now)
+def _revoked_at(now: datetime) -> Callable[[Connection, str, str], ApiKey | None]:
+    return lambda db, project, key: kept.revoke_key(db, project, key, at=now)
 
 
 def _granted(words: list[str], caller: Caller) -> frozenset[Scope]:
@@ -179,7 +179,7 @@ def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
     return moment
 
 
-def _fields(key: Key) -> dict[str, Any]:
+def _fields(key: ApiKey) -> dict[str, Any]:
     return {
         "id": keys.wire_id(key.id),
         "name": key.name,

@@ -37,10 +37,10 @@ from palaver.server.api.idempotency import once
 from palaver.server.api.trace_views import Since, Until, moment
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.online import rules
-from palaver.storage.online import scores as online_scores
-from palaver.storage.online.rules import Rule
-from palaver.storage.online.scores import Stat, Step
+from palaver.storage.live import evaluators
+from palaver.storage.live import scores as online_scores
+from palaver.storage.live.evaluators import LiveEvaluator
+from palaver.storage.live.scores import LiveScoreStats, TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
@@ -140,7 +140,7 @@ def routes(
         if body.filter is not None:
             read_filter(body.filter)
         now = utc_now()
-        made = Rule(
+        made = LiveEvaluator(
             id=new_id("on"),
             name=body.name,
             filter=body.filter,
@@ -155,7 +155,7 @@ def routes(
         )
 
         def work(db: Connection) -> Answer:
-            kept = rules.create(db, caller.project, made)
+            kept = evaluators.create_live_evaluator(db, caller.project, made)
             return shown_as(_view(kept), status=201, location=f"{settings.root_path}/api/online/{kept.id}")
 
         told = await once(request, database, raw, work)
@@ -164,12 +164,14 @@ def routes(
 
     @get("/api/online", operation_id="list_online_rules", summary="Newest first")
     async def list_online_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
-        found = await database.read(rules.list_page, caller_of(request).project, Window(limit, after))
+        found = await database.read(evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after))
         return found.of(_view)
 
     @get("/api/online/{rule:str}", operation_id="get_online_rule", summary="One rule")
     async def get_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
-        return answer(request, _view(await database.read(rules.get, caller_of(request).project, rule)))
+        return answer(
+            request, _view(await database.read(evaluators.get_live_evaluator, caller_of(request).project, rule))
+        )
 
     @patch(
         "/api/online/{rule:str}",
@@ -184,13 +186,15 @@ def routes(
             read_filter(fields["filter"])
         if body.evaluators is not UNSET:
             fields["evaluators"] = planned(request, body.evaluators)
-        changed = await database.write(rules.change, caller_of(request).project, rule, utc_now(), **fields)
+        changed = await database.write(
+            evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
+        )
         wake()
         return answer(request, _view(changed))
 
     @delete("/api/online/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
     async def delete_online_rule(request: Asked, rule: FromPath[str]) -> None:
-        await database.write(rules.delete_one, caller_of(request).project, rule)
+        await database.write(evaluators.delete_live_evaluator, caller_of(request).project, rule)
         wake()
 
     @get(
@@ -199,14 +203,14 @@ def routes(
         summary="How many traces it scored, and how many passed, by evaluator over time",
     )
     async def online_rule_stats(
-        request: Asked, rule: FromPath[str], by: FromQuery[Step] = "hour", since: Since = None, until: Until = None
+        request: Asked, rule: FromPath[str], by: FromQuery[TimeStep] = "hour", since: Since = None, until: Until = None
     ) -> RuleStats:
         times = {"since": moment(since, "?from"), "until": moment(until, "?to")}
 
         def work(db: Connection, project: str) -> RuleStats:
-            rules.get(db, project, rule)
-            found = online_scores.stats(db, project, rule, by=by, **times)
-            counts = online_scores.cases(db, project, rule)
+            evaluators.get_live_evaluator(db, project, rule)
+            found = online_scores.score_stats(db, project, rule, by=by, **times)
+            counts = online_scores.count_cases(db, project, rule)
             data = [_stat(one) for one in found]
             waiting = counts.waiting + counts.running
             return RuleStats(waiting=waiting, done=counts.done, dropped=counts.dropped, data=data)
@@ -244,7 +248,7 @@ def _planned(wanted: Sequence[WantedEvaluator], known: Evaluators, reach: Reach)
     return msgspec.to_builtins(found)
 
 
-def _view(rule: Rule) -> RuleView:
+def _view(rule: LiveEvaluator) -> RuleView:
     return RuleView(
         id=rule.id,
         name=rule.name,
@@ -260,7 +264,7 @@ def _view(rule: Rule) -> RuleView:
     )
 
 
-def _stat(one: Stat) -> RuleStat:
+def _stat(one: LiveScoreStats) -> RuleStat:
     return RuleStat(
         at=told_time(one.at),
         evaluator=one.evaluator,

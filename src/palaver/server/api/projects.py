@@ -29,11 +29,11 @@ from palaver.server.api.conventions import (
 from palaver.server.api.keys import NewKey, shown_once
 from palaver.server.callers import Caller, Callers
 from palaver.server.settings import Settings
-from palaver.storage import keys as kept_keys
+from palaver.storage import api_keys as kept_keys
 from palaver.storage import projects as kept
+from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
-from palaver.storage.keys import Key
-from palaver.storage.pages import Page, Window
+from palaver.storage.pagination import Page, Window
 from palaver.storage.projects import Project
 
 Confirm = Annotated[str | None, QueryParameter(description="The project's name once more.")]
@@ -66,8 +66,8 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
     @get("/api/projects", operation_id="list_projects", summary="All projects, by name")
     async def list_projects(request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
         of_default(request)
-        found = await database.read(kept.listed, Window(limit, after))
-        first = await database.read(kept.get, DEFAULT_PROJECT) if after is None else None
+        found = await database.read(kept.list_projects, Window(limit, after))
+        first = await database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
         rows = found.of(_row)
         if after is None and first is None:  # Nobody made it: it is always there.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
@@ -79,7 +79,7 @@ def routes(database: Database, callers: Callers, settings: Settings) -> list[HTT
         given = read_as(await raw_body(request, settings), MakeProject, settings)
         name, now = check_project(given.name, pointer="/name"), callers.now()
         project = Project(name=name, created_at=now)
-        key, secret = kept_keys.new(project=name, name="the first key", scopes=ALL, now=now, made_by=caller.key)
+        key, secret = kept_keys.new_api_key(project=name, name="the first key", scopes=ALL, now=now, made_by=caller.key)
         await database.write(_made, project, key)
         callers.changed(key.id)
         made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))
@@ -105,30 +105,30 @@ def of_default(request: Asked) -> Caller:
     return caller
 
 
-def _made(db: Connection, project: Project, key: Key) -> None:
-    if project.name == DEFAULT_PROJECT or not kept.add(db, project):
+def _made(db: Connection, project: Project, key: ApiKey) -> None:
+    if project.name == DEFAULT_PROJECT or not kept.insert_project(db, project):
         raise NameTaken(f"There is a project {project.name!r} already.", pointer="/name")
-    kept_keys.add(db, key)
+    kept_keys.insert_key(db, key)
 
 
 def _closed(db: Connection, name: str, confirm: str | None) -> list[str]:
     """Close the project, if it may be erased."""
     if name == DEFAULT_PROJECT:
         raise InvalidValue(f"The project {DEFAULT_PROJECT} cannot be erased.")
-    if kept.get(db, name) is None:
+    if kept.get_project(db, name) is None:
         raise NotFound(f"There is no project {name[:40]!r}.")
     if confirm != name:
         raise InvalidValue(f"All of it will be erased: say so with ?confirm={name}.")
-    if kept.is_running(db, name):
+    if kept.has_active_runs(db, name):
         raise StillRunning(f"The project {name!r} has runs that have not ended.")
-    return kept.close(db, name)
+    return kept.revoke_access(db, name)
 
 
 async def _erased(database: Database, name: str) -> None:
     # Other processes may take its keys for good a moment longer, and write.
     await asyncio.sleep(recent.SECONDS + 1)
     try:
-        while await database.write(kept.erase_some, name):
+        while await database.write(kept.delete_project_batch, name):
             pass
     except PalaverError as error:
         log.warning("The project %s is erased in part only, ask for it again: %s", name, error.message)

@@ -43,10 +43,10 @@ from palaver.server.api.review_views import (
 )
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import keeping as reviews
-from palaver.storage.reviews.keeping import Review
+from palaver.storage.reviews import repository as reviews
+from palaver.storage.reviews.repository import Review
 
 NOBODY = "somebody"
 """Who answers where the server has no keys, and no name was given."""
@@ -122,7 +122,7 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
         operation_class=takes(ByWhom),
     )
     async def skip_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
-        return await let_go(request, review, item, review_items.skip)
+        return await let_go(request, review, item, review_items.skip_item)
 
     @post(
         "/api/reviews/{review:str}/items/{item:str}/release",
@@ -132,16 +132,16 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
         operation_class=takes(ByWhom),
     )
     async def release_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
-        return await let_go(request, review, item, review_items.release)
+        return await let_go(request, review, item, review_items.release_item)
 
     async def let_go(request: Asked, review: str, item: str, how: Callable[..., None]) -> Response[ProgressView]:
         _, body = await read_body(request, settings, ByWhom)
         project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> ProgressView:
-            found = reviews.hold(db, project, review)
+            found = reviews.lock_review(db, project, review)
             how(db, project, found, shown.read_item_id(item), who, utc_now())
-            return shown.progress(reviews.progress(db, project, found))
+            return shown.progress(reviews.get_progress(db, project, found))
 
         return answer(request, await database.write(work))
 
@@ -163,56 +163,56 @@ def reviewer_of(request: Asked, named: str | None) -> str:
 
 
 def _next(db: Connection, project: str, review: str, who: str) -> Next:
-    found, now = reviews.hold(db, project, review), utc_now()
+    found, now = reviews.lock_review(db, project, review), utc_now()
     item: ItemView | None = None
-    while (held := review_items.take(db, project, found, who, now)) is not None:
+    while (held := review_items.lease_next_item(db, project, found, who, now)) is not None:
         item = shown.asked(found, held.item, shown.content(db, project, found, held.item))
         if item.content is not None:
             break
-        review_items.lose(db, project, review, held.item.place)
+        review_items.mark_item_gone(db, project, review, held.item.place)
     return Next(
         item=None if held is None else item,
         until=None if held is None else told_time(held.until),
         reviewer=who,
-        progress=shown.progress(reviews.progress(db, project, found)),
+        progress=shown.progress(reviews.get_progress(db, project, found)),
     )
 
 
 def _listed(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
-    found = reviews.get(db, project, review)
-    page = review_items.list_page(db, project, review, window)
-    said = review_items.said_of(db, project, review, [item.place for item in page.data])
+    found = reviews.get_review(db, project, review)
+    page = review_items.list_items(db, project, review, window)
+    said = review_items.list_answers(db, project, review, [item.place for item in page.data])
     return page.of(lambda item: shown.item_row(found, item, said[item.place]))
 
 
 def _item(db: Connection, project: str, review: str, named: str) -> ItemView:
-    found = reviews.get(db, project, review)
-    item = review_items.get(db, project, review, shown.read_item_id(named))
-    said = review_items.said_of(db, project, review, [item.place])[item.place]
+    found = reviews.get_review(db, project, review)
+    item = review_items.get_item(db, project, review, shown.read_item_id(named))
+    said = review_items.list_answers(db, project, review, [item.place])[item.place]
     return shown.item_view(found, item, said, shown.content(db, project, found, item))
 
 
 def _expected(db: Connection, project: str, review: str, named: str) -> ExpectedView:
-    found = reviews.get(db, project, review)
-    return shown.expected(db, project, found, review_items.get(db, project, review, shown.read_item_id(named)))
+    found = reviews.get_review(db, project, review)
+    return shown.expected(db, project, found, review_items.get_item(db, project, review, shown.read_item_id(named)))
 
 
 def _said(db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation) -> AnnotationView:
-    found, place, now = reviews.hold(db, project, review), shown.read_item_id(named), utc_now()
-    item = review_items.get(db, project, review, place)
+    found, place, now = reviews.lock_review(db, project, review), shown.read_item_id(named), utc_now()
+    item = review_items.get_item(db, project, review, place)
     given = answered(shown.questions_of(found), body.answers)
-    said = review_items.say(db, project, found, place, who, given, comment=body.comment, at=now)
+    said = review_items.save_answer(db, project, found, place, who, given, comment=body.comment, at=now)
     if found.evaluation is not None:
         _fill(db, project, found, found.evaluation, item)
     return shown.annotation(said, counts=True)
 
 
-def _fill(db: Connection, project: str, review: Review, evaluation: str, item: review_items.Item) -> None:
+def _fill(db: Connection, project: str, review: Review, evaluation: str, item: review_items.ReviewItem) -> None:
     """What people say is the score that a `human` evaluator of the run waits for."""
     try:
-        plan = plan_of(evaluations.plan_of(db, project, evaluation)[1])
+        plan = plan_of(evaluations.get_plan(db, project, evaluation)[1])
     except NotFound:
         return  # It is gone; what people said of it stays.
     wanted = fills(plan, shown.questions_of(review))
-    said = review_items.said_of(db, project, review.id, [item.place])[item.place]
+    said = review_items.list_answers(db, project, review.id, [item.place])[item.place]
     fill_in(db, project, evaluation, item, wanted, said, utc_now())

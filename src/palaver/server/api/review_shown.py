@@ -28,10 +28,10 @@ from palaver.server.api.review_views import (
     ReviewView,
     WorkedView,
 )
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.reviews.items import Item, Said
-from palaver.storage.reviews.keeping import Progress, Review
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
+from palaver.storage.reviews.repository import Review, ReviewProgress
 
 _NOWHERE: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
 
@@ -46,12 +46,12 @@ def row(review: Review) -> ReviewRow:
     return ReviewRow(**_head(review), questions=[question.key for question in questions_of(review)])
 
 
-def view(review: Review, done: Progress) -> ReviewView:
+def view(review: Review, done: ReviewProgress) -> ReviewView:
     """One as a whole."""
     return ReviewView(**_head(review), questions=questions_of(review), source=review.source, progress=progress(done))
 
 
-def progress(done: Progress) -> ProgressView:
+def progress(done: ReviewProgress) -> ProgressView:
     """How far one is."""
     worked = [WorkedView(**msgspec.structs.asdict(one)) for one in done.reviewers]
     fields: dict[str, Any] = {**msgspec.structs.asdict(done), "reviewers": worked}
@@ -90,24 +90,24 @@ def read_item_id(text: str) -> int:
     return int(digits)
 
 
-def item_row(review: Review, item: Item, said: Sequence[Said]) -> ItemRow:
+def item_row(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> ItemRow:
     """An item as a row of the list."""
     return ItemRow(**_item(review, item, said))
 
 
-def item_view(review: Review, item: Item, said: Sequence[Said], content: ContentView | None) -> ItemView:
+def item_view(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer], content: ContentView | None) -> ItemView:
     """An item as a whole."""
     there = item if content is not None else replace(item, gone=True)
     return ItemView(**_item(review, there, said), content=content)
 
 
-def asked(review: Review, item: Item, content: ContentView | None) -> ItemView:
+def asked(review: Review, item: ReviewItem, content: ContentView | None) -> ItemView:
     """An item as somebody is asked about it: without what others said and, in a blind review, without ways to more."""
     seen = replace(item, cell=None, trace=None) if review.blind else item
     return item_view(review, seen, [], content)
 
 
-def _item(review: Review, item: Item, said: Sequence[Said]) -> dict[str, Any]:
+def _item(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> dict[str, Any]:
     return {
         "id": item_id(item.place),
         "state": "gone" if item.gone else "done" if item.answered >= review.reviewers else "open",
@@ -118,13 +118,13 @@ def _item(review: Review, item: Item, said: Sequence[Said]) -> dict[str, Any]:
     }
 
 
-def annotations(said: Sequence[Said]) -> list[AnnotationView]:
+def annotations(said: Sequence[ReviewAnswer]) -> list[AnnotationView]:
     """What was said of one item, in the order in which it was."""
     last = {one.reviewer: one.number for one in said}
     return [annotation(one, counts=last[one.reviewer] == one.number) for one in said]
 
 
-def annotation(one: Said, *, counts: bool) -> AnnotationView:
+def annotation(one: ReviewAnswer, *, counts: bool) -> AnnotationView:
     """What somebody said."""
     return AnnotationView(
         number=one.number,
@@ -140,7 +140,7 @@ def annotation(one: Said, *, counts: bool) -> AnnotationView:
 # What they are about
 
 
-def content(db: Connection, project: str, review: Review, item: Item) -> ContentView | None:
+def content(db: Connection, project: str, review: Review, item: ReviewItem) -> ContentView | None:
     """What an item is about, as far as the review shows it; None if it is gone."""
     if item.gone:
         return None
@@ -166,7 +166,7 @@ def content(db: Connection, project: str, review: Review, item: Item) -> Content
     )
 
 
-def expected(db: Connection, project: str, review: Review, item: Item) -> ExpectedView:
+def expected(db: Connection, project: str, review: Review, item: ReviewItem) -> ExpectedView:
     """What was expected, in a blind review too; NotFound if what it is about is gone. Of a trace nobody said it."""
     if review.evaluation is None:
         return ExpectedView()
@@ -176,11 +176,11 @@ def expected(db: Connection, project: str, review: Review, item: Item) -> Expect
     return ExpectedView(expected=seen.expected)
 
 
-def _result(db: Connection, project: str, evaluation: str, item: Item) -> ResultView | None:
+def _result(db: Connection, project: str, evaluation: str, item: ReviewItem) -> ResultView | None:
     """The result that an item is about; None if it is gone. One that was run again is another one."""
     try:
-        _, kept = evaluations.plan_of(db, project, evaluation)
-        whole = evaluation_pages.one(db, project, evaluation, item.cell or 0)
+        _, kept = evaluations.get_plan(db, project, evaluation)
+        whole = evaluation_pages.get_result(db, project, evaluation, item.cell or 0)
     except NotFound:
         return None
     return None if whole.result.seq != item.seq else shown.result_view(whole, shown.plan_of(kept), **_NOWHERE)

@@ -37,10 +37,10 @@ from palaver.server.api.review_views import Agreements, NewReview, ReviewPatch, 
 from palaver.server.api.trace_views import Asker
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import keeping as reviews
-from palaver.storage.reviews.keeping import Filters, Review
+from palaver.storage.reviews import repository as reviews
+from palaver.storage.reviews.repository import Review, ReviewFilters
 
 JUDGE = "llm_judge"
 """The evaluator that reviewers are compared with."""
@@ -84,7 +84,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         )
 
         def work(db: Connection) -> Answer:
-            reviews.create(db, caller.project, made, found.items)
+            reviews.create_review(db, caller.project, made, found.items)
             place = f"{settings.root_path}/api/reviews/{made.id}"
             return shown_as(_view(db, caller.project, made), status=201, location=place)
 
@@ -101,8 +101,8 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[ReviewRow]:
         if in_state not in (None, "open", "closed"):
             raise InvalidValue("state is open or closed.", pointer="?state")
-        filters = Filters(state=in_state, evaluation=run, search=search)
-        page = await database.read(reviews.list_page, caller_of(request).project, filters, Window(limit, after))
+        filters = ReviewFilters(state=in_state, evaluation=run, search=search)
+        page = await database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
         return page.of(shown.row)
 
     @get("/api/reviews/{review:str}", operation_id="get_review", summary="One, and how far it is")
@@ -121,7 +121,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @delete("/api/reviews/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
     async def delete_review(request: Asked, review: FromPath[str]) -> None:
-        await database.write(reviews.delete_one, caller_of(request).project, review)
+        await database.write(reviews.delete_review, caller_of(request).project, review)
 
     @get(
         "/api/reviews/{review:str}/agreement",
@@ -148,29 +148,31 @@ def _called(run: str, items: int) -> str:
 
 
 def _found(db: Connection, project: str, review: str) -> ReviewView:
-    return _view(db, project, reviews.get(db, project, review))
+    return _view(db, project, reviews.get_review(db, project, review))
 
 
 def _view(db: Connection, project: str, review: Review) -> ReviewView:
-    return shown.view(review, reviews.progress(db, project, review))
+    return shown.view(review, reviews.get_progress(db, project, review))
 
 
 def _changed(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
-    changed = reviews.change(db, project, review, utc_now(), name=body.name, state=body.state)
+    changed = reviews.update_review(db, project, review, utc_now(), name=body.name, state=body.state)
     return _view(db, project, changed)
 
 
 def _agreement(db: Connection, project: str, review: str) -> Agreements:
-    found = reviews.get(db, project, review)
+    found = reviews.get_review(db, project, review)
     said: dict[str, dict[int, dict[str, object]]] = {}
-    for (place, reviewer), one in review_items.last_said(db, project, review).items():
+    for (place, reviewer), one in review_items.latest_answers(db, project, review).items():
         said.setdefault(reviewer, {})[place] = one.answers
-    judges = {} if found.evaluation is None else review_items.judged(db, project, found, _judges(db, project, found))
+    judges = (
+        {} if found.evaluation is None else review_items.load_verdicts(db, project, found, _judges(db, project, found))
+    )
     return Agreements(agreements(shown.questions_of(found), said, judges))
 
 
 def _judges(db: Connection, project: str, review: Review) -> list[int]:
     """The places of those evaluators of the run that ask a model; none if the run is gone."""
-    kept = evaluations.plans(db, project, [review.evaluation or ""])
+    kept = evaluations.get_plans(db, project, [review.evaluation or ""])
     plans = [plan_of(plan) for plan in kept.values()]
     return [place for plan in plans for place, one in enumerate(plan.evaluators) if one.key == JUDGE]

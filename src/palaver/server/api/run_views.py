@@ -15,7 +15,7 @@ from palaver.core.fold import fold
 from palaver.core.keys import wire_id
 from palaver.core.messages import Message
 from palaver.core.origins import RunStatus
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.errors import RunNotFound
 from palaver.protocols import sse
 from palaver.protocols.base import Answer
@@ -87,7 +87,7 @@ _SAME = [name for name in RunView.__struct_fields__ if name in RunRow.__struct_f
 _TIMES = ("created_at", "started_at", "first_output_at", "ended_at")
 
 
-def run_view(row: RunRow, records: Records, **more: Any) -> RunView:
+def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
     """A run as it is now."""
     fields: dict[str, Any] = {name: getattr(row, name) for name in _SAME}
     times = {name: getattr(row, name) for name in _TIMES}
@@ -107,7 +107,7 @@ def said_so_far(log: Sequence[Event]) -> Reply:
     return fold(log if whole else [*log, *rest(log, utc_now())])
 
 
-def speaking(records: Records) -> Running:
+def speaking(records: RunReader) -> Running:
     """For those who show a thread: what a run in it is saying."""
 
     async def running(project: str, run: str) -> Answering | None:

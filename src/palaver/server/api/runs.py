@@ -11,7 +11,7 @@ from litestar.params import FromPath, QueryParameter
 from palaver.core.events import Event
 from palaver.core.keys import parse_wire_id
 from palaver.core.origins import RunStatus
-from palaver.engine.records import Records
+from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import (
     After,
@@ -30,10 +30,9 @@ from palaver.server.exchange import Exchange
 from palaver.server.rates import Rates
 from palaver.server.replay import replay
 from palaver.server.settings import Settings
-from palaver.storage import histories, run_pages
+from palaver.storage import run_history, runs
 from palaver.storage.database import Database
-from palaver.storage.run_pages import Filters
-from palaver.storage.runs import Whole, call_of
+from palaver.storage.runs import RunFilters, StoredRun, decode_call
 
 _NO_KEY = "-"
 """No key has this id, so that nothing is found for a name that is none."""
@@ -48,7 +47,7 @@ AfterEvent = Annotated[
 ]
 
 
-def routes(database: Database, settings: Settings, records: Records, rates: Rates) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, records: RunReader, rates: Rates) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get("/api/runs", operation_id="list_runs", summary="Newest first, without what was asked and said")
@@ -69,7 +68,7 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
         limit: Limit = 50,
         after: After = None,
     ) -> Page[RunView]:
-        filters = Filters(
+        filters = RunFilters(
             workflow=workflow,
             variant=variant,
             status=status,
@@ -83,7 +82,7 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
             until=_moment(until, "?to"),
             search=search,
         )
-        page = await database.read(run_pages.listed, caller_of(request).project, filters, Window(limit, after))
+        page = await database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
         return page.of(lambda row: run_view(row, records))
 
     @get("/api/runs/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
@@ -133,16 +132,16 @@ def routes(database: Database, settings: Settings, records: Records, rates: Rate
     return [list_runs, get_run, follow_run, cancel_run]
 
 
-async def _asked(database: Database, project: str, found: Whole) -> RunInput | None:
-    call = call_of(found)
+async def _asked(database: Database, project: str, found: StoredRun) -> RunInput | None:
+    call = decode_call(found)
     if call is None:
         return None
-    seen = await database.read(histories.seen, project, found)
+    seen = await database.read(run_history.messages_seen_by, project, found)
     messages = None if seen is None else [*call.messages[: call.preface], *seen]
     return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
 
 
-async def _said(records: Records, project: str, found: Whole) -> RunReply | None:
+async def _said(records: RunReader, project: str, found: StoredRun) -> RunReply | None:
     if found.row.is_alive:
         reply = said_so_far(await records.log(project, found.row.id))
     elif found.reply is None:

@@ -18,8 +18,8 @@ from palaver.server.api.conventions import Asked, Page, answer, caller_of, read_
 from palaver.server.api.trace_views import Asker, Asking, SpanRow, span_row
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans import trees as span_trees
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import traces as span_trees
 from palaver.traces.record import Span
 
 PartName = Literal[
@@ -81,7 +81,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     async def query_spans(request: Asked) -> Page[SpanRow]:
         _, asked = await read_body(request, settings, Asking)
         query = asked.query
-        found = await ask(query, span_pages.listed_spans, caller_of(request).project, query, asked.window)
+        found = await ask(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
         return found.of(span_row)
 
     @get(
@@ -101,7 +101,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
 
 def _parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
-    body = span_trees.body(db, project, trace.lower(), span.lower())
+    body = span_trees.get_span_body(db, project, trace.lower(), span.lower())
     if body is None:
         raise NotFound(f"There is no span {span[:80]!r} in a trace {trace[:80]!r}.")
     return msgspec.json.decode(body, type=dict[str, msgspec.Raw])

@@ -26,16 +26,16 @@ from palaver.server.api.testset_views import (
 )
 from palaver.server.api.trace_views import missing_trace
 from palaver.server.settings import Settings
-from palaver.storage import file_uses, runs
+from palaver.storage import files, runs
 from palaver.storage.database import Database
-from palaver.storage.evaluations import keeping as evaluations
-from palaver.storage.evaluations import pages as evaluation_pages
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans import trees as span_trees
-from palaver.storage.testsets import revisions as testset_revisions
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads import nodes
-from palaver.storage.threads import rows as thread_rows
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as thread_rows
+from palaver.storage.threads import repository as threads
 from palaver.testsets import commits, from_traces, row_pages
 from palaver.testsets.commits import CommitInfo, PreparedCommit
 from palaver.testsets.delta import Added, Delta, Replaced
@@ -80,7 +80,7 @@ def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[H
 
         def work(db: Connection) -> Answer:
             made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
-            file_uses.note(db, caller.project, testset, ((found.row, message) for message in found.messages))
+            files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
             about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
             place = f"{settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
             shown = CaseView(**about, row=found.row, data=found.data)
@@ -129,13 +129,13 @@ def _cleaned(happened: RecordedCall, redactor: "RunRedactor | None") -> Recorded
 
 
 def _conversation(db: Connection, project: str, source: FromConversation) -> tuple[RecordedCall, str | None]:
-    thread = thread_rows.sure(db, project, source.id)
-    branch = threads.branch(db, project, thread.id)
+    thread = thread_rows.require_thread(db, project, source.id)
+    branch = threads.get_branch(db, project, thread.id)
     if source.upto is not None and all(node.id != source.upto for node in branch):
-        tree = nodes.tree(db, project, thread.id)
+        tree = message_tree.load_tree(db, project, thread.id)
         if source.upto not in tree:
             raise ItemNotFound(source.upto, pointer="/source/upto")
-        branch = threads.branch(db, project, thread.id, tree.leaf(source.upto))
+        branch = threads.get_branch(db, project, thread.id, tree.leaf(source.upto))
     messages = [msgspec.structs.replace(node.message, id=node.id) for node in branch]
     happened = from_traces.call_from_conversation(messages, upto=source.upto)
     said = {message.id for message in happened.reply}
@@ -145,17 +145,17 @@ def _conversation(db: Connection, project: str, source: FromConversation) -> tup
 
 def _inputs(db: Connection, project: str, run: str | None, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the run that answered was given; where nobody knows any more, what the conversation gives to all."""
-    whole = None if run is None else runs.whole(db, project, run)
-    call = None if whole is None else runs.call_of(whole)
+    whole = None if run is None else runs.get_stored_run(db, project, run)
+    call = None if whole is None else runs.decode_call(whole)
     return otherwise if call is None else call.inputs
 
 
 def _trace(db: Connection, project: str, source: FromTrace) -> tuple[RecordedCall, str | None]:
     trace, span = source.trace_id.lower(), source.span_id
     if span is None:
-        head = span_pages.head_of(db, project, trace)
+        head = span_pages.get_head_span(db, project, trace)
         span = None if head is None else head.span_id
-    body = None if span is None else span_trees.body(db, project, trace, span.lower())
+    body = None if span is None else span_trees.get_span_body(db, project, trace, span.lower())
     if body is None:
         raise missing_trace(source.trace_id)
     found = _read_span(body)
@@ -174,13 +174,13 @@ def _accepted(
     """The case's row, which expects from now on what was answered."""
     if body.as_ == "script":
         raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
-    evaluation, kept = evaluations.plan_of(db, project, source.run)
-    whole = evaluation_pages.one(db, project, evaluation.id, read_cell_id(str(source.result)))
+    evaluation, kept = evaluations.get_plan(db, project, source.run)
+    whole = evaluation_pages.get_result(db, project, evaluation.id, read_cell_id(str(source.result)))
     variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
     answer = msgspec.convert(whole.body["messages"], list[Message])
     happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))
     happened = _cleaned(happened, cleaning(project, variant.workflow))
-    revision = testset_revisions.get(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
+    revision = testset_revisions.get_revision(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
     case = row_pages.get_row(db, project, revision, whole.result.row)
     column = body.columns.get(from_traces.EXPECTED_COLUMN) or variant.map.expected or from_traces.EXPECTED_COLUMN
     data = from_traces.accept_answer(case.data, happened, column=column)
@@ -193,7 +193,7 @@ def _accepted(
 
 def _has(db: Connection, project: str, testset: str, base: int, row: str) -> bool:
     try:
-        row_pages.get_row(db, project, testset_revisions.get(db, project, testset, base, base), row)
+        row_pages.get_row(db, project, testset_revisions.get_revision(db, project, testset, base, base), row)
     except NotFound:
         return False
     return True

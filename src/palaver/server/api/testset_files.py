@@ -25,9 +25,8 @@ from palaver.server.exchange import Exchange, Gone
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets.keeping import TestSet
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.repository import Revision, TestSet
 from palaver.testsets import commits, files
 from palaver.testsets.commits import CommitInfo
 from palaver.testsets.export import export_filename, export_revision
@@ -78,7 +77,7 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
         description: Line = "",
     ) -> Response[ImportView]:
         if "idempotency-key" not in request.headers:  # Else it may be ours: that is known once the file was read.
-            await database.read(testsets.check_free, caller_of(request).project, name)
+            await database.read(testsets.check_name_free, caller_of(request).project, name)
         into = ImportTarget(testset=new_id("ts"), is_new=True)
         made = TestSet(id=into.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now())
         return await take(request, into, types, delimiter, message, made)
@@ -98,7 +97,7 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
         delimiter: Delimiter = None,
         message: Line = "",
     ) -> Response[ImportView]:
-        await database.read(testsets.get, caller_of(request).project, testset)
+        await database.read(testsets.get_testset, caller_of(request).project, testset)
         into = ImportTarget(testset=testset, mode=mode, key=key)
         return await take(request, into, types, delimiter, message)
 
@@ -152,7 +151,7 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
 
 
 def _called(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
-    return testsets.get(db, project, testset).name, named(db, project, testset, revision)
+    return testsets.get_testset(db, project, testset).name, named(db, project, testset, revision)
 
 
 def _committed(
@@ -178,7 +177,7 @@ def _committed(
         wrapped=found.wrapped,
     )
     shown = ImportView(
-        testset=view(testsets.get(db, project, into.testset)),
+        testset=view(testsets.get_testset(db, project, into.testset)),
         revision=revision_view(revision, is_new=is_new),
         report=report,
     )

@@ -40,9 +40,9 @@ from palaver.server.api.testset_views import (
 )
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets import revisions as testset_revisions
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.repository import Revision
 from palaver.testsets import commits, diff
 from palaver.testsets.commits import CommitInfo, PreparedCommit, StagedImport, SubmittedRow
 from palaver.testsets.delta import Delta
@@ -147,13 +147,13 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
 def named(db: Connection, project: str, testset: str, revision: str) -> Revision:
     """The revision of a set that somebody names."""
-    found = testsets.get(db, project, testset)
-    return testset_revisions.get(db, project, testset, revision, found.head)
+    found = testsets.get_testset(db, project, testset)
+    return testset_revisions.get_revision(db, project, testset, revision, found.head)
 
 
 def _listed(db: Connection, project: str, testset: str, window: Window) -> Page[Revision]:
-    testsets.get(db, project, testset)
-    return testset_revisions.listed(db, project, testset, window)
+    testsets.get_testset(db, project, testset)
+    return testset_revisions.list_revisions(db, project, testset, window)
 
 
 def _prepared(db: Connection, project: str, testset: str, body: NewRevision, settings: Settings) -> PreparedCommit:

@@ -68,4 +68,4 @@ def _page(
 def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
     found = row_pages.get_row(db, project, named(db, project, testset, revision), row)
     packed = pack_row_id(row)
-    return whole_row(found, testset_rows.metas(db, project, testset, [packed]).get(packed))
+    return whole_row(found, testset_rows.read_metas(db, project, testset, [packed]).get(packed))

@@ -7,8 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core.keys import wire_id
 from palaver.server.api.conventions import Time, Words, told_time
-from palaver.storage.testsets.keeping import TestSet
-from palaver.storage.testsets.revisions import Revision
+from palaver.storage.testsets.repository import Revision, TestSet
 from palaver.testsets.delta import Delta
 from palaver.testsets.diff import CellChange, Change, ColumnNames
 from palaver.testsets.row_pages import StoredRow, shorten_cells

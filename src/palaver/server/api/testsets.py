@@ -31,9 +31,9 @@ from palaver.server.api.idempotency import once
 from palaver.server.api.testset_views import NewTestSet, TestSetPatch, TestSetRow, TestSetView, row, view
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.testsets import keeping as testsets
-from palaver.storage.testsets.keeping import TestSet
-from palaver.storage.testsets.sweeping import sweep
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.imports import sweep_import
+from palaver.storage.testsets.repository import TestSet
 from palaver.testsets import commits
 from palaver.testsets.commits import CommitInfo, SubmittedRow
 
@@ -50,7 +50,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[TestSetRow]:
         project, window = caller_of(request).project, Window(limit, after)
-        found = await database.read(testsets.listed, project, search=search, archived=archived, window=window)
+        found = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
         return found.of(row)
 
     @post(
@@ -72,14 +72,14 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
         def work(db: Connection) -> Answer:
             commits.create_testset(db, caller.project, wanted, prepared, written)
-            made = testsets.get(db, caller.project, wanted.id)
+            made = testsets.get_testset(db, caller.project, wanted.id)
             return shown_as(view(made), status=201, location=f"{settings.root_path}/api/testsets/{made.id}")
 
         return await once(request, database, raw, work)
 
     @get("/api/testsets/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
     async def get_testset(request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
-        return answer(request, view(await database.read(testsets.get, caller_of(request).project, testset)))
+        return answer(request, view(await database.read(testsets.get_testset, caller_of(request).project, testset)))
 
     @patch(
         "/api/testsets/{testset:str}",
@@ -108,12 +108,12 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         if "admin" not in caller.scopes:
             raise MissingScope("admin")
         check = unless_stale(request, view)
-        left = await database.write(testsets.forget, caller.project, testset, check=check, at=utc_now())
-        await sweep(database, left)
+        left = await database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
+        await sweep_import(database, left)
 
     async def change(request: Asked, testset: str, fields: dict[str, Any]) -> TestSet:
         project, check = caller_of(request).project, unless_stale(request, view)
-        return await database.write(testsets.change, project, testset, at=utc_now(), check=check, **fields)
+        return await database.write(testsets.update_testset, project, testset, at=utc_now(), check=check, **fields)
 
     return [list_testsets, create_testset, get_testset, change_testset, archive_testset]
 

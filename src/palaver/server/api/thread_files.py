@@ -20,12 +20,12 @@ from palaver.server.api.problems import told
 from palaver.server.api.thread_page import POLICY, shown
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.pages import Page, Window
-from palaver.storage.threads import files as thread_files
-from palaver.storage.threads import keeping as threads
+from palaver.storage.pagination import Page, Window
+from palaver.storage.threads import import_export as thread_files
+from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
-from palaver.storage.threads.files import Lines, ThreadFile
-from palaver.storage.threads.keeping import Filters, Found
+from palaver.storage.threads.import_export import ExportFormat, ThreadFile
+from palaver.storage.threads.repository import ThreadFilters, ThreadListItem
 
 LINES = "application/x-ndjson"
 Format = Literal["jsonl", "messages", "html"]
@@ -59,7 +59,7 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
     ) -> Response[bytes]:
         project = caller_of(request).project
         if format != "html":
-            body = await database.read(thread_files.exported, project, thread, format, branches)
+            body = await database.read(thread_files.export_thread, project, thread, format, branches)
             return Response(body, headers=_named(f"{thread}.jsonl"), media_type=LINES)
         body = await database.read(shown, project, thread)
         headers = _named(f"{thread}.html") | {"content-security-policy": f"{POLICY}; sandbox"}
@@ -73,7 +73,7 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
     )
     async def export_threads(
         request: Asked,
-        format: FromQuery[Lines] = "jsonl",
+        format: FromQuery[ExportFormat] = "jsonl",
         branches: FromQuery[Branches] = "current",
         search: Search = None,
         workflow: Filter = None,
@@ -81,8 +81,8 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
         origin: Filter = None,
     ) -> Stream:
         project = caller_of(request).project
-        filters = Filters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        first = await database.read(threads.page, project, filters)
+        filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
+        first = await database.read(threads.list_threads, project, filters)
         written = _written(database, project, filters, first, format, branches)
         return Stream(written, headers=_named("threads.jsonl"), media_type=LINES)
 
@@ -102,7 +102,7 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
 
         def work(db: Connection) -> Answer:
             kept = [] if faults else files
-            made = [thread_files.take(db, project, file, id=new("conv")) for file in kept]
+            made = [thread_files.import_thread(db, project, file, id=new("conv")) for file in kept]
             names = [thread.id for thread in made if thread is not None]
             return shown_as(ImportedThreads(len(names), len(made) - len(names), names, faults))
 
@@ -112,16 +112,21 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
 
 
 async def _written(
-    database: Database, project: str, filters: Filters, page: Page[Found], form: Lines, branches: Branches
+    database: Database,
+    project: str,
+    filters: ThreadFilters,
+    page: Page[ThreadListItem],
+    form: ExportFormat,
+    branches: Branches,
 ) -> AsyncIterator[bytes]:
     """A thread at a time is in memory; one that goes meanwhile is left out."""
     while True:
         for found in page.data:
             with suppress(ThreadNotFound):
-                yield await database.read(thread_files.exported, project, found.thread.id, form, branches)
+                yield await database.read(thread_files.export_thread, project, found.thread.id, form, branches)
         if page.next is None:
             return
-        page = await database.read(threads.page, project, filters, Window(after=page.next))
+        page = await database.read(threads.list_threads, project, filters, Window(after=page.next))
 
 
 def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[str, Any]]]:
@@ -132,7 +137,7 @@ def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[s
         if not text.strip():
             continue
         try:
-            files.append(thread_files.read(jsons.received(text, settings.json_bounds)))
+            files.append(thread_files.parse_thread_file(jsons.received(text, settings.json_bounds)))
         except RequestError as error:
             faults.append(_fault(number, error))
     return files, faults[:20]

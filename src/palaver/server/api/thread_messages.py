@@ -30,11 +30,11 @@ from palaver.server.settings import Settings
 from palaver.storage import feedback, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts
-from palaver.storage.pages import Page, Window
-from palaver.storage.threads import branches, nodes
-from palaver.storage.threads import keeping as threads
-from palaver.storage.threads.keeping import Thread
-from palaver.storage.threads.nodes import Leaf, Node
+from palaver.storage.pagination import Page, Window
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Leaf, Node
+from palaver.storage.threads.repository import Thread
 
 MOST_MESSAGES = 100
 """That may be put into a thread at once."""
@@ -72,7 +72,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
 
     async def answering_in(project: str, thread: str) -> tuple[Thread, Answering | None]:
         """The thread, and what is being said in it. What ended between two looks has joined it meanwhile."""
-        found = await database.read(threads.sure, project, thread)
+        found = await database.read(threads.require_thread, project, thread)
         return found, await running(project, found.run) if found.run is not None else None
 
     @get(
@@ -109,7 +109,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
     ) -> Page[Leaf]:
         project = caller_of(request).project
         found, answering = await answering_in(project, thread)
-        page = await database.read(nodes.leaves, project, thread, Window(limit, after))
+        page = await database.read(message_tree.list_leaves, project, thread, Window(limit, after))
         if answering is None or page.next is not None:
             return page
         here = {node.id for node in page.data}
@@ -135,8 +135,8 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
             parent = _parent(db, project, thread, given)
             told = with_files(db, project, messages, raw)
             _check_results(db, project, thread, parent, told)
-            made = threads.append(db, project, thread, parent, told, origin="client", at=now)
-            beside = nodes.siblings(db, project, thread, [made[0].parent])
+            made = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
+            beside = message_tree.list_children_ids(db, project, thread, [made[0].parent])
             shown = Said([node_view(node, dict(beside), {}) for node in made])
             place = f"{settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"
             return shown_as(shown, status=201, location=place)
@@ -155,7 +155,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
         below: FromQuery[Literal["delete", "keep"]] = "delete",
     ) -> None:
         project = caller_of(request).project
-        await database.write(threads.remove, project, thread, message, below=below, at=utc_now())
+        await database.write(threads.delete_message, project, thread, message, below=below, at=utc_now())
 
     return [list_messages, get_tree, add_messages, delete_message]
 
@@ -164,19 +164,19 @@ def _seen(
     db: Connection, project: str, thread: str, end: str | None, asked: str, key: str | None, window: Window
 ) -> _Seen:
     """A page of a branch, and all that is shown beside it."""
-    found = threads.sure(db, project, thread)
+    found = threads.require_thread(db, project, thread)
     end = found.head if end == "head" else end
-    page = branches.branch_page(db, project, thread, end, asked=asked, window=window)
-    siblings = nodes.siblings(db, project, thread, {end, *(node.parent for node in page.data)})
+    page = message_tree.list_branch(db, project, thread, end, asked=asked, window=window)
+    siblings = message_tree.list_children_ids(db, project, thread, {end, *(node.parent for node in page.data)})
     said_by = {node.run for node in page.data if node.run is not None}
-    opinions = feedback.counts(db, project, said_by, key=key)
-    return _Seen(found, page, siblings, opinions, runs.seconds(db, project, said_by))
+    opinions = feedback.count_feedback(db, project, said_by, key=key)
+    return _Seen(found, page, siblings, opinions, runs.run_durations(db, project, said_by))
 
 
 def _parent(db: Connection, project: str, thread: str, given: Say) -> str | None:
-    found = threads.sure(db, project, thread)
+    found = threads.require_thread(db, project, thread)
     if given.replaces is not None:
-        replaced = nodes.get(db, project, thread, given.replaces)
+        replaced = message_tree.get_node(db, project, thread, given.replaces)
         if replaced is None:
             raise ItemNotFound(given.replaces, pointer="/replaces")
         return replaced.parent
@@ -187,7 +187,7 @@ def _check_results(db: Connection, project: str, thread: str, parent: str | None
     """Raise for a tool's result that answers no open call of the branch: no run could be given it."""
     if not any(message.tool_results for message in messages):
         return
-    before = [node.message for node in branches.branch(db, project, thread, parent)]
+    before = [node.message for node in message_tree.load_branch(db, project, thread, parent)]
     try:
         check_results([*before, *messages], len(before))
     except UnknownCall as error:

@@ -6,18 +6,18 @@ from sqlalchemy import Connection
 
 from palaver.server.api import html_page
 from palaver.server.api.html_page import POLICY
-from palaver.storage.threads import nodes
-from palaver.storage.threads.files import paths, written
-from palaver.storage.threads.nodes import Node
-from palaver.storage.threads.rows import Thread, sure
+from palaver.storage.threads import message_tree
+from palaver.storage.threads.import_export import branch_paths, encode_thread
+from palaver.storage.threads.message_tree import Node
+from palaver.storage.threads.repository import Thread, require_thread
 
 __all__ = ["POLICY", "shown", "page"]
 
 
 def shown(db: Connection, project: str, thread: str) -> bytes:
     """A thread as a page to read; made in the thread of the database, as the loop should not wait for a long one."""
-    found, everything = sure(db, project, thread), nodes.everything(db, project, thread)
-    return page(found, paths(everything, [found.head])[0], everything)
+    found, everything = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
+    return page(found, branch_paths(everything, [found.head])[0], everything)
 
 
 def page(thread: Thread, branch: Sequence[Node], everything: Sequence[Node]) -> bytes:
@@ -25,7 +25,7 @@ def page(thread: Thread, branch: Sequence[Node], everything: Sequence[Node]) -> 
     lines = [
         *html_page.head(thread.title or thread.id),
         *(line for node in branch for line in html_page.article(node.message, _note(node))),
-        html_page.data("thread", written(thread, list(everything)).decode().strip()),
+        html_page.data("thread", encode_thread(thread, list(everything)).decode().strip()),
         html_page.END,
     ]
     return ("\n".join(lines) + "\n").encode()

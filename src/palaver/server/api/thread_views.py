@@ -14,8 +14,8 @@ from palaver.core.parts import Part
 from palaver.core.trees import NodeStatus
 from palaver.server.api.conventions import Time, told_time
 from palaver.storage.feedback import Counts
-from palaver.storage.threads.nodes import LINE, Leaf, Node
-from palaver.storage.threads.rows import Found, Match, Thread, ThreadRow, TitleBy
+from palaver.storage.threads.message_tree import LINE_LENGTH, Leaf, Node
+from palaver.storage.threads.repository import Match, Thread, ThreadListItem, ThreadRow, TitleBy
 
 
 class Answering(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class Said(msgspec.Struct, frozen=True):
     messages: list[NodeView]
 
 
-def summary(found: Found) -> ThreadSummary:
+def summary(found: ThreadListItem) -> ThreadSummary:
     """A thread as a row."""
     return ThreadSummary(**_common(found.thread), match=UNSET if found.match is None else found.match)
 
@@ -166,7 +166,7 @@ def leaf(node: Node) -> Leaf:
         role=node.message.role,
         run=node.run,
         status=node.status,
-        line=words.line(node.message, LINE),
+        line=words.line(node.message, LINE_LENGTH),
     )
 
 

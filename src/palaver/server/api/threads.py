@@ -39,15 +39,14 @@ from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, 
 from palaver.server.settings import Settings
 from palaver.storage import boards
 from palaver.storage.database import Database
-from palaver.storage.pages import Page, Window
-from palaver.storage.spans import erasing as span_erasing
+from palaver.storage.pagination import Page, Window
+from palaver.storage.spans import retention as span_erasing
 from palaver.storage.threads import copies as thread_copies
-from palaver.storage.threads import keeping as threads
+from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
-from palaver.storage.threads.keeping import Changes, Filters, NewThread, Thread
-from palaver.storage.threads.rows import LONGEST_TITLE
+from palaver.storage.threads.repository import MAX_TITLE_LENGTH, NewThread, Thread, ThreadChanges, ThreadFilters
 
-Title = Annotated[str, Meta(max_length=LONGEST_TITLE)]
+Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
 Workflow = Annotated[str, Meta(max_length=64)]
 Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
@@ -125,8 +124,8 @@ def routes(
         limit: Limit = 50,
         after: After = None,
     ) -> Page[ThreadSummary]:
-        filters = Filters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        found = await database.read(threads.page, caller_of(request).project, filters, Window(limit, after))
+        filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
+        found = await database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
         return found.of(summary)
 
     @post("/api/threads", operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
@@ -149,17 +148,17 @@ def routes(
         )
 
         def work(db: Connection) -> Answer:
-            made = threads.create(db, project, wanted, with_files(db, project, messages, raw))
+            made = threads.create_thread(db, project, wanted, with_files(db, project, messages, raw))
             if given.cell is not None:
                 filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
-                boards.fill(db, project, given.cell.board, [filled])
+                boards.fill_cells(db, project, given.cell.board, [filled])
             return _made(made, settings)
 
         return await once(request, database, raw, work)
 
     @get("/api/threads/{thread:str}", operation_id="get_thread", summary="One thread")
     async def get_thread(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
-        found = await database.read(threads.sure, caller_of(request).project, thread)
+        found = await database.read(threads.require_thread, caller_of(request).project, thread)
         return answer(request, view(found))
 
     @patch(
@@ -176,8 +175,8 @@ def routes(
         project, check = caller_of(request).project, unless_stale(request, view)
 
         def work(db: Connection) -> Thread:
-            check(threads.sure(db, project, thread))
-            changed = threads.change(db, project, thread, _changes(given))
+            check(threads.require_thread(db, project, thread))
+            changed = threads.update_thread(db, project, thread, _changes(given))
             match given.head:
                 case UnsetType():
                     return changed
@@ -197,8 +196,8 @@ def routes(
         project, check = caller_of(request).project, unless_stale(request, view)
 
         def work(db: Connection) -> list[str]:
-            check(threads.sure(db, project, thread))
-            return threads.delete(db, project, thread)
+            check(threads.require_thread(db, project, thread))
+            return threads.delete_thread(db, project, thread)
 
         of_runs = await database.write(work)
         if traces:
@@ -215,11 +214,11 @@ def routes(
         if isinstance(given.workflow, str):
             known(given.workflow)
         _check(given.variant, UNSET)
-        changes = Changes(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
+        changes = ThreadChanges(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
         project, name, now = caller_of(request).project, new("conv"), utc_now()
 
         def work(db: Connection) -> Answer:
-            made = thread_copies.duplicate(
+            made = thread_copies.duplicate_thread(
                 db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
             )
             return _made(made, settings)
@@ -258,9 +257,9 @@ def check_results(messages: list[Message], new: int) -> None:
 async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:
     """What a thread left in the traces: that of its runs, and what others sent that names it as its session."""
     for first in range(0, len(of_runs), _AT_ONCE):
-        while await database.write(span_erasing.erase_runs, project, of_runs[first : first + _AT_ONCE]):
+        while await database.write(span_erasing.delete_run_spans, project, of_runs[first : first + _AT_ONCE]):
             pass
-    while await database.write(span_erasing.erase_labelled, project, "session", thread):
+    while await database.write(span_erasing.delete_labelled, project, "session", thread):
         pass
 
 
@@ -271,13 +270,13 @@ def _check(variant: str | UnsetType | None, parameters: Object | UnsetType | Non
         check_size(parameters)
 
 
-def _changes(given: ChangeThread) -> Changes:
+def _changes(given: ChangeThread) -> ThreadChanges:
     cleared: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
     given_title = given.title or None if given.title is not UNSET else UNSET  # No title is none, however it is said.
     names = [name for name in ChangeThread.__struct_fields__ if name not in ("head", "title")]
     fields: dict[str, Any] = {name: getattr(given, name) for name in names}
     fields = {name: cleared.get(name) if value is None else value for name, value in fields.items()}
-    return Changes(title=given_title, **fields)
+    return ThreadChanges(title=given_title, **fields)
 
 
 def _made(thread: Thread, settings: Settings) -> Answer:

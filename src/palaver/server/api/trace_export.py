@@ -16,8 +16,8 @@ from palaver.server.exchange import Exchange, Gone
 from palaver.server.rates import Rates
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans.pages import Query
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.exports import Lines, piece
 
 Format = Annotated[
@@ -56,7 +56,7 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
         query, caller = asked_by_url(filter_, search, since, until), caller_of(request)
         if trace is None:
             lines = _of_all(ask, caller.project, query, form)
-        elif await ask(None, span_pages.head_of, caller.project, trace.lower()) is None:
+        elif await ask(None, span_pages.get_head_span, caller.project, trace.lower()) is None:
             raise missing_trace(trace)
         else:
             lines = _of_trace(ask, caller.project, trace.lower(), form)
@@ -74,10 +74,10 @@ def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRou
 # Reading
 
 
-async def _of_all(ask: Asker, project: str, query: Query, form: Lines) -> AsyncGenerator[bytes]:
+async def _of_all(ask: Asker, project: str, query: SpanQuery, form: Lines) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        page = await ask(query, span_pages.listed_traces, project, query, Window(TRACES, after))
+        page = await ask(query, span_pages.list_traces, project, query, Window(TRACES, after))
         for row in page.data:
             async for lines in _of_trace(ask, project, row.trace_id, form):
                 yield lines

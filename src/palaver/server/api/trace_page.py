@@ -15,10 +15,10 @@ from palaver.core import jsons
 from palaver.errors import NotFound
 from palaver.server.api import html_page
 from palaver.server.api.html_page import DEEPEST, article, inert, text
-from palaver.storage.pages import Window
-from palaver.storage.spans import trees as span_trees
-from palaver.storage.spans.pages import TraceListed
-from palaver.storage.spans.trees import Place, Summary
+from palaver.storage.pagination import Window
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import TraceListItem
+from palaver.storage.spans.traces import OutlineEntry, TraceOverview
 from palaver.traces.exports import bodies_of, spans_of
 from palaver.traces.record import Span
 from palaver.traces.threads import MessageStep, Step, Tab, ToolStep, Turn, thread
@@ -49,10 +49,10 @@ class Read(Protocol):
 
 async def of_trace(read: Read, project: str, trace: str) -> AsyncGenerator[bytes]:
     """The page of a trace; a NotFound comes before anything else."""
-    summary, said = await read(span_trees.summary, project, trace), await read(turn, project, trace)
+    summary, said = await read(span_trees.get_trace_overview, project, trace), await read(turn, project, trace)
     if summary is None or said is None:
         raise NotFound(f"There is no trace {trace[:80]!r}.")
-    places = await read(span_trees.outline, project, trace)
+    places = await read(span_trees.load_outline, project, trace)
     yield _joined([*html_page.head(summary.root.name, wide=True), *_facts(summary)])
     yield _joined([_title("Conversation"), *_turn(said[1]), _title("Spans")])
     for some in _lots(places):
@@ -76,15 +76,15 @@ def _bodies(db: Connection, project: str, trace: str, ids: list[str]) -> list[by
     return list(bodies_of(db, project, trace, ids))
 
 
-def _lots(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
+def _lots(places: Sequence[OutlineEntry]) -> Iterator[Sequence[OutlineEntry]]:
     return (places[first : first + AT_ONCE] for first in range(0, len(places), AT_ONCE))
 
 
-def _ids(places: Sequence[Place]) -> list[str]:
+def _ids(places: Sequence[OutlineEntry]) -> list[str]:
     return [place.span_id for place in places]
 
 
-def _facts(summary: Summary) -> Iterator[str]:
+def _facts(summary: TraceOverview) -> Iterator[str]:
     root = summary.root
     used = None if root.input_tokens is None else f"{root.input_tokens:,} tokens in, {root.output_tokens or 0:,} out"
     facts: dict[str, Any] = {
@@ -103,7 +103,7 @@ def _facts(summary: Summary) -> Iterator[str]:
     yield _listed(facts)
 
 
-def _span(span: Span, place: Place, root: TraceListed) -> Iterator[str]:
+def _span(span: Span, place: OutlineEntry, root: TraceListItem) -> Iterator[str]:
     failed = "" if span.status == "ok" else " error"
     notes = "".join(f' <span class="note">({note})</span>' for note in place.notes)
     depth = f' class="d{min(place.depth, DEEPEST)}"' if place.depth else ""
@@ -145,7 +145,7 @@ def _span(span: Span, place: Place, root: TraceListed) -> Iterator[str]:
 _NEW_LINE = "\n"
 
 
-def _line(span: Span, root: TraceListed) -> str:
+def _line(span: Span, root: TraceListItem) -> str:
     """Where a span stands in the time of its trace: of a hundred, from where and how far."""
     whole = max(root.duration_ms, 0.001)
     begin = min(99.0, max(0.0, (span.start - root.start).total_seconds() * 100_000 / whole))

@@ -16,12 +16,12 @@ from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
 from palaver.storage import feedback
 from palaver.storage.database import Database
-from palaver.storage.feedback import Opinion
-from palaver.storage.online import scores as online_scores
-from palaver.storage.online.scores import LiveScore
+from palaver.storage.feedback import Feedback
+from palaver.storage.live import scores as online_scores
+from palaver.storage.live.scores import LiveScore
 from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews.items import OnTrace
-from palaver.storage.spans import pages as span_pages
+from palaver.storage.reviews.items import TraceReview
+from palaver.storage.spans import queries as span_pages
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,15 +74,15 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
 
 def _scores(db: Connection, project: str, trace: str) -> list[Score]:
     named = trace.lower()
-    if span_pages.head_of(db, project, named) is None:
+    if span_pages.get_head_span(db, project, named) is None:
         raise missing_trace(trace)
-    said = [_thumb(opinion) for opinion in feedback.of_trace(db, project, named)]
-    for one in review_items.of_trace(db, project, named):
+    said = [_thumb(opinion) for opinion in feedback.list_trace_feedback(db, project, named)]
+    for one in review_items.list_trace_reviews(db, project, named):
         said += _answers(one)
-    return [*said, *(_live(one) for one in online_scores.of_trace(db, project, named))]
+    return [*said, *(_live(one) for one in online_scores.list_trace_scores(db, project, named))]
 
 
-def _thumb(opinion: Opinion) -> Score:
+def _thumb(opinion: Feedback) -> Score:
     return Score(
         value=1.0 if opinion.rating == "up" else 0.0,
         run=opinion.run,
@@ -94,7 +94,7 @@ def _thumb(opinion: Opinion) -> Score:
     )
 
 
-def _answers(one: OnTrace) -> Iterator[Score]:
+def _answers(one: TraceReview) -> Iterator[Score]:
     for question in msgspec.convert(one.questions, list[Question]):
         value: Any = one.said.answers.get(question.key)
         if value is None:

@@ -27,8 +27,8 @@ from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, miss
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans import sessions as span_sessions
-from palaver.storage.spans import trees as span_trees
-from palaver.storage.spans.pages import Query
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.record import Span
 from palaver.traces.threads import Live, MessageStep, Step, Tab, Turn, live, thread, turn_of
 from palaver.traces.turns import turn, turns_of
@@ -86,9 +86,9 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         limit: Limit = 50,
         after: After = None,
     ) -> Page[SessionRow]:
-        query = Query(since=moment(since, "?from"), until=moment(until, "?to"))
+        query = SpanQuery(since=moment(since, "?from"), until=moment(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
-        found = await ask(query, span_sessions.listed, project, query, window, name=search)
+        found = await ask(query, span_sessions.list_sessions, project, query, window, name=search)
         return found.of(session_row)
 
     @get(
@@ -192,10 +192,10 @@ def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
     if opening.span_id is None:
         source = None
         if said.span_id != head.span_id:
-            body = span_trees.body(db, project, head.trace_id, said.span_id)
+            body = span_trees.get_span_body(db, project, head.trace_id, said.span_id)
             source = None if body is None else _called(head, _read(body))
         return live(head, said, source, upto=opening.upto)
-    body = span_trees.body(db, project, head.trace_id, opening.span_id.lower())
+    body = span_trees.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
     source = _read(body)

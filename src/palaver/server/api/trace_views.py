@@ -14,15 +14,15 @@ from palaver.core import jsons
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
 from palaver.server.api.conventions import Time, told_time
 from palaver.server.settings import Settings
-from palaver.storage.asking import within
 from palaver.storage.database import Database
-from palaver.storage.pages import Window
+from palaver.storage.driver_errors import query_timeout
+from palaver.storage.pagination import Window
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans.conditions import unindexed
-from palaver.storage.spans.pages import Query, SpanListed, TraceListed
-from palaver.storage.spans.sessions import SessionListed
-from palaver.storage.spans.stats import Stat
-from palaver.storage.spans.trees import Bone, Branch, Summary
+from palaver.storage.spans.filters import find_unindexed_names
+from palaver.storage.spans.queries import SpanListItem, SpanQuery, TraceListItem
+from palaver.storage.spans.sessions import SessionListItem
+from palaver.storage.spans.stats import TraceStats
+from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem, TraceOverview
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,10 +49,10 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     after: Annotated[str, Meta(max_length=1_000)] | None = None
 
     @property
-    def query(self) -> Query:
+    def query(self) -> SpanQuery:
         """What is asked for; an InvalidValue points at what is not to be understood."""
-        read = None if self.filter is None else span_filters.read(self.filter)
-        return Query(filter=read, search=self.search, since=self.since, until=self.until)
+        read = None if self.filter is None else span_filters.parse_filter(self.filter)
+        return SpanQuery(filter=read, search=self.search, since=self.since, until=self.until)
 
     @property
     def window(self) -> Window:
@@ -159,37 +159,37 @@ def _shown(row: msgspec.Struct, kind: type[T]) -> T:
     return kind(**{name: told_time(value) if isinstance(value, datetime) else value for name, value in fields.items()})
 
 
-def span_row(row: SpanListed) -> SpanRow:
+def span_row(row: SpanListItem) -> SpanRow:
     """A span in a list."""
     return _shown(row, SpanRow)
 
 
-def trace_row(row: TraceListed) -> TraceRow:
+def trace_row(row: TraceListItem) -> TraceRow:
     """A trace in a list."""
     return _shown(row, TraceRow)
 
 
-def branch_row(row: Branch) -> BranchRow:
+def branch_row(row: SpanTreeItem) -> BranchRow:
     """A span in the tree."""
     return _shown(row, BranchRow)
 
 
-def bone_row(row: Bone) -> BoneRow:
+def bone_row(row: SkeletonSpan) -> BoneRow:
     """A span in the skeleton."""
     return _shown(row, BoneRow)
 
 
-def session_row(row: SessionListed) -> SessionRow:
+def session_row(row: SessionListItem) -> SessionRow:
     """A session in the list."""
     return _shown(row, SessionRow)
 
 
-def stat_row(row: Stat) -> StatRow:
+def stat_row(row: TraceStats) -> StatRow:
     """A step of time."""
     return _shown(row, StatRow)
 
 
-def trace_view(found: Summary) -> TraceView:
+def trace_view(found: TraceOverview) -> TraceView:
     """A trace, in short."""
     root = trace_row(found.root)
     return TraceView(
@@ -208,15 +208,15 @@ def trace_view(found: Summary) -> TraceView:
 # Asking
 
 
-def asked_by_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> Query:
+def asked_by_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:
     """The same as in a body, from a URL."""
     read = None
     if filter_ is not None:
         try:
-            read = span_filters.read(jsons.received(filter_.encode()), "?filter")
+            read = span_filters.parse_filter(jsons.received(filter_.encode()), "?filter")
         except InvalidJson as error:
             raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
-    return Query(filter=read, search=search, since=moment(since, "?from"), until=moment(until, "?to"))
+    return SpanQuery(filter=read, search=search, since=moment(since, "?from"), until=moment(until, "?to"))
 
 
 def moment(given: str | None, pointer: str) -> datetime | None:
@@ -238,20 +238,25 @@ class Asker:
         self._seconds = settings.query_seconds
 
     async def __call__(
-        self, query: Query | None, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        query: SpanQuery | None,
+        work: Callable[Concatenate[Connection, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         """What a function gives. A question that takes too long is told with what made it slow."""
         try:
             return await self._database.read(self._ask, partial(_called, work, args, kwargs))
         except QueryTimeout as error:
-            slow = unindexed(query.filter) if query is not None and query.filter is not None else []
+            slow = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
             if slow:
                 named = ", ".join(name[:80] for name in slow[:5])
                 raise QueryTimeout(f"{error.message} No index helps with {named}.") from None
             raise
 
     def _ask(self, db: Connection, work: Callable[[Connection], T]) -> T:
-        with within(db, self._seconds):
+        with query_timeout(db, self._seconds):
             return work(db)
 
 

@@ -31,12 +31,12 @@ from palaver.server.api.trace_views import (
 )
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.spans import pages as span_pages
+from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import stats as span_stats
-from palaver.storage.spans import trees as span_trees
-from palaver.storage.spans.pages import Query
-from palaver.storage.spans.stats import Group, Stat, Step
-from palaver.storage.spans.trees import Bone, Branch
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import SpanQuery
+from palaver.storage.spans.stats import StatsGroup, TimeStep, TraceStats
+from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 
 Bones = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
 Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children are wanted.")]
@@ -63,7 +63,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[TraceRow]:
         query = asked_by_url(filter_, search, since, until)
-        found = await ask(query, span_pages.listed_traces, caller_of(request).project, query, Window(limit, after))
+        found = await ask(query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after))
         return found.of(trace_row)
 
     @post(
@@ -76,7 +76,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     async def query_traces(request: Asked) -> Page[TraceRow]:
         _, asked = await read_body(request, settings, Asking)
         query = asked.query
-        found = await ask(query, span_pages.listed_traces, caller_of(request).project, query, asked.window)
+        found = await ask(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
         return found.of(trace_row)
 
     @get(
@@ -84,8 +84,8 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     )
     async def trace_stats(
         request: Asked,
-        by: FromQuery[Step] = "hour",
-        group: FromQuery[Group | None] = None,
+        by: FromQuery[TimeStep] = "hour",
+        group: FromQuery[StatsGroup | None] = None,
         filter_: FilterText = None,
         search: Words = None,
         since: Since = None,
@@ -98,7 +98,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @get("/api/traces/{trace:str}", operation_id="get_trace", summary="One trace, in short")
     async def get_trace(request: Asked, trace: FromPath[str]) -> Response[TraceView]:
-        found = await ask(None, span_trees.summary, caller_of(request).project, trace.lower())
+        found = await ask(None, span_trees.get_trace_overview, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
         return answer(request, trace_view(found))
@@ -129,20 +129,20 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     return [list_traces, query_traces, trace_stats, get_trace, get_trace_tree, get_trace_skeleton]
 
 
-def _stats(db: Connection, project: str, by: Step, group: Group | None, query: Query) -> list[Stat]:
-    return span_stats.stats(db, project, by=by, group=group, query=query)
+def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None, query: SpanQuery) -> list[TraceStats]:
+    return span_stats.trace_stats(db, project, by=by, group=group, query=query)
 
 
-def _tree(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[Branch]:
+def _tree(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
     _check(db, project, trace)
-    return span_trees.tree(db, project, trace.lower(), parent=parent, window=window)
+    return span_trees.list_children(db, project, trace.lower(), parent=parent, window=window)
 
 
-def _skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[Bone]:
+def _skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[SkeletonSpan]:
     _check(db, project, trace)
-    return span_trees.skeleton(db, project, trace.lower(), window)
+    return span_trees.list_skeleton(db, project, trace.lower(), window)
 
 
 def _check(db: Connection, project: str, trace: str) -> None:
-    if span_pages.head_of(db, project, trace.lower()) is None:
+    if span_pages.get_head_span(db, project, trace.lower()) is None:
         raise missing_trace(trace)

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from palaver.core.events import Event
 from palaver.core.messages import Message
-from palaver.engine.engine import new_run_id
-from palaver.engine.records import Records
+from palaver.engine.ids import new_run_id
+from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded
 from palaver.protocols.base import Answer, Headers, accepted, ids
 from palaver.server.api.conventions import Asked, caller_of, read_body, response, shown_as, takes, utc_now
@@ -32,11 +32,11 @@ from palaver.server.status import and_headers
 from palaver.server.thread_turns import HEAD as END
 from palaver.server.thread_turns import Look, Turn, again, saying
 from palaver.server.turning import Given, Turning
-from palaver.storage import begun, idempotency
+from palaver.storage import idempotency
 from palaver.storage.database import Database
-from palaver.storage.idempotency import Kept, Once
+from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 from palaver.storage.runs import RunRow
-from palaver.storage.threads import nodes
+from palaver.storage.threads import message_tree
 
 Object = dict[str, Any]
 _LOOK, _KEPT_SECONDS = 0.05, 10.0
@@ -69,7 +69,7 @@ class House(msgspec.Struct, frozen=True):
 
     database: Database
     settings: Settings
-    records: Records
+    records: RunReader
     rates: Rates
     calling: Calling
     turning: Turning
@@ -99,21 +99,21 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         )
         once, run = asked_once(request, raw, utc_now()), new_run_id()
         if once is not None:
-            before = await database.write(begun.begin, once, run)
+            before = await database.write(idempotency.claim_for_run, once, run)
             if before is not None:
                 return await _given_again(house, request, once, before)
         try:
             joined = await house.turning.take(caller, thread, look, given, run)
         except BaseException:
             if once is not None:
-                await asyncio.shield(database.write(begun.release, once, run))
+                await asyncio.shield(database.write(idempotency.release_claim, once, run))
             raise
         row = await house.records.row(caller.project, run)
         named = ids(await house.records.first(row))
         whole = await _taken(house, joined, row, named)
         if once is not None:
-            kept = Kept(status=whole.status, headers=whole.headers, body=whole.body, run=run)
-            await database.write(idempotency.keep, once, kept)
+            kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
+            await database.write(idempotency.store_response, once, kept)
         return _told(house, request, row, named) if _wants_stream(request) else response(whole)
 
     return [take_turn]
@@ -139,7 +139,7 @@ async def _taken(house: House, joined: Joined, row: RunRow, named: Headers) -> A
     assert thread is not None
     beside: dict[str | None, list[str]] = {}
     if joined.said:
-        beside = await house.database.read(nodes.siblings, project, thread, [joined.said[0].parent])
+        beside = await house.database.read(message_tree.list_children_ids, project, thread, [joined.said[0].parent])
     shown = Taken(run_view(row, house.records), [node_view(node, dict(beside), {}) for node in joined.said])
     whole = shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{row.id}")
     return and_headers(whole, *named)
@@ -161,10 +161,10 @@ def _told(house: House, request: Asked, row: RunRow, named: Headers, *, replayed
     return Told(tell)
 
 
-async def _given_again(house: House, request: Asked, once: Once, before: Kept) -> Response[Any]:
+async def _given_again(house: House, request: Asked, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
     """What was answered before: the same, or the run's stream from its start."""
     assert before.run is not None
-    kept: Kept | None = before
+    kept: StoredResponse | None = before
     row = await house.calling.appeared(caller_of(request).project, before.run)
     if _wants_stream(request):
         return _told(house, request, row, ids(await house.records.first(row)), replayed=True)
@@ -172,7 +172,7 @@ async def _given_again(house: House, request: Asked, once: Once, before: Kept) -
         async with asyncio.timeout(_KEPT_SECONDS):
             while kept is None or kept.status is None:  # It is being answered just now.
                 await asyncio.sleep(_LOOK)
-                kept = await house.database.write(begun.begin, once, row.id)
+                kept = await house.database.write(idempotency.claim_for_run, once, row.id)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
     return response(Answer(status=kept.status, headers=(*kept.headers, REPLAYED), body=kept.body))

@@ -19,9 +19,9 @@ from palaver.server.api.conventions import Asked, Filter, caller_of, exchange_of
 from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
 from palaver.server.settings import Settings
-from palaver.storage import variant_files
+from palaver.storage import variants
 from palaver.storage.database import Database
-from palaver.storage.pages import Window
+from palaver.storage.pagination import Window
 from palaver.workflows.fitting import misfits
 
 LINES = "application/x-ndjson"
@@ -47,7 +47,7 @@ def routes(database: Database, registry: Registry, settings: Settings) -> list[H
     )
     async def export(request: Asked, workflow: Filter = None) -> Stream:
         project = caller_of(request).project
-        first = await database.read(variant_files.given, project, workflow=workflow)
+        first = await database.read(variants.export_variants, project, workflow=workflow)
         return Stream(_lines(database, project, workflow, first), media_type=LINES)
 
     @post(
@@ -67,7 +67,7 @@ def routes(database: Database, registry: Registry, settings: Settings) -> list[H
         now, new = utc_now(), partial(new_id, "var")
 
         def work(db: Connection) -> Answer:
-            report = variant_files.take(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
+            report = variants.import_variants(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
             return shown_as(Imported(report.created, report.updated, report.unchanged, faults))
 
         return await once(request, database, raw, work)
@@ -81,7 +81,7 @@ async def _lines(database: Database, project: str, workflow: str | None, page: A
         if page.next is None:
             return
         window = Window(after=page.next)
-        page = await database.read(variant_files.given, project, workflow=workflow, window=window)
+        page = await database.read(variants.export_variants, project, workflow=workflow, window=window)
 
 
 def _read(raw: bytes, registry: Registry, settings: Settings) -> tuple[list[VariantFile], list[dict[str, Any]]]:

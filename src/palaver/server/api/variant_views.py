@@ -12,7 +12,7 @@ from palaver.discovery.registry import Registry
 from palaver.errors import FaultyCall, WorkflowNotFound
 from palaver.server.api.conventions import Time, Words, told_time
 from palaver.server.api.problems import told
-from palaver.storage.variants import Current, Variant, Version
+from palaver.storage.variants import Variant, VariantHead, Version
 from palaver.workflows.fitting import misfits
 
 _Name = Annotated[str, msgspec.Meta(pattern=NAME)]
@@ -129,7 +129,7 @@ class Views:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def view(self, current: Current) -> VariantView:
+    def view(self, current: VariantHead) -> VariantView:
         """A variant as a whole."""
         variant, head = current
         faults = self.faults(variant.workflow, head.parameters)

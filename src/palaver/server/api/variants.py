@@ -46,8 +46,8 @@ from palaver.server.settings import Settings
 from palaver.server.variants import keep_default
 from palaver.storage import variants
 from palaver.storage.database import Database
-from palaver.storage.pages import Page, Window
-from palaver.storage.variants import Current, Variant, Version, Wanted
+from palaver.storage.pagination import Page, Window
+from palaver.storage.variants import Variant, VariantDraft, VariantHead, Version
 
 
 def routes(
@@ -67,7 +67,7 @@ def routes(
         project = caller_of(request).project
         await keep_default(database, project, registry.workflow(workflow))
         window = Window(limit, after)
-        page = await database.read(variants.listed, project, workflow=workflow, archived=archived, window=window)
+        page = await database.read(variants.list_variants, project, workflow=workflow, archived=archived, window=window)
         return page.of(row)
 
     @post(
@@ -80,7 +80,7 @@ def routes(
         caller = caller_of(request)
         raw, body = await read_body(request, settings, NewVariant)
         views.check(workflow, body.parameters)
-        wanted = Wanted(
+        wanted = VariantDraft(
             workflow=workflow,
             name=body.name,
             description=body.description,
@@ -91,15 +91,15 @@ def routes(
         made_id, now = new("var"), utc_now()
 
         def work(db: Connection) -> Answer:
-            variants.create(db, caller.project, wanted, id=made_id, at=now)
-            made = variants.current(db, caller.project, made_id)
+            variants.create_variant(db, caller.project, wanted, id=made_id, at=now)
+            made = variants.get_head(db, caller.project, made_id)
             return shown_as(views.view(made), status=201, location=f"{settings.root_path}/api/variants/{made_id}")
 
         return await once(request, database, raw, work)
 
     @get("/api/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
     async def get_variant(request: Asked, variant: FromPath[str]) -> Response[VariantView]:
-        found = await database.read(variants.current, caller_of(request).project, variant)
+        found = await database.read(variants.get_head, caller_of(request).project, variant)
         return answer(request, views.view(found))
 
     @patch(
@@ -116,15 +116,15 @@ def routes(
     async def archive_variant(request: Asked, variant: FromPath[str]) -> None:
         await change(request, variant, {"archived": True})
 
-    async def change(request: Asked, variant: str, fields: dict[str, Any]) -> Current:
+    async def change(request: Asked, variant: str, fields: dict[str, Any]) -> VariantHead:
         fits = unless_stale(request, views.view)
 
-        def check(current: Current) -> None:
+        def check(current: VariantHead) -> None:
             _check_editable(request, current.variant)
             fits(current)
 
         project = caller_of(request).project
-        return await database.write(variants.change, project, variant, at=utc_now(), check=check, **fields)
+        return await database.write(variants.update_variant, project, variant, at=utc_now(), check=check, **fields)
 
     return [
         list_variants,
@@ -142,7 +142,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
         request: Asked, variant: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[VersionRow]:
         window = Window(limit, after)
-        found = await database.read(variants.versions, caller_of(request).project, variant, window)
+        found = await database.read(variants.list_versions, caller_of(request).project, variant, window)
         return found.of(version_row)
 
     @post(
@@ -154,10 +154,10 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
     async def commit(request: Asked, variant: FromPath[str]) -> Response[VersionView]:
         caller = caller_of(request)
         raw, body = await read_body(request, settings, NewVersion)
-        found = await database.read(variants.get, caller.project, variant)
+        found = await database.read(variants.get_variant, caller.project, variant)
         _check_editable(request, found)
         views.check(found.workflow, body.parameters)
-        wanted = Wanted(
+        wanted = VariantDraft(
             workflow=found.workflow,
             name=found.name,
             parameters=body.parameters,
@@ -167,7 +167,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
         now = utc_now()
 
         def work(db: Connection) -> Answer:
-            made, is_new = variants.commit(db, caller.project, variant, wanted, base=body.base, at=now)
+            made, is_new = variants.commit_version(db, caller.project, variant, wanted, base=body.base, at=now)
             place = f"{settings.root_path}/api/variants/{variant}/versions/{made.number}"
             view = version_view(made, is_new=is_new)
             return shown_as(view, status=201, location=place) if is_new else shown_as(view)
@@ -176,7 +176,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
 
     @get("/api/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
     async def get_version(request: Asked, variant: FromPath[str], number: FromPath[int]) -> Response[VersionView]:
-        found = await database.read(variants.version, caller_of(request).project, variant, number)
+        found = await database.read(variants.get_version, caller_of(request).project, variant, number)
         return answer(request, version_view(found))
 
     @get(
@@ -198,19 +198,19 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
 
 
 def _both(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
-    found = variants.get(db, project, variant)
+    found = variants.get_variant(db, project, variant)
     return _named(db, project, found, since), _named(db, project, found, to)
 
 
 def _named(db: Connection, project: str, variant: Variant, text: str) -> Version:
     """The version that `3`, `other` or `other:3` names."""
     if text.isascii() and text.isdigit() and len(text) < 10:
-        return variants.version(db, project, variant.id, int(text))
+        return variants.get_version(db, project, variant.id, int(text))
     asked: Reference = read_reference(text)
-    other = variants.find(db, project, asked.workflow or variant.workflow, asked.name)
+    other = variants.find_variant(db, project, asked.workflow or variant.workflow, asked.name)
     if other is None:
         raise NotFound(f"There is no variant {text[:160]!r}.")
-    return variants.version(db, project, other.id, asked.version or other.head)
+    return variants.get_version(db, project, other.id, asked.version or other.head)
 
 
 def _fields(body: VariantPatch) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.idempotency import once
 from palaver.server.settings import Settings
-from palaver.storage import views
+from palaver.storage import saved_views
 from palaver.storage.database import Database
-from palaver.storage.views import View
+from palaver.storage.saved_views import SavedView
 
 LONGEST = 64 * 1024
 """Bytes of what is kept of a view."""
@@ -72,7 +72,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
     @get("/api/views", operation_id="list_views", summary="The saved views of a page, last saved first")
     async def list_views(request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
-        found = await database.read(views.listed, caller_of(request).project, of, Window(limit, after))
+        found = await database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
         return found.of(_shown)
 
     @post("/api/views", operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
@@ -80,10 +80,10 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         raw, body = await read_body(request, settings, NewView)
         project, now = caller_of(request).project, utc_now()
         kept = _checked(body)
-        made = View(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
+        made = SavedView(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
 
         def work(db: Connection) -> Answer:
-            views.create(db, project, made)
+            saved_views.insert_view(db, project, made)
             return shown_as(_shown(made), status=201, location=f"{settings.root_path}/api/views/{made.id}")
 
         return await once(request, database, raw, work)
@@ -97,12 +97,12 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     async def replace_view(request: Asked, view: FromPath[str]) -> Response[ViewView]:
         _, body = await read_body(request, settings, GivenView)
         project, kept = caller_of(request).project, _checked(body)
-        put = await database.write(views.replace, project, view, name=body.name, body=kept, at=utc_now())
+        put = await database.write(saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now())
         return answer(request, _shown(put))
 
     @delete("/api/views/{view:str}", operation_id="delete_view", summary="Let go of it")
     async def delete_view(request: Asked, view: FromPath[str]) -> None:
-        await database.write(views.remove, caller_of(request).project, view)
+        await database.write(saved_views.delete_view, caller_of(request).project, view)
 
     return [list_views, create_view, replace_view, delete_view]
 
@@ -113,7 +113,7 @@ def _checked(body: GivenView) -> dict[str, Any]:
     return body.body
 
 
-def _shown(view: View) -> ViewView:
+def _shown(view: SavedView) -> ViewView:
     return ViewView(
         id=view.id,
         page=msgspec.convert(view.page, PageName),

@@ -32,7 +32,7 @@ from palaver.server.snippets import Snippet, snippets
 from palaver.server.variants import keep_default
 from palaver.storage import variants
 from palaver.storage.database import Database
-from palaver.storage.pages import page_by_name
+from palaver.storage.pagination import paginate_by_name
 from palaver.storage.variants import Variant
 from palaver.workflows.options import OnDisconnect, TurnPolicy
 from palaver.workflows.workflow import Workflow
@@ -141,7 +141,7 @@ def routes(
         wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in wanted.items() if value is not None}
         rows = [row(workflow, default=registry.default) for workflow in registry]
-        return page_by_name(
+        return paginate_by_name(
             [one for one in rows if _shows(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
             lambda one: one.name,
             project=caller_of(request).project,
@@ -168,7 +168,7 @@ def routes(
     async def whole(request: Asked, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
         await keep_default(database, project, workflow)
-        known = await database.read(variants.listed, project, workflow=name, window=_EVERY)
+        known = await database.read(variants.list_variants, project, workflow=name, window=_EVERY)
         keyed, base = await is_keyed(settings, callers), base_of(request, settings)
         return view(workflow, default=registry.default, base=base, keyed=keyed, known=known.data)
 

@@ -1,27 +1,32 @@
-"""Results of evaluations: each cell is recorded once, whole, with its scores, by whoever holds its slice."""
+"""Results of evaluation cells: recording, listing and aggregation."""
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
 
 import msgspec
-from sqlalchemy import Connection, Integer, func, insert, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, exists, func, insert, select, type_coerce
 
 from palaver.core import jsons
 from palaver.core.usage import Usage
-from palaver.storage.evaluations import ends, slices
+from palaver.errors import NotFound
+from palaver.storage import pagination
+from palaver.storage.evaluations import repository, slices
 from palaver.storage.evaluations.slices import Slice
 from palaver.storage.evaluations.tables import evaluation_results as table
+from palaver.storage.evaluations.tables import evaluation_scores as scores
 from palaver.storage.evaluations.tables import evaluation_scores as scores_table
 from palaver.storage.evaluations.tables import evaluations
-from palaver.storage.threads.nodes import folded, held
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import folded_text, storable_text
 
 CellStatus = Literal["done", "failed"]
 ScoreStatus = Literal["scored", "skipped", "error"]
-_LEVEL = 1
+_COMPRESSION_LEVEL = 1
 """Of packing: more takes three times as long and saves a tenth."""
-_MOST_FOLDED = 20_000
+_MAX_SEARCH_TEXT = 20_000
 """Characters of a result that a search looks at."""
 
 
@@ -71,7 +76,7 @@ class NewResult(msgspec.Struct, frozen=True, kw_only=True):
     scores: Sequence[NewScore] = ()
 
 
-class Stops(msgspec.Struct, frozen=True, kw_only=True):
+class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
     """When an evaluation has had enough."""
 
     most_failed: int | None = None
@@ -79,7 +84,7 @@ class Stops(msgspec.Struct, frozen=True, kw_only=True):
     most_cost: float | None = None
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordOutcome(msgspec.Struct, frozen=True):
     """How it went."""
 
     is_ours: bool
@@ -88,17 +93,17 @@ class Recorded(msgspec.Struct, frozen=True):
     """The evaluation is to end."""
 
 
-def packed(body: Mapping[str, Any]) -> bytes:
+def compress_result(body: Mapping[str, Any]) -> bytes:
     """The whole of a result, as it is kept."""
-    return zlib.compress(jsons.encode(body), _LEVEL)
+    return zlib.compress(jsons.encode(body), _COMPRESSION_LEVEL)
 
 
-def unpacked(body: bytes) -> Any:
+def decompress_result(body: bytes) -> Any:
     """The same again."""
     return msgspec.json.decode(zlib.decompress(body))
 
 
-def recorded(db: Connection, project: str, evaluation: str, cells: Collection[int]) -> set[int]:
+def find_recorded_cells(db: Connection, project: str, evaluation: str, cells: Collection[int]) -> set[int]:
     """Which of these cells have a result: they never run again."""
     asked = select(table.c.cell).where(
         table.c.project == project, table.c.evaluation == evaluation, table.c.cell.in_(list(cells))
@@ -106,7 +111,9 @@ def recorded(db: Connection, project: str, evaluation: str, cells: Collection[in
     return set(db.scalars(asked))
 
 
-def record(db: Connection, process: str, one: Slice, new: Sequence[NewResult], stops: Stops, at: datetime) -> Recorded:
+def record_results(
+    db: Connection, process: str, one: Slice, new: Sequence[NewResult], stops: StopConditions, at: datetime
+) -> RecordOutcome:
     """Keep results of a slice that this process holds. A cell that has one keeps it: nothing is ever changed."""
     mine = (evaluations.c.project == one.project, evaluations.c.id == one.evaluation)
     columns = (
@@ -117,18 +124,18 @@ def record(db: Connection, process: str, one: Slice, new: Sequence[NewResult], s
         evaluations.c.cancel_asked_at,
     )
     figures = db.execute(select(*columns).where(*mine).with_for_update()).one_or_none()
-    if figures is None or not slices.is_held(db, process, one):
-        return Recorded(False)
-    known = recorded(db, one.project, one.evaluation, [result.cell for result in new])
+    if figures is None or not slices.holds_slice(db, process, one):
+        return RecordOutcome(False)
+    known = find_recorded_cells(db, one.project, one.evaluation, [result.cell for result in new])
     fresh = [result for result in new if result.cell not in known]
     if not fresh:
-        return Recorded(True, figures.cancel_asked_at is not None)
-    _insert(db, one, fresh, figures.recorded)
-    slices.noted(db, one)
+        return RecordOutcome(True, figures.cancel_asked_at is not None)
+    _insert_results(db, one, fresh, figures.recorded)
+    slices.reset_attempts(db, one)
     failed = sum(result.status == "failed" for result in fresh)
-    cost = _sum([figures.cost, *(result.cost for result in fresh)])
-    score_cost = _sum([figures.score_cost, *(score.cost for result in fresh for score in result.scores)])
-    ends.change(
+    cost = _sum_known([figures.cost, *(result.cost for result in fresh)])
+    score_cost = _sum_known([figures.score_cost, *(score.cost for result in fresh for score in result.scores)])
+    repository.update_evaluation(
         db,
         one.project,
         one.evaluation,
@@ -140,13 +147,13 @@ def record(db: Connection, process: str, one: Slice, new: Sequence[NewResult], s
         cost=cost,
         score_cost=score_cost,
     )
-    enough = _enough(stops, figures.failed + failed, (cost or 0) + (score_cost or 0))
+    enough = _stop_reason(stops, figures.failed + failed, (cost or 0) + (score_cost or 0))
     if enough is not None and figures.cancel_asked_at is None:
-        ends.stop(db, one.project, one.evaluation, enough, at)
-    return Recorded(True, enough is not None or figures.cancel_asked_at is not None)
+        repository.stop_evaluation(db, one.project, one.evaluation, enough, at)
+    return RecordOutcome(True, enough is not None or figures.cancel_asked_at is not None)
 
 
-def _insert(db: Connection, one: Slice, fresh: Sequence[NewResult], last: int) -> None:
+def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last: int) -> None:
     rows: list[dict[str, Any]] = []
     scores: list[dict[str, Any]] = []
     for seq, result in enumerate(fresh, last + 1):
@@ -159,20 +166,24 @@ def _insert(db: Connection, one: Slice, fresh: Sequence[NewResult], last: int) -
                 "evaluation": one.evaluation,
                 "seq": seq,
                 **row,
-                "folded": folded(words[:_MOST_FOLDED]),
+                "folded": folded_text(words[:_MAX_SEARCH_TEXT]),
             }
         )
         for score in given:
             kept = msgspec.structs.asdict(score)
-            kept |= {"name": held(score.name), "reason": held(score.reason), "details": score.details or None}
-            kept["label"] = None if score.label is None else held(score.label)
+            kept |= {
+                "name": storable_text(score.name),
+                "reason": storable_text(score.reason),
+                "details": score.details or None,
+            }
+            kept["label"] = None if score.label is None else storable_text(score.label)
             scores.append({"project": one.project, "evaluation": one.evaluation, "cell": result.cell, **kept})
     db.execute(insert(table), rows)
     if scores:
         db.execute(insert(scores_table), scores)
 
 
-def _enough(stops: Stops, failed: int, cost: float) -> dict[str, Any] | None:
+def _stop_reason(stops: StopConditions, failed: int, cost: float) -> dict[str, Any] | None:
     if stops.most_failed is not None and failed > stops.most_failed:
         told = f"{failed} cells failed, more than the {stops.most_failed} of max_errors: the rest is cancelled."
         return {"code": "max_errors", "message": told}
@@ -182,7 +193,7 @@ def _enough(stops: Stops, failed: int, cost: float) -> dict[str, Any] | None:
     return None
 
 
-def _sum(costs: Sequence[float | None]) -> float | None:
+def _sum_known(costs: Sequence[float | None]) -> float | None:
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known else None
 
@@ -194,7 +205,7 @@ ScoreRow = tuple[int, str, int, ScoreStatus, bool | None, float | None]
 """Evaluator, name, cell, status, passed, score."""
 CellRow = tuple[int, CellStatus, float | None, float | None]
 """Cell, status, latency, cost."""
-_AT_ONCE = 2_000
+_FETCH_ROWS = 2_000
 """Rows that are in memory: of more the garbage collector would take notice, again and again."""
 
 
@@ -205,7 +216,7 @@ def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreR
     asked = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
     found = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
-    return cast("Iterable[ScoreRow]", found.yield_per(_AT_ONCE))
+    return cast("Iterable[ScoreRow]", found.yield_per(_FETCH_ROWS))
 
 
 def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow]:
@@ -213,10 +224,12 @@ def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow
     columns = table.c
     asked = select(columns.cell, columns.status, columns.latency, columns.cost)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
-    return cast("Iterable[CellRow]", db.execute(mine.order_by(columns.cell)).yield_per(_AT_ONCE))
+    return cast("Iterable[CellRow]", db.execute(mine.order_by(columns.cell)).yield_per(_FETCH_ROWS))
 
 
-def pace(db: Connection, project: str, evaluation: str, last: int = 200) -> tuple[int, datetime, datetime] | None:
+def recent_pace(
+    db: Connection, project: str, evaluation: str, last: int = 200
+) -> tuple[int, datetime, datetime] | None:
     """Of the results that were recorded last: how many there are, and when the first and the last of them ended."""
     columns = table.c
     latest = (
@@ -228,3 +241,183 @@ def pace(db: Connection, project: str, evaluation: str, last: int = 200) -> tupl
     )
     count, first, end = db.execute(select(func.count(), func.min(latest.c.ended_at), func.max(latest.c.ended_at))).one()
     return None if not count else (count, first, end)
+
+
+class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
+    """What one evaluator made of a cell."""
+
+    evaluator: int
+    """Its place in the plan."""
+    name: str
+    status: ScoreStatus
+    passed: bool | None
+    score: float | None
+    label: str | None
+    reason: str
+    details: dict[str, Any] | None
+    seconds: float
+    usage: Usage | None
+    cost: float | None
+
+
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell, as a table shows it."""
+
+    cell: int
+    seq: int
+    row: str
+    variant: int
+    repeat: int
+    status: CellStatus
+    error: dict[str, Any] | None
+    latency: float | None
+    first_output: float | None
+    usage: Usage | None
+    cost: float | None
+    finish: str | None
+    attempts: int
+    trace_id: str | None
+    run: str | None
+    started_at: datetime
+    ended_at: datetime
+    preview_in: Any
+    preview_out: Any
+    scores: list[StoredScore] = []
+
+
+class ResultDetail(msgspec.Struct, frozen=True):
+    """A cell with all that was said in it."""
+
+    result: StoredResult
+    body: Any
+
+
+class ResultFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which results are wanted."""
+
+    variant: int | None = None
+    """Its place in the plan."""
+    status: CellStatus | None = None
+    evaluator: str | None = None
+    """The name of a score; what is said below is said of it, else of any."""
+    passed: bool | None = None
+    score_status: ScoreStatus | None = None
+    row: str | None = None
+    search: str | None = None
+    among: Sequence[int] | None = None
+    """Only these cells, in their order: what else is asked for was found out otherwise."""
+
+
+_RESULT_FIELDS = [name for name in StoredResult.__struct_fields__ if name != "scores"]
+_RESULT_COLUMNS = [table.c[name] for name in _RESULT_FIELDS]
+_SCORE_COLUMNS = [scores.c[name] for name in StoredScore.__struct_fields__]
+_MAX_CELLS = 500
+ALL_RESULTS = ResultFilters()
+
+
+def list_results(
+    db: Connection, project: str, evaluation: str, wanted: ResultFilters = ALL_RESULTS, window: Window = FIRST_PAGE
+) -> Page[StoredResult]:
+    """A page of the results that are there, in the order of their cells."""
+    asked = _filtered_results(project, evaluation, wanted)
+    kept = {**msgspec.structs.asdict(wanted), "evaluation": evaluation}
+    if wanted.among is not None:
+        kept["among"] = True
+        first = pagination.decode_cursor(window, project=project, by=(table.c.cell,), filters=kept, order="oldest")
+        after = -1 if first is None else first[0]
+        asked = asked.where(table.c.cell.in_(_next_cells(db, project, evaluation, wanted, after, window.limit + 1)))
+    found = fetch_page(
+        db, asked, _row_to_result, project=project, by=(table.c.cell,), window=window, filters=kept, order="oldest"
+    )
+    return Page(_with_scores(db, project, evaluation, found.data), found.next)
+
+
+def list_results_since(db: Connection, project: str, evaluation: str, seq: int, limit: int = 100) -> list[StoredResult]:
+    """The results that were recorded after that one, in the order in which they were."""
+    asked = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation), table.c.seq > seq)
+    rows = db.execute(asked.order_by(table.c.seq).limit(limit)).all()
+    return _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
+
+
+def get_result(db: Connection, project: str, evaluation: str, cell: int) -> ResultDetail:
+    """One result with all that was said; NotFound if the cell has none."""
+    asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell == cell)
+    row = db.execute(asked).one_or_none() if cell < 1 << 31 else None
+    if row is None:
+        raise NotFound(f"The evaluation {evaluation[:80]!r} has no result of cell {cell}.")
+    [result] = _with_scores(db, project, evaluation, [_row_to_result(row)])
+    return ResultDetail(result, decompress_result(row.body))
+
+
+def list_result_details(
+    db: Connection, project: str, evaluation: str, after: int = -1, limit: int = 100
+) -> list[ResultDetail]:
+    """The results of the cells after that one, each as a whole: for who writes all of them out, a piece at a time."""
+    asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell > after)
+    rows = db.execute(asked.order_by(table.c.cell).limit(limit)).all()
+    results = _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
+    return [ResultDetail(result, decompress_result(row.body)) for result, row in zip(results, rows, strict=True)]
+
+
+def _next_cells(
+    db: Connection, project: str, evaluation: str, wanted: ResultFilters, after: int, limit: int
+) -> list[int]:
+    """The first cells after that one which are among those wanted, and fit."""
+    cells = wanted.among or ()
+    found: list[int] = []
+    start = bisect_right(cells, after)
+    while start < len(cells) and len(found) < limit:
+        piece = _filtered_results(project, evaluation, wanted).with_only_columns(table.c.cell)
+        piece = piece.where(table.c.cell.in_(cells[start : start + _MAX_CELLS])).order_by(table.c.cell)
+        found += db.scalars(piece.limit(limit - len(found)))
+        start += _MAX_CELLS
+    return found
+
+
+def _filtered_results(project: str, evaluation: str, wanted: ResultFilters) -> Select[Any]:
+    asked = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation))
+    if wanted.variant is not None:
+        asked = asked.where(table.c.variant == wanted.variant)
+    if wanted.status is not None:
+        asked = asked.where(table.c.status == wanted.status)
+    if wanted.row is not None:
+        asked = asked.where(table.c.row == storable_text(wanted.row))
+    if needle := folded_text(wanted.search or ""):
+        asked = asked.where(table.c.folded.contains(needle, autoescape=True))
+    about: list[ColumnElement[bool]] = []
+    if wanted.evaluator is not None:
+        about.append(scores.c.name == storable_text(wanted.evaluator))
+    if wanted.passed is not None:
+        about.append(scores.c.passed.is_(wanted.passed))
+    if wanted.score_status is not None:
+        about.append(scores.c.status == wanted.score_status)
+    if about:
+        theirs = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == table.c.cell)
+        asked = asked.where(exists().where(*theirs, *about))
+    return asked
+
+
+def _in_evaluation(project: str, evaluation: str) -> tuple[Any, Any]:
+    return table.c.project == project, table.c.evaluation == storable_text(evaluation)
+
+
+def _with_scores(db: Connection, project: str, evaluation: str, found: list[StoredResult]) -> list[StoredResult]:
+    """The results with their scores."""
+    by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in found}
+    if not found:
+        return []
+    asked = select(scores.c.cell, *_SCORE_COLUMNS).where(
+        scores.c.project == project, scores.c.evaluation == storable_text(evaluation), scores.c.cell.in_(list(by_cell))
+    )
+    for cell, *fields in db.execute(asked.order_by(scores.c.cell, scores.c.evaluator, scores.c.name)):
+        by_cell[cell].append(
+            msgspec.convert(dict(zip(StoredScore.__struct_fields__, fields, strict=True)), StoredScore)
+        )
+    return [msgspec.structs.replace(result, scores=by_cell[result.cell]) for result in found]
+
+
+def _row_to_result(row: Row[Any]) -> StoredResult:
+    fields: dict[str, Any] = dict(zip(_RESULT_FIELDS, row, strict=False))
+    if fields["usage"] is not None:
+        fields["usage"] = msgspec.convert(fields["usage"], Usage)
+    return StoredResult(**fields)

@@ -1,8 +1,4 @@
-"""Slices of evaluations, some cells each: what processes take, end, and give back when they stop or die.
-
-Who takes some does so alone: on PostgreSQL under a lock of its own, on SQLite as the one who writes. So no two count at
-the same time how many cells of a workflow go on in all processes.
-"""
+"""Slices of evaluations: the batches of cells that processes take, finish and give back."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -11,17 +7,18 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, or_, select, tuple_, update
 
-from palaver.storage import notices
-from palaver.storage.evaluations import ends
+from palaver.storage import notifications
+from palaver.storage.evaluations import repository
+from palaver.storage.evaluations.repository import Evaluation, NewEvaluation
 from palaver.storage.evaluations.tables import IS_LEFT, evaluations
 from palaver.storage.evaluations.tables import evaluation_slices as table
 from palaver.storage.tables import processes
 
-LANES = 4
+SLICES_PER_WORKFLOW = 4
 """Into so many slices at once the concurrency of a workflow is divided, so that several processes have a share."""
-NOTHING = ""
+NO_CALL_WORKFLOW = ""
 """The workflow of slices that call none."""
-_LOCK = 6_157_842_604
+_TAKE_LOCK_ID = 6_157_842_604
 """The name of the lock of whoever takes slices, a number as PostgreSQL wants it."""
 
 
@@ -45,7 +42,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         return self.project, self.evaluation
 
 
-class _Group(msgspec.Struct, kw_only=True):
+class _WaitingGroup(msgspec.Struct, kw_only=True):
     """The slices of one evaluation and workflow that wait."""
 
     project: str
@@ -62,19 +59,19 @@ class _Group(msgspec.Struct, kw_only=True):
 # Taking
 
 
-def take(
+def take_slices(
     db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, most: int = 1_000
 ) -> list[Slice]:
     """Let a process that can run so many more cells have slices, as far as their workflows may run more anywhere.
 
     Of all evaluations that wait, the one that is least far comes first: a short one need not wait for a long one.
     """
-    if not is_any_waiting(db):
+    if not has_waiting_slices(db):
         return []
     if db.dialect.name == "postgresql":
-        db.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    groups = _groups(db, [*workflows, NOTHING])
-    running = _running(db)
+        db.execute(select(func.pg_advisory_xact_lock(_TAKE_LOCK_ID)))
+    groups = _waiting_groups(db, [*workflows, NO_CALL_WORKFLOW])
+    running = _running_cells(db)
     taken: list[Slice] = []
     while free > 0 and len(taken) < most:
         fitting = [one for one in groups if running.get(one.lane, 0) < one.concurrency]
@@ -82,8 +79,8 @@ def take(
             break
         group = min(fitting, key=lambda one: (one.next, one.evaluation))
         room = group.concurrency - running.get(group.lane, 0)
-        width = min(-(-group.concurrency // LANES), room, free)
-        found = _take(db, group, process, width)
+        width = min(-(-group.concurrency // SLICES_PER_WORKFLOW), room, free)
+        found = _take_slice(db, group, process, width)
         if found is None:
             groups.remove(group)
             continue
@@ -91,16 +88,16 @@ def take(
         running[group.lane] = running.get(group.lane, 0) + width
         group.next = found.place + 1
         taken.append(found)
-    _begin(db, {one.of for one in taken}, at)
+    _mark_running(db, {one.of for one in taken}, at)
     return taken
 
 
-def is_any_waiting(db: Connection) -> bool:
+def has_waiting_slices(db: Connection) -> bool:
     """Does any slice wait, whoever could run it?"""
     return db.execute(select(table.c.place).where(IS_LEFT, table.c.state == "waiting").limit(1)).first() is not None
 
 
-def _groups(db: Connection, workflows: Sequence[str]) -> list[_Group]:
+def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGroup]:
     by = (table.c.project, table.c.evaluation, table.c.workflow)
     asked = (
         select(*by, func.max(table.c.concurrency), func.min(table.c.place))
@@ -108,14 +105,14 @@ def _groups(db: Connection, workflows: Sequence[str]) -> list[_Group]:
         .group_by(*by)
     )
     found = [
-        _Group(project=project, evaluation=evaluation, workflow=workflow, concurrency=concurrency, next=place)
+        _WaitingGroup(project=project, evaluation=evaluation, workflow=workflow, concurrency=concurrency, next=place)
         for project, evaluation, workflow, concurrency, place in db.execute(asked)
     ]
-    goes_on = _held(db, {(one.project, one.evaluation) for one in found})
+    goes_on = _lock_active(db, {(one.project, one.evaluation) for one in found})
     return [one for one in found if (one.project, one.evaluation) in goes_on]
 
 
-def _held(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+def _lock_active(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """Those of the evaluations that nobody has stopped; nobody else changes them until this transaction ends."""
     if not named:
         return set()
@@ -125,14 +122,14 @@ def _held(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, 
     return {(project, evaluation) for project, evaluation, asked_at in rows if asked_at is None}
 
 
-def _running(db: Connection) -> dict[tuple[str, str], int]:
+def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
     """How many cells of each workflow go on, by project."""
     by = (table.c.project, table.c.workflow)
     asked = select(*by, func.sum(table.c.width)).where(IS_LEFT, table.c.state == "running").group_by(*by)
     return {(project, workflow): width for project, workflow, width in db.execute(asked)}
 
 
-def _take(db: Connection, group: _Group, process: str, width: int) -> Slice | None:
+def _take_slice(db: Connection, group: _WaitingGroup, process: str, width: int) -> Slice | None:
     columns = (table.c.place, table.c.first, table.c.count, table.c.attempts)
     mine = (
         table.c.project == group.project,
@@ -158,59 +155,59 @@ def _take(db: Connection, group: _Group, process: str, width: int) -> Slice | No
     )
 
 
-def _begin(db: Connection, begun: Iterable[tuple[str, str]], at: datetime) -> None:
+def _mark_running(db: Connection, begun: Iterable[tuple[str, str]], at: datetime) -> None:
     for project, evaluation in sorted(begun):
         first = (evaluations.c.project == project, evaluations.c.id == evaluation, evaluations.c.state == "queued")
         queued = db.execute(select(evaluations.c.started_at).where(*first)).one_or_none()
         if queued is not None:
-            ends.change(db, project, evaluation, at, state="running", started_at=queued[0] or at)
+            repository.update_evaluation(db, project, evaluation, at, state="running", started_at=queued[0] or at)
 
 
 # Ending
 
 
-def end(db: Connection, process: str, one: Slice, at: datetime) -> bool:
+def end_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
     """All its cells are recorded; False if it is no longer this process's."""
-    return _let_go(db, process, one, "done", at)
+    return _release(db, process, one, "done", at)
 
 
-def leave(db: Connection, process: str, one: Slice, at: datetime) -> bool:
+def release_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
     """Let another process run the rest of it; if its evaluation was stopped, nobody does."""
-    return _let_go(db, process, one, "waiting", at)
+    return _release(db, process, one, "waiting", at)
 
 
-def _let_go(db: Connection, process: str, one: Slice, state: str, at: datetime) -> bool:
-    stopped = _stopped(db, one.project, one.evaluation)
-    if stopped is None or not is_held(db, process, one):
+def _release(db: Connection, process: str, one: Slice, state: str, at: datetime) -> bool:
+    stopped = _is_stopped(db, one.project, one.evaluation)
+    if stopped is None or not holds_slice(db, process, one):
         return False
-    _set(db, one, state="done" if stopped else state, process=None, width=0)
+    _update_slice(db, one, state="done" if stopped else state, process=None, width=0)
     if state == "waiting" and not stopped:
-        notices.tell(db, "waiting", [one.workflow or "-"])
-    ends.settle(db, one.project, one.evaluation, at)
+        notifications.notify(db, "waiting", [one.workflow or "-"])
+    repository.finish_if_done(db, one.project, one.evaluation, at)
     return True
 
 
-def is_held(db: Connection, process: str, one: Slice) -> bool:
+def holds_slice(db: Connection, process: str, one: Slice) -> bool:
     """Is it still this process's? One that others took for dead may come back; its evaluation must be held."""
-    mine = (*_here(one), table.c.state == "running", table.c.process == process)
+    mine = (*_is_slice(one), table.c.state == "running", table.c.process == process)
     return db.execute(select(table.c.place).where(*mine)).first() is not None
 
 
-def noted(db: Connection, one: Slice) -> None:
+def reset_attempts(db: Connection, one: Slice) -> None:
     """A cell of it was recorded: it gets on, whatever happened to those who had it before."""
     if one.attempts:
-        _set(db, one, attempts=0)
+        _update_slice(db, one, attempts=0)
 
 
-def _set(db: Connection, one: Slice, **values: Any) -> None:
-    db.execute(update(table).where(*_here(one)).values(**values))
+def _update_slice(db: Connection, one: Slice, **values: Any) -> None:
+    db.execute(update(table).where(*_is_slice(one)).values(**values))
 
 
-def _here(one: Slice) -> tuple[Any, Any, Any]:
+def _is_slice(one: Slice) -> tuple[Any, Any, Any]:
     return table.c.project == one.project, table.c.evaluation == one.evaluation, table.c.place == one.place
 
 
-def _stopped(db: Connection, project: str, evaluation: str) -> bool | None:
+def _is_stopped(db: Connection, project: str, evaluation: str) -> bool | None:
     """Has somebody stopped it? None: it is gone. Nobody else changes it until this transaction ends."""
     mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
     found = db.execute(select(evaluations.c.cancel_asked_at).where(*mine).with_for_update()).one_or_none()
@@ -220,7 +217,7 @@ def _stopped(db: Connection, project: str, evaluation: str) -> bool | None:
 # Stopping, and dying
 
 
-def stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+def find_stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """Which of these evaluations somebody has stopped, or deleted."""
     key = tuple_(evaluations.c.project, evaluations.c.id)
     going = select(evaluations.c.project, evaluations.c.id).where(
@@ -229,14 +226,14 @@ def stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str
     return set(named) - {(project, evaluation) for project, evaluation in db.execute(going)}
 
 
-def is_any_lost(db: Connection) -> bool:
+def has_lost_slices(db: Connection) -> bool:
     """Does a process hold any that nobody knows?"""
     unknown = table.c.process.not_in(select(processes.c.id))
     asked = select(table.c.place).where(IS_LEFT, table.c.state == "running", unknown)
     return db.execute(asked.limit(1)).first() is not None
 
 
-def give_back(db: Connection, dead: Collection[str], at: datetime) -> int:
+def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> int:
     """Let others run what processes that died have left, and what one left that nobody knows; how many slices."""
     unknown = table.c.process.not_in(select(processes.c.id))
     whose = or_(table.c.process.in_(list(dead)), unknown) if dead else unknown
@@ -253,15 +250,17 @@ def give_back(db: Connection, dead: Collection[str], at: datetime) -> int:
             count=0,
             width=0,
         )
-        if _let_go(db, row.process, one, "waiting", at):
-            _set(db, one, attempts=table.c.attempts + 1)
+        if _release(db, row.process, one, "waiting", at):
+            _update_slice(db, one, attempts=table.c.attempts + 1)
     return len(left)
 
 
 # Pace
 
 
-def paced(db: Connection, project: str, evaluation: str, interval: float, count: int, at: datetime) -> datetime | None:
+def reserve_calls(
+    db: Connection, project: str, evaluation: str, interval: float, count: int, at: datetime
+) -> datetime | None:
     """Give out the next calls of an evaluation that may only make so many: when the first of `count` is due.
 
     The others follow it at the interval. None: the evaluation is gone.
@@ -273,3 +272,29 @@ def paced(db: Connection, project: str, evaluation: str, interval: float, count:
     first = at if found[0] is None else max(at, found[0])
     db.execute(update(evaluations).where(*mine).values(paced_until=first + timedelta(seconds=interval * count)))
     return first
+
+
+def create_claimed(
+    db: Connection, project: str, new: NewEvaluation, process: str, at: datetime
+) -> tuple[Evaluation, list[Slice]]:
+    """A new one that is begun at once, and its slices. How many cells of each run at once is the caller's to say."""
+    repository.create_evaluation(db, project, new, at)
+    mine = (table.c.project == project, table.c.evaluation == new.id)
+    db.execute(update(table).where(*mine, table.c.state == "waiting").values(state="running", process=process))
+    columns = (table.c.place, table.c.workflow, table.c.first, table.c.count)
+    rows = db.execute(select(*columns).where(*mine, table.c.state == "running").order_by(table.c.place)).all()
+    taken = [
+        Slice(
+            project=project,
+            evaluation=new.id,
+            place=place,
+            workflow=workflow,
+            first=first,
+            count=count,
+            width=1,
+        )
+        for place, workflow, first, count in rows
+    ]
+    if taken:
+        repository.update_evaluation(db, project, new.id, at, state="running", started_at=at)
+    return repository.get_evaluation(db, project, new.id), taken

@@ -18,9 +18,8 @@ from sqlalchemy import (
     text,
 )
 
-from palaver.storage.schema import metadata
+from palaver.storage.schema import Json, UtcTimestamp, metadata
 from palaver.storage.schema import project_column as _project
-from palaver.storage.types import Json, Moment
 
 evaluations = Table(
     "evaluations",
@@ -42,12 +41,12 @@ evaluations = Table(
     Column("reason", Json),
     Column("key", String(8)),
     Column("version", Integer, nullable=False),  # One more with every change.
-    Column("cancel_asked_at", Moment),
-    Column("created_at", Moment, nullable=False),
-    Column("started_at", Moment),
-    Column("ended_at", Moment),
-    Column("updated_at", Moment, nullable=False),
-    Column("paced_until", Moment),  # Until then its calls are given out, where they may only be so many.
+    Column("cancel_asked_at", UtcTimestamp),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("started_at", UtcTimestamp),
+    Column("ended_at", UtcTimestamp),
+    Column("updated_at", UtcTimestamp, nullable=False),
+    Column("paced_until", UtcTimestamp),  # Until then its calls are given out, where they may only be so many.
     Column("plan", Json, nullable=False),
     Column("rows", LargeBinary, nullable=False),  # Large, hence last: 32 bytes of each row.
     PrimaryKeyConstraint("project", "id"),
@@ -102,8 +101,8 @@ evaluation_results = Table(
     Column("attempts", Integer, nullable=False),
     Column("trace_id", String(32)),
     Column("run", String(64)),
-    Column("started_at", Moment, nullable=False),
-    Column("ended_at", Moment, nullable=False),
+    Column("started_at", UtcTimestamp, nullable=False),
+    Column("ended_at", UtcTimestamp, nullable=False),
     Column("usage", Json),
     Column("error", Json),
     Column("preview_in", Json),

@@ -5,9 +5,8 @@ An item is a link to a result or a trace, and no copy of it. What was said is ne
 
 from sqlalchemy import Boolean, Column, Index, Integer, PrimaryKeyConstraint, String, Table, Text
 
-from palaver.storage.schema import metadata
+from palaver.storage.schema import Json, UtcTimestamp, metadata
 from palaver.storage.schema import project_column as _project
-from palaver.storage.types import Json, Moment
 
 reviews = Table(
     "reviews",
@@ -23,8 +22,8 @@ reviews = Table(
     Column("total", Integer, nullable=False),
     Column("answers", Integer, nullable=False),  # That were ever given: the number of the last.
     Column("key", String(8)),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     Column("questions", Json, nullable=False),
     Column("source", Json, nullable=False),  # As it was asked for.
     PrimaryKeyConstraint("project", "id"),
@@ -54,7 +53,7 @@ review_holds = Table(
     Column("place", Integer, nullable=False),
     Column("reviewer", String(200), nullable=False),
     Column("state", String(8), nullable=False),  # held, answered or skipped
-    Column("until", Moment, nullable=False),  # Of one that is held.
+    Column("until", UtcTimestamp, nullable=False),  # Of one that is held.
     PrimaryKeyConstraint("project", "review", "place", "reviewer"),
     Index("ix_review_holds_of_reviewer", "project", "review", "reviewer", "state"),
 )
@@ -67,7 +66,7 @@ review_answers = Table(
     Column("number", Integer, nullable=False),  # In the order in which they were given.
     Column("place", Integer, nullable=False),
     Column("reviewer", String(200), nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     Column("comment", Text, nullable=False),
     Column("answers", Json, nullable=False),  # By the key of the question.
     PrimaryKeyConstraint("project", "review", "number"),

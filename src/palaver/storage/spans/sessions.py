@@ -20,14 +20,14 @@ from sqlalchemy import (
 )
 
 from palaver.core import jsons
-from palaver.storage.pages import START, Page, Window, page
-from palaver.storage.spans import pages as span_pages
-from palaver.storage.spans.pages import ANY, Query, TraceListed, in_time
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import UtcTimestamp
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.queries import ALL_SPANS, SpanQuery, TraceListItem, time_clauses
 from palaver.storage.spans.tables import IS_HEAD, spans
-from palaver.storage.types import Moment
 
 
-class SessionListed(msgspec.Struct, frozen=True, kw_only=True):
+class SessionListItem(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a row."""
 
     session: str
@@ -42,9 +42,9 @@ class SessionListed(msgspec.Struct, frozen=True, kw_only=True):
     """and what came of its last."""
 
 
-def listed(
-    db: Connection, project: str, query: Query = ANY, window: Window = START, *, name: str | None = None
-) -> Page[SessionListed]:
+def list_sessions(
+    db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE, *, name: str | None = None
+) -> Page[SessionListItem]:
     """A page of sessions, the last active first: those with spans in the time asked for, and `name` in their names."""
     named = [] if not name else [spans.c.session.contains(name, autoescape=True)]
     counted = (
@@ -55,32 +55,32 @@ def listed(
             func.count(spans.c.trace_id.distinct()).label("traces"),
             func.count().label("spans"),
         )
-        .where(spans.c.project == project, spans.c.session.is_not(None), *named, *in_time(query))
+        .where(spans.c.project == project, spans.c.session.is_not(None), *named, *time_clauses(query))
         .group_by(spans.c.session)
         .subquery()
     )
     bound = {"since": f"{query.since}", "until": f"{query.until}", "name": name or ""}
     by = [counted.c.last, counted.c.session]
-    found = page(db, select(counted), _read, project=project, by=by, window=window, filters=bound)
+    found = fetch_page(db, select(counted), _row_to_session, project=project, by=by, window=window, filters=bound)
     return _with_previews(db, project, found)
 
 
-def _with_previews(db: Connection, project: str, found: Page[SessionListed]) -> Page[SessionListed]:
+def _with_previews(db: Connection, project: str, found: Page[SessionListItem]) -> Page[SessionListItem]:
     """The same page with what was said first and last: for each of its rows two heads are read, and no more."""
     if not found.data:
         return found
-    wanted = _values(db, [row.session for row in found.data])
-    first, last = _head(project, wanted, "first"), _head(project, wanted, "last")
+    wanted = _names_table(db, [row.session for row in found.data])
+    first, last = _head_preview(project, wanted, "first"), _head_preview(project, wanted, "last")
     previews = {row[0]: (row[1], row[2]) for row in db.execute(select(wanted.c.session, first, last))}
 
-    def shown(row: SessionListed) -> SessionListed:
+    def shown(row: SessionListItem) -> SessionListItem:
         given, said = previews[row.session]
         return msgspec.structs.replace(row, preview_in=given, preview_out=said)
 
     return found.of(shown)
 
 
-def _values(db: Connection, names: Sequence[str]) -> Subquery:
+def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
     """These names as the rows of a table."""
     if db.dialect.name == "postgresql":
         rows = func.unnest(literal(names, ARRAY(Text))).table_valued("value").render_derived()
@@ -89,7 +89,7 @@ def _values(db: Connection, names: Sequence[str]) -> Subquery:
     return select(rows.c.value.label("session")).subquery("wanted")
 
 
-def _head(project: str, wanted: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
+def _head_preview(project: str, wanted: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
     """What the head of a session's first or last trace shows: of the first what was given, of the last what came."""
     own, head = spans.alias(f"own_{end}"), spans.alias(f"head_{end}")
     theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == wanted.c.session)
@@ -104,19 +104,21 @@ def _head(project: str, wanted: Subquery, end: Literal["first", "last"]) -> Scal
     return shown.where(*is_head).limit(1).scalar_subquery()
 
 
-def traces_of(db: Connection, project: str, session: str, window: Window = START) -> Page[TraceListed]:
+def list_session_traces(db: Connection, project: str, session: str, window: Window = FIRST_PAGE) -> Page[TraceListItem]:
     """A page of a session's traces, the earliest first."""
     own = spans.alias("own")
     theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == session)
-    asked = span_pages.heads(project).where(spans.c.trace_id.in_(theirs))
+    asked = span_pages.select_heads(project).where(spans.c.trace_id.in_(theirs))
     # Not by the column itself: SQLite would go through all traces in that order to find these few.
     start = type_coerce(
-        type_coerce(spans.c.start, BigInteger) + literal(0, BigInteger, literal_execute=True), Moment
+        type_coerce(spans.c.start, BigInteger) + literal(0, BigInteger, literal_execute=True), UtcTimestamp
     ).label("started")
     by, bound = [start, spans.c.span_id, spans.c.id], {"session": session}
-    found = page(db, asked, span_pages.read_row, project=project, by=by, window=window, filters=bound, order="oldest")
-    return span_pages.as_traces(db, project, found)
+    found = fetch_page(
+        db, asked, span_pages.row_to_span, project=project, by=by, window=window, filters=bound, order="oldest"
+    )
+    return span_pages.to_traces(db, project, found)
 
 
-def _read(row: Row[Any]) -> SessionListed:
-    return SessionListed(**dict(zip(SessionListed.__struct_fields__, row, strict=False)))
+def _row_to_session(row: Row[Any]) -> SessionListItem:
+    return SessionListItem(**dict(zip(SessionListItem.__struct_fields__, row, strict=False)))

@@ -21,20 +21,20 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from palaver.storage.spans.pages import ANY, Query, conditions
-from palaver.storage.spans.tables import CALLS, IS_HEAD, spans
+from palaver.storage.spans.queries import ALL_SPANS, SpanQuery, query_clauses
+from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
 
-Step = Literal["minute", "hour", "day"]
-Group = Literal["workflow", "model", "status", "kind", "service", "user", "session"]
+TimeStep = Literal["minute", "hour", "day"]
+StatsGroup = Literal["workflow", "model", "status", "kind", "service", "user", "session"]
 
-_MICROSECONDS: dict[Step, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
-_SUMMED = ("input_tokens", "output_tokens", "cost")
+_MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+_SUM_COLUMNS = ("input_tokens", "output_tokens", "cost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MOST = 10_000
+MAX_ROWS = 10_000
 """Rows of one answer."""
 
 
-class Stat(msgspec.Struct, frozen=True, kw_only=True):
+class TraceStats(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in one step of time, to one group."""
 
     at: datetime
@@ -49,9 +49,14 @@ class Stat(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
 
 
-def stats(
-    db: Connection, project: str, *, by: Step = "hour", group: Group | None = None, query: Query = ANY
-) -> list[Stat]:
+def trace_stats(
+    db: Connection,
+    project: str,
+    *,
+    by: TimeStep = "hour",
+    group: StatsGroup | None = None,
+    query: SpanQuery = ALL_SPANS,
+) -> list[TraceStats]:
     """What traces came to, in the order of time; each counts where its head does. Of too many rows the latest."""
     step = _MICROSECONDS[by]
     heads = (
@@ -59,21 +64,21 @@ def stats(
             spans.c.trace_id,
             (type_coerce(spans.c.start, BigInteger) // step).label("step"),
             (cast(null(), Text) if group is None else spans.c[group]).label("of"),
-            *(spans.c[name] for name in ("status", "duration_ms", *_SUMMED)),
+            *(spans.c[name] for name in ("status", "duration_ms", *_SUM_COLUMNS)),
         )
-        .where(*conditions(db, project, query), spans.c.head == IS_HEAD)
+        .where(*query_clauses(db, project, query), spans.c.head == IS_HEAD)
         .cte("heads")
     )
-    return [_stat(row, step) for row in reversed(db.execute(_counted(project, heads)).all())]
+    return [_row_to_stats(row, step) for row in reversed(db.execute(_aggregate(project, heads)).all())]
 
 
-def _counted(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
+def _aggregate(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
     call = spans.alias("call")
-    is_theirs = (call.c.project == project, call.c.trace_id == heads.c.trace_id, call.c.kind.in_(CALLS))
+    is_theirs = (call.c.project == project, call.c.trace_id == heads.c.trace_id, call.c.kind.in_(MODEL_CALL_KINDS))
     totals = (
         select(
             *(heads.c[name] for name in ("step", "of", "status", "duration_ms")),
-            *(func.coalesce(func.sum(call.c[name]), heads.c[name], 0).label(name) for name in _SUMMED),
+            *(func.coalesce(func.sum(call.c[name]), heads.c[name], 0).label(name) for name in _SUM_COLUMNS),
         )
         .join_from(heads, call, and_(*is_theirs), isouter=True)
         .group_by(*heads.c)
@@ -92,11 +97,11 @@ def _counted(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
             func.count().label("traces"),
             func.count(case((ranked.c.status == "error", 1))).label("errors"),
             *(_percentile(ranked, percent).label(f"p{percent}_ms") for percent in (50, 95)),
-            *(func.sum(ranked.c[name]).label(name) for name in _SUMMED),
+            *(func.sum(ranked.c[name]).label(name) for name in _SUM_COLUMNS),
         )
         .group_by(ranked.c.step, ranked.c.of)
         .order_by(ranked.c.step.desc(), ranked.c.of.desc())
-        .limit(MOST)
+        .limit(MAX_ROWS)
     )
 
 
@@ -105,8 +110,8 @@ def _percentile(ranked: CTE, percent: int) -> ColumnElement[Any]:
     return func.max(case((ranked.c.place == (ranked.c.size * percent + 99) // 100, ranked.c.duration_ms)))
 
 
-def _stat(row: Row[Any], step: int) -> Stat:
-    return Stat(
+def _row_to_stats(row: Row[Any], step: int) -> TraceStats:
+    return TraceStats(
         at=_EPOCH + timedelta(microseconds=row.step * step),
         group=row.of,
         traces=row.traces,

@@ -32,18 +32,17 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from palaver.storage.schema import metadata, project_column
-from palaver.storage.types import Json, Moment
+from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
 
-SIMPLE = text("'simple'::regconfig")
+SIMPLE_REGCONFIG = text("'simple'::regconfig")
 """How PostgreSQL is to read words that are plain already: it knows no language."""
-_PACKED_FROM = 2048
+_COMPRESS_FROM_BYTES = 2048
 """Bytes of words that are packed,"""
-_PACKED = b"x\1"
+_COMPRESSED_PREFIX = b"x\1"
 """which then begin so, as no word does."""
 
 
-class Words(TypeDecorator[str]):
+class SearchWords(TypeDecorator[str]):
     """The words that a search finds a span by. SQLite keeps them packed: to take them out of its index, it wants them.
 
     On PostgreSQL they are in its index's form, and not to be had back.
@@ -61,13 +60,13 @@ class Words(TypeDecorator[str]):
         if value is None or dialect.name == "postgresql":
             return value
         words = value.encode()
-        return zlib.compress(words, 1) if len(words) >= _PACKED_FROM else words
+        return zlib.compress(words, 1) if len(words) >= _COMPRESS_FROM_BYTES else words
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         """From the database."""
         if value is None or dialect.name == "postgresql":
             return value
-        return (zlib.decompress(value) if value.startswith(_PACKED) else value).decode()
+        return (zlib.decompress(value) if value.startswith(_COMPRESSED_PREFIX) else value).decode()
 
 
 def _label() -> Text:
@@ -79,20 +78,20 @@ def _hex(length: int) -> String:
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
-def _some(condition: TextClause) -> dict[str, Any]:
+def _partial_index(condition: TextClause) -> dict[str, Any]:
     return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 IS_HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
 """What `head` is compared with, literally: only so are the heads' own indexes used."""
-CALLS = ("llm", "embedding", "rerank")
+MODEL_CALL_KINDS = ("llm", "embedding", "rerank")
 """The kinds of spans whose tokens and cost are a trace's: those above them only repeat the sum."""
 IS_UNUSUAL = text("status <> 'ok'")
 """Few spans among many,"""
-SAY_UNUSUAL = text("spans.status <> 'ok'")
+IS_UNUSUAL_SPAN = text("spans.status <> 'ok'")
 """which a query has to say in these words to be answered from their index."""
 _IS_A_HEAD = text("head = 1")
-_ARE_THERE = {
+_IS_SET = {
     "model": text('"model" IS NOT NULL'),
     "user": text('"user" IS NOT NULL'),
     "workflow": text('"workflow" IS NOT NULL'),
@@ -108,7 +107,7 @@ spans = Table(
     Column("trace_id", _hex(32), nullable=False),
     Column("span_id", _hex(16), nullable=False),
     Column("parent_id", _hex(16)),
-    Column("start", Moment, nullable=False),
+    Column("start", UtcTimestamp, nullable=False),
     Column("duration_ms", Double, nullable=False),
     Column("head", SmallInteger, nullable=False),  # 1 for the one of each trace that stands for it in lists.
     Column("kind", _hex(16), nullable=False),
@@ -133,34 +132,34 @@ spans = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("preview_in", Json),
     Column("preview_out", Json),
-    Column("words", Words),  # Large, and hence last.
+    Column("words", SearchWords),  # Large, and hence last.
     PrimaryKeyConstraint("project", "trace_id", "span_id", "day"),
     Index("ix_spans_id", "id"),
     Index("ix_spans_of_day", "day", "project", "head"),
     Index("ix_spans_of_trace", "project", "trace_id", "start", "span_id", "parent_id", "id"),
     Index("ix_spans_latest", "project", "start", "span_id", "id"),
     Index("ix_spans_of_kind", "project", "kind", "start", "span_id", "id"),
-    Index("ix_spans_heads", "project", "start", "span_id", "id", **_some(_IS_A_HEAD)),
-    Index("ix_spans_head_of_trace", "project", "trace_id", **_some(_IS_A_HEAD)),
+    Index("ix_spans_heads", "project", "start", "span_id", "id", **_partial_index(_IS_A_HEAD)),
+    Index("ix_spans_head_of_trace", "project", "trace_id", **_partial_index(_IS_A_HEAD)),
     # All that a trace's sums are made of: the rows need not be read.
     Index("ix_spans_calls", "project", "trace_id", "kind", "input_tokens", "output_tokens", "cost"),
-    Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **_some(IS_UNUSUAL)),
+    Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **_partial_index(IS_UNUSUAL)),
     *(
-        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_some(is_there))
-        for name, is_there in _ARE_THERE.items()
+        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_partial_index(is_there))
+        for name, is_there in _IS_SET.items()
     ),
     # With the trace, as what a session holds is counted in traces.
     Index(
         "ix_spans_of_session",
         *("project", "session", "start", "span_id", "id", "trace_id"),
-        **_some(text('"session" IS NOT NULL')),
+        **_partial_index(text('"session" IS NOT NULL')),
     ),
     # On SQLite this one is always empty: there the words have a table of their own.
     Index("ix_spans_words", "words", postgresql_using="gin", sqlite_where=text("id IS NULL")),
     postgresql_partition_by="RANGE (day)",
 )
 
-INDEXED = frozenset({"trace_id", "start", "kind", "status", "model", "user", "workflow", "run_id", "session"})
+INDEXED_COLUMNS = frozenset({"trace_id", "start", "kind", "status", "model", "user", "workflow", "run_id", "session"})
 """The columns by whose values spans are found without a look at all of them."""
 
 span_bodies = Table(
@@ -192,6 +191,8 @@ PARTITIONED = (spans, span_bodies)
 span_ids = Sequence("span_ids", metadata=metadata)
 """PostgreSQL's; on SQLite the next id is one more than the greatest."""
 
-MAKE_INDEX = "CREATE VIRTUAL TABLE span_words USING fts5(words, content='', tokenize='unicode61 remove_diacritics 0')"
-event.listen(spans, "after_create", DDL(MAKE_INDEX).execute_if(dialect="sqlite"))
+CREATE_WORD_INDEX = (
+    "CREATE VIRTUAL TABLE span_words USING fts5(words, content='', tokenize='unicode61 remove_diacritics 0')"
+)
+event.listen(spans, "after_create", DDL(CREATE_WORD_INDEX).execute_if(dialect="sqlite"))
 event.listen(spans, "before_drop", DDL("DROP TABLE span_words").execute_if(dialect="sqlite"))

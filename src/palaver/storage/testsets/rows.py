@@ -1,24 +1,46 @@
-"""What rows hold: once for each hash, whatever revisions and rows have it. And what came with them, by row."""
+"""Rows of test sets: contents by hash, and row lists in chunks shared between revisions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, func, literal, select
+from sqlalchemy import BigInteger, Connection, Table, func, literal, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
-from palaver.storage.testsets.lookup import looked_up
 from palaver.storage.testsets.tables import testset_contents as table
 from palaver.storage.testsets.tables import testset_meta as meta_table
+from palaver.storage.testsets.tables import testset_pieces as pieces_table
+
+_MAX_KEYS = 400
 
 
-def contents(db: Connection, project: str, testset: str, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
+def lookup_rows(
+    db: Connection, table: Table, key: str, value: str, project: str, testset: str, keys: Sequence[bytes]
+) -> Iterator[Any]:
+    """The key and the value of each row of the set that has one of these keys."""
+    wanted = list(dict.fromkeys(keys))
+    asked = select(table.c[key], table.c[value]).where(table.c.project == project, table.c.testset == testset)
+    for start in range(0, len(wanted), _MAX_KEYS):
+        some = wanted[start : start + _MAX_KEYS]
+        if db.dialect.name == "postgresql":
+            named = func.unnest(literal(some, ARRAY(BYTEA))).table_valued("key").render_derived()
+            one = asked.where(table.c[key] == named.c.key).limit(1).lateral()
+            yield from db.execute(select(one.c[key], one.c[value]).select_from(named.join(one, true())))
+        else:
+            yield from db.execute(asked.where(table.c[key].in_(some)))
+
+
+def read_contents(db: Connection, project: str, testset: str, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
     """The JSON of each of these."""
-    found = looked_up(db, table, "hash", "data", project, testset, hashes)
+    found = lookup_rows(db, table, "hash", "data", project, testset, hashes)
     return {bytes(row.hash): bytes(row.data) for row in found}
 
 
-def add(db: Connection, project: str, testset: str, given: Mapping[bytes, bytes], *, added: int = 0) -> None:
+def insert_contents(
+    db: Connection, project: str, testset: str, given: Mapping[bytes, bytes], *, added: int = 0
+) -> None:
     """Keep JSON under its hash. An import leaves what is there; a commit takes it over from whichever brought it."""
     if not given:
         return
@@ -28,26 +50,28 @@ def add(db: Connection, project: str, testset: str, given: Mapping[bytes, bytes]
         named = ["project", "testset", "added", "hash", "data"]
         lists = (func.unnest(literal(list(one), ARRAY(BYTEA))) for one in zip(*ordered, strict=True))
         rows = select(literal(project), literal(testset), literal(added, BigInteger), *lists)
-        db.execute(_kept(postgresql.insert(table).from_select(named, rows), added))
+        db.execute(_on_conflict(postgresql.insert(table).from_select(named, rows), added))
         return
     common = {"project": project, "testset": testset, "added": added}
-    db.execute(_kept(sqlite.insert(table), added), [{**common, "hash": name, "data": data} for name, data in ordered])
+    db.execute(
+        _on_conflict(sqlite.insert(table), added), [{**common, "hash": name, "data": data} for name, data in ordered]
+    )
 
 
-def _kept(insert: Any, added: int) -> Any:
+def _on_conflict(insert: Any, added: int) -> Any:
     if added:
         return insert.on_conflict_do_nothing()
     key = ["project", "testset", "hash"]
     return insert.on_conflict_do_update(index_elements=key, set_={"added": 0}, where=table.c.added != 0)
 
 
-def metas(db: Connection, project: str, testset: str, rows: Sequence[bytes]) -> dict[bytes, Any]:
+def read_metas(db: Connection, project: str, testset: str, rows: Sequence[bytes]) -> dict[bytes, Any]:
     """What came with these rows, by packed id; of those that have any."""
-    found = looked_up(db, meta_table, "row", "meta", project, testset, rows)
+    found = lookup_rows(db, meta_table, "row", "meta", project, testset, rows)
     return {bytes(row.row): row.meta for row in found}
 
 
-def add_metas(db: Connection, project: str, testset: str, given: Mapping[bytes, Any], *, added: int = 0) -> None:
+def insert_metas(db: Connection, project: str, testset: str, given: Mapping[bytes, Any], *, added: int = 0) -> None:
     """Keep what came with rows, in place of what came before."""
     if not given:
         return
@@ -59,3 +83,123 @@ def add_metas(db: Connection, project: str, testset: str, given: Mapping[bytes, 
         for row, meta in sorted(given.items())
     ]
     db.execute(put, rows)
+
+
+ENTRY_BYTES = 32
+"""Bytes of a row in the list,"""
+ID_BYTES = 16
+"""and of its id in that."""
+_MAX_CHUNK_ROWS = 4_096
+"""Rows of a piece, whatever their ids are: they may be a stranger's."""
+_LAST, _BEFORE, _MASK = 15, 14, 0b11
+"""A row ends its piece when the last byte of its id is 0, and two bits of the one before."""
+_REF_STRUCT = struct.Struct(">16sI")
+
+
+class ChunkRef(NamedTuple):
+    """A piece of a revision."""
+
+    digest: bytes
+    rows: int
+
+
+class Chunk(NamedTuple):
+    """A piece that is to be kept."""
+
+    data: bytes
+    columns: Any
+    """What its rows add to the columns of a revision."""
+
+    @property
+    def place(self) -> ChunkRef:
+        """What a revision says of it."""
+        return ChunkRef(chunk_digest(self.data), len(self.data) // ENTRY_BYTES)
+
+
+# Lists
+
+
+def ends_chunk(packed: bytes, rows: int) -> bool:
+    """Does this row, the last of so many, end its piece?"""
+    return rows >= _MAX_CHUNK_ROWS or (packed[_LAST] == 0 and not packed[_BEFORE] & _MASK)
+
+
+def split_chunks(entries: bytes) -> list[bytes]:
+    """The list in pieces, always the same ones for the same list."""
+    last, before = entries[_LAST::ENTRY_BYTES], entries[_BEFORE::ENTRY_BYTES]
+    pieces: list[bytes] = []
+    start, rows = 0, len(last)
+    while start < rows:
+        end = start - 1
+        while True:
+            end = last.find(0, end + 1, start + _MAX_CHUNK_ROWS)
+            if end < 0:
+                end = min(start + _MAX_CHUNK_ROWS, rows) - 1
+                break
+            if not before[end] & _MASK:
+                break
+        pieces.append(entries[start * ENTRY_BYTES : (end + 1) * ENTRY_BYTES])
+        start = end + 1
+    return pieces
+
+
+def chunk_digest(piece: bytes) -> bytes:
+    """What a piece is known by."""
+    return hashlib.blake2b(piece, digest_size=16).digest()
+
+
+def revision_digest(pieces: Iterable[bytes]) -> str:
+    """What a revision is known by: made of its rows alone, and not of how they happen to be cut."""
+    whole = hashlib.blake2b(digest_size=32)
+    for piece in pieces:
+        whole.update(piece)
+    return f"b2:{whole.hexdigest()}"
+
+
+def pack_chunks(places: Iterable[ChunkRef]) -> bytes:
+    """The pieces of a revision, as they are kept with it."""
+    return b"".join(_REF_STRUCT.pack(*place) for place in places)
+
+
+def unpack_chunks(packed: bytes) -> list[ChunkRef]:
+    """The pieces again."""
+    return [ChunkRef(digest, count) for digest, count in _REF_STRUCT.iter_unpack(packed)]
+
+
+def iter_entries(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The packed id and the hash of each row."""
+    for start in range(0, len(entries), ENTRY_BYTES):
+        yield entries[start : start + ID_BYTES], entries[start + ID_BYTES : start + ENTRY_BYTES]
+
+
+# In the database
+
+
+def read_chunks(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What is in these pieces."""
+    found = lookup_rows(db, pieces_table, "digest", "data", project, testset, digests)
+    return {bytes(row.digest): bytes(row.data) for row in found}
+
+
+def read_column_counts(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, Any]:
+    """What the rows of these pieces add to the columns of a revision; of those that there are."""
+    found = lookup_rows(db, pieces_table, "digest", "columns", project, testset, digests)
+    return {bytes(row.digest): row.columns for row in found}
+
+
+def insert_chunks(db: Connection, project: str, testset: str, pieces: Sequence[Chunk]) -> None:
+    """Keep these, of which some may be there already."""
+    if not pieces:
+        return
+    insert: Any = postgresql.insert(pieces_table) if db.dialect.name == "postgresql" else sqlite.insert(pieces_table)
+    rows = [
+        {
+            "project": project,
+            "testset": testset,
+            "digest": chunk_digest(piece.data),
+            "columns": piece.columns,
+            "data": piece.data,
+        }
+        for piece in pieces
+    ]
+    db.execute(insert.on_conflict_do_nothing(), rows)

@@ -18,8 +18,7 @@ from sqlalchemy import (
     text,
 )
 
-from palaver.storage.schema import metadata, project_column
-from palaver.storage.types import Json, Moment
+from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
 
 
 def _plain(length: int) -> String:
@@ -38,8 +37,8 @@ testsets = Table(
     Column("head", Integer, nullable=False),
     Column("rows", Integer, nullable=False),  # Of its newest revision,
     Column("archived", Boolean, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
     Column("columns", Json, nullable=False),  # and so are these.
     PrimaryKeyConstraint("project", "id"),
     Index("ix_testsets_latest", "project", "updated_at", "id"),
@@ -64,7 +63,7 @@ testset_revisions = Table(
     Column("rows", Integer, nullable=False),
     Column("message", Text, nullable=False),
     Column("key", String(8)),
-    Column("created_at", Moment, nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
     Column("columns", Json, nullable=False),
     Column("pieces", LargeBinary, nullable=False),  # In order: 16 bytes of each one's digest, 4 of its count.
     PrimaryKeyConstraint("project", "testset", "number"),
@@ -111,7 +110,7 @@ testset_imports = Table(
     Column("testset", String(64), nullable=False),
     Column("number", BigInteger, nullable=False),  # What it adds carries it.
     Column("given_up", Boolean, nullable=False),  # What it brought is being swept.
-    Column("seen_at", Moment, nullable=False, index=True),
+    Column("seen_at", UtcTimestamp, nullable=False, index=True),
     PrimaryKeyConstraint("project", "testset"),
 )
 """Imports under way, one a set; and sets that are being erased. What is not seen for long has died."""

@@ -8,21 +8,29 @@ from msgspec import UNSET
 from sqlalchemy import ColumnElement, Connection, func, insert, literal, select
 
 from palaver.errors import InvalidValue, ItemNotFound
-from palaver.storage import file_uses
+from palaver.storage import files
 from palaver.storage.tables import nodes
-from palaver.storage.threads import nodes as tree
-from palaver.storage.threads.branches import turn, upwards
-from palaver.storage.threads.keeping import Changes, NewThread, insert_row
-from palaver.storage.threads.nodes import of_thread
-from palaver.storage.threads.rows import Thread, held_row, previews, set_row, sure, title_of
+from palaver.storage.threads import message_tree as tree
+from palaver.storage.threads.message_tree import in_thread, iter_ancestors, make_current
+from palaver.storage.threads.repository import (
+    NewThread,
+    Thread,
+    ThreadChanges,
+    branch_previews,
+    insert_thread,
+    lock_thread_row,
+    require_thread,
+    title_columns,
+    update_thread_row,
+)
 
 Branches = Literal["current", "all"]
 
-_AT_ONCE = 2_000
+_MAX_PLACES = 2_000
 """Nodes that are named in one statement."""
 
 
-def duplicate(
+def duplicate_thread(
     db: Connection,
     project: str,
     thread: str,
@@ -31,35 +39,35 @@ def duplicate(
     at: datetime,
     upto: str | None = None,
     branches: Branches = "current",
-    changes: Changes = Changes(),  # noqa: B008  # It is frozen.
+    changes: ThreadChanges = ThreadChanges(),  # noqa: B008  # It is frozen.
 ) -> Thread:
     """A copy, or a fork at a message: of the branch that ends there, or of all of them with that one current."""
-    held_row(db, project, thread)
-    source = sure(db, project, thread)
+    lock_thread_row(db, project, thread)
+    source = require_thread(db, project, thread)
     head = source.head
     if upto is not None:
-        end = tree.get(db, project, thread, upto)
+        end = tree.get_node(db, project, thread, upto)
         if end is None:
             raise ItemNotFound(upto, pointer="/upto")
         if end.status == "failed":
             raise InvalidValue("What a failed run said is not gone on from.", pointer="/upto")
         head = upto
-    insert_row(db, project, _copied(source, changes, id, at))
+    insert_thread(db, project, _new_thread(source, changes, id, at))
     if source.title_by == "auto" and changes.title is UNSET:
-        set_row(db, project, id, **title_of(source.title))
+        update_thread_row(db, project, id, **title_columns(source.title))
     if branches == "all":
         _copy_nodes(db, project, thread, id)
     elif head is not None:
         _copy_branch(db, project, thread, id, head)
-    file_uses.copy(db, project, thread, id)
-    count = db.scalar(select(func.count()).select_from(nodes).where(of_thread(project, id)))
+    files.copy_references(db, project, thread, id)
+    count = db.scalar(select(func.count()).select_from(nodes).where(in_thread(project, id)))
     if head is not None:
-        turn(db, project, id, head)
-    set_row(db, project, id, head=head, messages=count, **previews(db, project, id, head))
-    return sure(db, project, id)
+        make_current(db, project, id, head)
+    update_thread_row(db, project, id, head=head, messages=count, **branch_previews(db, project, id, head))
+    return require_thread(db, project, id)
 
 
-def _copied(source: Thread, changes: Changes, id: str, at: datetime) -> NewThread:
+def _new_thread(source: Thread, changes: ThreadChanges, id: str, at: datetime) -> NewThread:
     fields: dict[str, Any] = {"title": source.title if source.title_by == "user" else None}
     fields |= {name: getattr(source, name) for name in ("workflow", "variant", "parameters", "inputs", "metadata")}
     fields |= {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
@@ -68,13 +76,13 @@ def _copied(source: Thread, changes: Changes, id: str, at: datetime) -> NewThrea
 
 def _copy_nodes(db: Connection, project: str, thread: str, copy: str) -> None:
     """All of them."""
-    _copy(db, copy, of_thread(project, thread))
+    _copy(db, copy, in_thread(project, thread))
 
 
 def _copy_branch(db: Connection, project: str, thread: str, copy: str, head: str) -> None:
-    places = [step.link.place for step in upwards(db, project, thread, head)]
-    for start in range(0, len(places), _AT_ONCE):
-        _copy(db, copy, of_thread(project, thread) & nodes.c.place.in_(places[start : start + _AT_ONCE]))
+    places = [step.link.place for step in iter_ancestors(db, project, thread, head)]
+    for start in range(0, len(places), _MAX_PLACES):
+        _copy(db, copy, in_thread(project, thread) & nodes.c.place.in_(places[start : start + _MAX_PLACES]))
 
 
 def _copy(db: Connection, copy: str, which: ColumnElement[bool]) -> None:

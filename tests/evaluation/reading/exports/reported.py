@@ -8,17 +8,17 @@ from palaver.core.usage import Usage
 from palaver.evaluation.reading.comparing import Side, compared
 from palaver.evaluation.reading.exports.report import Report
 from palaver.evaluation.reading.summary import summary
-from palaver.storage.evaluations.pages import Result, Score, Whole
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 from tests.evaluation.reading.written import Said, packed, results, row
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def score(name: str, said: Said, reason: str = "") -> Score:
+def score(name: str, said: Said, reason: str = "") -> StoredScore:
     passed = said if isinstance(said, bool) else None
     number = float(said) if isinstance(said, bool | float) else None
     status: Any = said if said in ("error", "skipped") else "scored"
-    return Score(
+    return StoredScore(
         evaluator=0,
         name=name,
         status=status,
@@ -36,15 +36,15 @@ def score(name: str, said: Said, reason: str = "") -> Score:
 def whole(
     place: int,
     variant: int,
-    scores: Sequence[Score],
+    scores: Sequence[StoredScore],
     *,
     cell: int,
     repeat: int = 0,
     error: dict[str, Any] | None = None,
     asked: str = "What?",
     answered: str = "That.",
-) -> Whole:
-    result = Result(
+) -> ResultDetail:
+    result = StoredResult(
         cell=cell,
         seq=cell + 1,
         row=row(place + 1),
@@ -66,13 +66,13 @@ def whole(
         preview_out={"renderer": "text", "text": answered, "body": answered, "cut": 0},
         scores=list(scores),
     )
-    return Whole(result, {"text": answered, "inputs": {"q": asked}, "status": "ignored"})
+    return ResultDetail(result, {"text": answered, "inputs": {"q": asked}, "status": "ignored"})
 
 
 HOSTILE = "</table><script>alert(1)</script> & \"x\" 'y' \x00\x08 |pipe `tick`\n=1+1"
 
 
-def report(cells: Sequence[Whole], said: dict[str, list[list[list[Said]]]], **more: Any) -> Report:
+def report(cells: Sequence[ResultDetail], said: dict[str, list[list[list[Said]]]], **more: Any) -> Report:
     variants = more.pop("variants", ("base", "new"))
     run = results(said, id="ev_1", variants=variants)
     comparisons = [compared(Side(run, 0), Side(run, place)) for place in range(1, len(variants))]

@@ -9,7 +9,7 @@ import pytest
 
 from palaver.evaluation.reading.exports import html
 from palaver.evaluation.reading.exports.report import Report
-from palaver.storage.evaluations.pages import Whole
+from palaver.storage.evaluations.results import ResultDetail
 from tests.evaluation.reading.exports.reported import BAD, CHANGED, FLAKY, PLAIN, report, score, whole
 from tests.evaluation.reading.written import row
 
@@ -110,7 +110,7 @@ def test_a_conversation_is_shown_message_by_message() -> None:
 )
 def test_any_preview_is_shown_as_far_as_it_is_known(preview: Any, shown: str) -> None:
     given = whole(0, 0, [score("exact", True)], cell=0)
-    cell = Whole(msgspec.structs.replace(given.result, preview_in=preview), given.body)
+    cell = ResultDetail(msgspec.structs.replace(given.result, preview_in=preview), given.body)
 
     page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
 

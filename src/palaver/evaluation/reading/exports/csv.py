@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from palaver.evaluation.reading.exports.report import Report, line
-from palaver.storage.evaluations.pages import Result, Score
+from palaver.storage.evaluations.results import StoredResult, StoredScore
 from palaver.testsets.files.csv_cells import format_cell, quote_cell
 
 MEDIA_TYPE = "text/csv; charset=utf-8"
@@ -42,7 +42,7 @@ def write(report: Report) -> Iterator[bytes]:
             yield _line([_cell(value) for value in _values(report, result, score)])
 
 
-def _values(report: Report, result: Result, score: Score | None) -> Sequence[Any]:
+def _values(report: Report, result: StoredResult, score: StoredScore | None) -> Sequence[Any]:
     error, usage = result.error or {}, result.usage
     said = (None,) * 6
     if score is not None:

@@ -16,7 +16,7 @@ from palaver.evaluation.reading.exports.report import (
     outcome,
     passing,
 )
-from palaver.storage.evaluations.pages import Result
+from palaver.storage.evaluations.results import StoredResult
 
 LONG = 2_000
 """Characters of one text."""
@@ -30,7 +30,7 @@ class Rows:
         self._names = evaluators_of(report)
         self._says = passing(report)
 
-    def __call__(self, cells: Sequence[Result]) -> Iterator[str]:
+    def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
         """One row, with all its cells."""
         by_variant = [(variant, list(some)) for variant, some in groupby(cells, key=lambda cell: cell.variant)]
         found = [self._outcomes(some) for _, some in by_variant]
@@ -50,7 +50,7 @@ class Rows:
             yield "</table>"
         yield "</div></details>"
 
-    def _outcomes(self, cells: Sequence[Result]) -> list[Outcome]:
+    def _outcomes(self, cells: Sequence[StoredResult]) -> list[Outcome]:
         failed_as = self._report.failed_as
         return [outcome(cells, name, passes=name in self._says, failed_as=failed_as) for name in self._names]
 
@@ -66,7 +66,7 @@ def _mark(one: Outcome) -> str:
     return f'<span class="mark {one.kind}{flaky}" title="{told}">{signs[one.kind]}</span>'
 
 
-def _answer(cell: Result, *, is_repeated: bool) -> str:
+def _answer(cell: StoredResult, *, is_repeated: bool) -> str:
     took = "" if cell.latency is None else f" · {cell.latency:.2f} s"
     note = f'<p class="note">repeat {cell.repeat + 1}{took}</p>' if is_repeated else ""
     if cell.status == "failed":

@@ -8,7 +8,7 @@ import msgspec
 from palaver.core import jsons
 from palaver.evaluation.planning.plans import cell_id
 from palaver.evaluation.reading.exports.report import Report
-from palaver.storage.evaluations.pages import Result, Score, Whole
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 
 MEDIA_TYPE = "application/x-ndjson"
 
@@ -21,8 +21,8 @@ def write(report: Report) -> Iterator[bytes]:
         yield jsons.encode(_cell(report, whole)) + b"\n"
 
 
-def _cell(report: Report, whole: Whole) -> dict[str, Any]:
-    result: Result = whole.result
+def _cell(report: Report, whole: ResultDetail) -> dict[str, Any]:
+    result: StoredResult = whole.result
     fields = msgspec.structs.asdict(result)
     for name in ("cell", "seq", "scores", "preview_in", "preview_out"):
         del fields[name]
@@ -37,7 +37,7 @@ def _cell(report: Report, whole: Whole) -> dict[str, Any]:
     }
 
 
-def _score(score: Score) -> dict[str, Any]:
+def _score(score: StoredScore) -> dict[str, Any]:
     fields = msgspec.structs.asdict(score)
     del fields["evaluator"], fields["name"]
     return {"evaluator": score.name, **fields, "details": score.details or {}}

@@ -12,7 +12,7 @@ from itertools import groupby
 from tempfile import SpooledTemporaryFile
 
 from palaver.evaluation.reading.exports.report import Outcome, Report, evaluators_of, of_rows, outcome, passing
-from palaver.storage.evaluations.pages import Result
+from palaver.storage.evaluations.results import StoredResult
 
 MEDIA_TYPE = "application/xml"
 _IN_MEMORY = 1024 * 1024
@@ -111,7 +111,7 @@ def _properties(found: Outcome) -> Iterator[str]:
         yield f"<properties>{listed}</properties>"
 
 
-def _seconds(cells: Sequence[Result]) -> float:
+def _seconds(cells: Sequence[StoredResult]) -> float:
     return sum(cell.latency or 0.0 for cell in cells)
 
 

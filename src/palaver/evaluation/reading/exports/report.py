@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.evaluation.planning.plans import FailedAs
 from palaver.evaluation.reading.figures import Comparison, EvaluationSummary, Interval, Measure
-from palaver.storage.evaluations.pages import Result, Score, Whole
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 
 Outcomes = Literal["passed", "failed", "scored", "error", "skipped"]
 
@@ -35,7 +35,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Each variant beside another run, or beside the first of its own."""
     failed_gates: Sequence[str] = ()
     """A line for each."""
-    cells: Callable[[], Iterable[Whole]]
+    cells: Callable[[], Iterable[ResultDetail]]
     """Every time anew all cells that have a result, in their order. Only `jsonl` looks at their bodies."""
 
 
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     is_flaky: bool
 
 
-def of_rows(report: Report) -> Iterator[list[Result]]:
+def of_rows(report: Report) -> Iterator[list[StoredResult]]:
     """The cells by row, and within a row by variant and repeat."""
     per_row = max(1, len(report.variants) * report.repeats)
     for _, cells in groupby(report.cells(), key=lambda whole: whole.result.cell // per_row):
@@ -70,7 +70,7 @@ def passing(report: Report) -> set[str]:
     return {one.name for one in told if one.pass_rate is not None}
 
 
-def outcome(cells: Sequence[Result], evaluator: str, *, passes: bool, failed_as: FailedAs) -> Outcome:
+def outcome(cells: Sequence[StoredResult], evaluator: str, *, passes: bool, failed_as: FailedAs) -> Outcome:
     """The outcome of a row's repeats; `passes`: does the evaluator say whether something passed?"""
     said: list[tuple[bool | None, float | None, str]] = []
     broken: list[tuple[Outcomes, str]] = []
@@ -102,12 +102,12 @@ def outcome(cells: Sequence[Result], evaluator: str, *, passes: bool, failed_as:
     return Outcome("passed" if won else "failed", mean, why, (sum(votes), len(votes)), is_flaky)
 
 
-def score_of(cell: Result, evaluator: str) -> Score | None:
+def score_of(cell: StoredResult, evaluator: str) -> StoredScore | None:
     """What an evaluator says of a cell."""
     return next((score for score in cell.scores if score.name == evaluator), None)
 
 
-def error_of(cell: Result) -> str:
+def error_of(cell: StoredResult) -> str:
     """Why a cell failed."""
     error = cell.error or {}
     return f"{error.get('code', 'failed')}: {error.get('message', 'the call failed')}"

@@ -1,0 +1,203 @@
+"""API keys, login sessions and server secrets. Only hashes of keys and cookies are stored."""
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from secrets import randbits, token_bytes
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from palaver.core.keys import Scope, hashed, make, read_scopes, told_scopes
+from palaver.storage import notifications
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.tables import keys, sessions
+from palaver.storage.tables import secrets as secrets_table
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """One key, without its secret."""
+
+    project: str
+    id: str
+    """The eight characters that name it."""
+    name: str
+    hash: bytes
+    """Of its secret, by SHA-256."""
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    made_by: str | None = None
+    """The key that made it; None: somebody at the machine did."""
+
+    def is_good(self, now: datetime) -> bool:
+        """Does it open anything at that time?"""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def new_api_key(
+    *,
+    project: str,
+    name: str,
+    scopes: frozenset[Scope],
+    now: datetime,
+    expires_at: datetime | None = None,
+    made_by: str | None = None,
+    random_bits: Callable[[int], int] = randbits,
+) -> tuple[ApiKey, str]:
+    """A new key, not kept yet, and the text of it that its owner is shown."""
+    made = make(random_bits)
+    key = ApiKey(
+        project=project,
+        id=made.id,
+        name=name,
+        hash=hashed(made.secret),
+        scopes=scopes,
+        created_at=now,
+        expires_at=expires_at,
+        made_by=made_by,
+    )
+    return key, str(made)
+
+
+def insert_key(db: Connection, key: ApiKey) -> None:
+    """Keep a new one."""
+    db.execute(insert(keys).values(msgspec.structs.asdict(key) | {"scopes": told_scopes(key.scopes)}))
+    notifications.notify(db, "key", [key.id])
+
+
+def find_keys(db: Connection, ids: Collection[str]) -> list[ApiKey]:
+    """Those of these ids, in whatever project: this is how a credential finds its project, and for nothing else."""
+    return _fetch_keys(db, select(keys).where(keys.c.id.in_(ids)))
+
+
+def get_key(db: Connection, project: str, key: str) -> ApiKey | None:
+    """The one of that id, if the project has it."""
+    return next(iter(_fetch_keys(db, select(keys).where(_is_key(project, key)))), None)
+
+
+def list_keys(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[ApiKey]:
+    """A page of a project's keys, the newest first."""
+    query = select(keys).where(keys.c.project == project)
+    return fetch_page(db, query, _row_to_key, project=project, by=(keys.c.created_at, keys.c.id), window=window)
+
+
+def list_all_keys(db: Connection, project: str | None = None) -> list[ApiKey]:
+    """All keys, or all of a project; for whoever sits at the machine."""
+    query = select(keys).order_by(keys.c.project, keys.c.created_at, keys.c.id)
+    return _fetch_keys(db, query if project is None else query.where(keys.c.project == project))
+
+
+def update_key(db: Connection, project: str, key: str, changes: dict[str, Any]) -> ApiKey | None:
+    """Give it another `name` or `expires_at`. What a key may do never changes: whoever trusted it trusted that."""
+    assert changes.keys() <= {"name", "expires_at"}
+    if changes:
+        db.execute(update(keys).where(_is_key(project, key)).values(changes))
+        notifications.notify(db, "key", [key])
+    return get_key(db, project, key)
+
+
+def revoke_key(db: Connection, project: str, key: str, *, at: datetime) -> ApiKey | None:
+    """Let it open nothing from then on, and end its sessions. Revoking it twice changes nothing."""
+    db.execute(update(keys).where(_is_key(project, key), keys.c.revoked_at.is_(None)).values(revoked_at=at))
+    db.execute(delete(sessions).where(sessions.c.project == project, sessions.c.key == key))
+    notifications.notify(db, "key", [key])
+    return get_key(db, project, key)
+
+
+def set_last_used(db: Connection, project: str, key: str, *, at: datetime) -> None:
+    """Remember when it was last used. Processes may tell it in any order."""
+    newer = or_(keys.c.last_used_at.is_(None), keys.c.last_used_at < at)
+    db.execute(update(keys).where(_is_key(project, key), newer).values(last_used_at=at))
+
+
+def has_keys(db: Connection) -> bool:
+    """Was any key ever given out, good or not?"""
+    return bool(db.scalar(select(exists(select(keys.c.id)))))
+
+
+def has_valid_key(db: Connection, now: datetime) -> bool:
+    """Is there one that opens something?"""
+    good = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
+    return bool(db.scalar(select(exists(select(keys.c.id).where(good)))))
+
+
+def _is_key(project: str, key: str) -> Any:
+    return and_(keys.c.project == project, keys.c.id == key)
+
+
+def _fetch_keys(db: Connection, query: Select[Any]) -> list[ApiKey]:
+    return [_row_to_key(row) for row in db.execute(query)]
+
+
+def _row_to_key(row: Row[Any]) -> ApiKey:
+    return ApiKey(
+        project=row.project,
+        id=row.id,
+        name=row.name,
+        hash=row.hash,
+        scopes=read_scopes(row.scopes),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
+        made_by=row.made_by,
+    )
+
+
+class LoginSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One login."""
+
+    hash: bytes
+    """Of the cookie's value."""
+    project: str
+    key: str
+    """The key that it was traded for: it ends with it."""
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime
+
+
+def insert_session(db: Connection, session: LoginSession) -> None:
+    """Keep a new one; those that have expired by now go."""
+    db.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))
+    db.execute(insert(sessions).values(msgspec.structs.asdict(session) | {"scopes": told_scopes(session.scopes)}))
+
+
+def find_sessions(db: Connection, hashes: Collection[bytes]) -> list[LoginSession]:
+    """Those whose cookies have these hashes: as with keys, this is how a request finds its project."""
+    query = select(sessions).where(sessions.c.hash.in_(hashes))
+    return [_row_to_session({**row}) for row in db.execute(query).mappings()]
+
+
+def delete_session(db: Connection, hashed: bytes) -> None:
+    """Log out. Ending it twice changes nothing."""
+    db.execute(delete(sessions).where(sessions.c.hash == hashed))
+
+
+def _row_to_session(row: dict[str, Any]) -> LoginSession:
+    row["scopes"] = read_scopes(row["scopes"])
+    return LoginSession(**row)
+
+
+SECRET_BYTES = 32
+
+
+def get_or_create_secret(db: Connection, name: str, at: datetime) -> bytes:
+    """The one of that name. Whoever asks first makes it; who asks at the same time gets the same."""
+    known = _find_secret(db, name)
+    if known is not None:
+        return known
+    put = postgresql.insert(secrets_table) if db.dialect.name == "postgresql" else sqlite.insert(secrets_table)
+    row = {"name": name, "value": token_bytes(SECRET_BYTES), "created_at": at}
+    db.execute(put.on_conflict_do_nothing(), [row])
+    made = _find_secret(db, name)
+    assert made is not None
+    return made
+
+
+def _find_secret(db: Connection, name: str) -> bytes | None:
+    return db.scalar(select(secrets_table.c.value).where(secrets_table.c.name == name))

@@ -1,0 +1,232 @@
+"""Backups of databases in files: one zip of both, and a manifest that tells what is in it.
+
+A backup can be made while a server writes: what is taken is the database as it was at one moment. What is brought back
+is looked at first, as a whole, and lies in a file of its own until it takes the old one's place; that one is set aside.
+"""
+
+import hashlib
+import os
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Literal
+
+import msgspec
+
+from palaver.errors import SettingsError
+from palaver.storage.file_lock import exclusive_access
+from palaver.storage.migrations import upgrade
+
+MANIFEST_NAME = "manifest.json"
+BackupFileName = Literal["palaver.db"]
+DATABASE_NAME: BackupFileName = "palaver.db"
+"""What the database is called in a backup, wherever it came from."""
+_CHUNK_BYTES = 1024 * 1024
+_MAX_MANIFEST_BYTES = 64 * 1024
+_SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
+
+
+class BackupFile(msgspec.Struct, frozen=True):
+    """One database in a backup."""
+
+    name: BackupFileName
+    bytes: int
+    sha256: str
+
+
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a backup."""
+
+    palaver: Literal["backup/1"] = "backup/1"
+    version: str
+    """The Palaver that made it."""
+    schema: str
+    """The form of the database."""
+    made_at: datetime
+    parts: Sequence[BackupFile] = msgspec.field(name="files")
+
+
+# Making one
+
+
+def create_backup(database: Path, target: Path, *, version: str, now: datetime) -> BackupManifest:
+    """Write a backup of the database to a file that is not there yet, for nobody else to read."""
+    if not database.exists():
+        raise SettingsError(f"There is no database at {database}: nothing to back up.")
+    state = upgrade.file_schema_state(database)
+    state.check(str(database))
+    if state.version is None:
+        raise SettingsError(f"The database {database} is empty: nothing to back up.")
+    if target.exists():
+        raise SettingsError(f"{target} is there already: give another name.")
+    try:
+        with _temporary_file(target) as part:
+            manifest = _write_archive(
+                part, database, BackupManifest(version=version, schema=state.version, made_at=now, parts=())
+            )
+            part.replace(target)
+    except (OSError, sqlite3.Error) as error:
+        raise SettingsError(f"The backup could not be made: {error}.") from None
+    return manifest
+
+
+def _write_archive(part: Path, database: Path, manifest: BackupManifest) -> BackupManifest:
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        parts = [_add_database(archive, DATABASE_NAME, database, manifest.made_at)]
+        manifest = msgspec.structs.replace(manifest, parts=parts)
+        told = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+        with archive.open(_zip_entry(MANIFEST_NAME, manifest.made_at), "w") as entry:
+            entry.write(told)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    return manifest
+
+
+def _add_database(archive: zipfile.ZipFile, name: BackupFileName, path: Path, now: datetime) -> BackupFile:
+    with _temporary_file(Path(archive.filename or "")) as copy:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")  # All in one file, also for whoever unpacks it by hand.
+        with copy.open("rb") as source, archive.open(_zip_entry(name, now), "w", force_zip64=True) as entry:
+            size, sha256 = _copy_stream(source, entry)
+    return BackupFile(name=name, bytes=size, sha256=sha256)
+
+
+def _zip_entry(name: str, now: datetime) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, now.timetuple()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o600 << 16
+    return entry
+
+
+# Bringing it back
+
+
+def read_manifest(source: Path) -> BackupManifest:
+    """What is in a backup, by its own account."""
+    with _open_archive(source) as archive:
+        return _decode_manifest(archive, source)
+
+
+def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime) -> list[Path]:
+    """Put a backup in the place of a database, once it is known to be good; where what was there before is kept now."""
+    database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with exclusive_access(database):
+        try:
+            if not replace and _has_data(database):
+                told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+                raise SettingsError(told)
+            with _temporary_file(database) as unpacked:
+                manifest = _unpack(source, {DATABASE_NAME: unpacked})
+                _check_unpacked(source, unpacked, manifest)
+                aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
+                kept = _replace_file(unpacked, database, aside)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(f"The backup could not be brought back: {error}.") from None
+    return [] if kept is None else [kept]
+
+
+def _unpack(source: Path, places: dict[str, Path]) -> BackupManifest:
+    with _open_archive(source) as archive:
+        manifest = _decode_manifest(archive, source)
+        for part in manifest.parts:
+            with archive.open(part.name) as entry, places[part.name].open("wb") as target:
+                size, sha256 = _copy_stream(entry, target, most=part.bytes)
+                os.fsync(target.fileno())
+            if (size, sha256) != (part.bytes, part.sha256):
+                raise _damaged_backup(source, f"{part.name} is not what its manifest says")
+    return manifest
+
+
+def _check_unpacked(source: Path, unpacked: Path, manifest: BackupManifest) -> None:
+    state = upgrade.file_schema_state(unpacked)
+    state.check(f"The database in {source}")
+    if state.version != manifest.schema:
+        raise _damaged_backup(source, f"its database has form {state.version}, not {manifest.schema}")
+    with closing(sqlite3.connect(unpacked)) as file:
+        faults = file.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if faults != "ok":
+        raise _damaged_backup(source, faults)
+
+
+def _has_data(database: Path) -> bool:
+    if not database.exists():
+        return False
+    with suppress(SettingsError):
+        return not upgrade.file_schema_state(database).is_empty
+    return True  # Whatever it is, it is somebody's.
+
+
+def _replace_file(file: Path, place: Path, aside: str) -> Path | None:
+    """Put a file in a place; what was there, and what lay beside it, goes aside under one name."""
+    kept = None
+    if place.exists():
+        kept = place.with_name(f"{place.name}.{aside}")
+        with suppress(sqlite3.Error), closing(sqlite3.connect(place)) as old:
+            old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for end in _SIDE_FILE_SUFFIXES:
+            with suppress(FileNotFoundError):
+                place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
+        try:
+            # Under both names for a moment: there is a database in its place at any time.
+            kept.hardlink_to(place)
+        except OSError:
+            place.rename(kept)  # Not every file system has two names for one file.
+    file.replace(place)
+    return kept
+
+
+def _decode_manifest(archive: zipfile.ZipFile, source: Path) -> BackupManifest:
+    try:
+        with archive.open(MANIFEST_NAME) as entry:
+            manifest = msgspec.json.decode(entry.read(_MAX_MANIFEST_BYTES), type=BackupManifest)
+        names = [part.name for part in manifest.parts]
+    except (KeyError, msgspec.MsgspecError):
+        raise _damaged_backup(source, "it has no manifest of ours") from None
+    if sorted([*names, MANIFEST_NAME]) != sorted(archive.namelist()) or DATABASE_NAME not in names:
+        raise _damaged_backup(source, "it does not hold what its manifest says")
+    return manifest
+
+
+@contextmanager
+def _open_archive(source: Path) -> Generator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise SettingsError(f"There is no file {source}.") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise _damaged_backup(source, str(error)) from None
+
+
+def _damaged_backup(source: Path, why: str) -> SettingsError:
+    return SettingsError(f"{source} is not a backup that can be used: {why}.")
+
+
+# Files
+
+
+@contextmanager
+def _temporary_file(beside: Path) -> Generator[Path]:
+    """A new file of ours beside another one; if it is still there in the end, it goes."""
+    file, name = tempfile.mkstemp(".part", f"{beside.name}.", beside.parent)  # Which is readable for us alone.
+    os.close(file)
+    try:
+        yield Path(name)
+    finally:
+        for end in ("", *_SIDE_FILE_SUFFIXES):
+            Path(name + end).unlink(missing_ok=True)
+
+
+def _copy_stream(source: IO[bytes], target: IO[bytes], most: int | None = None) -> tuple[int, str]:
+    """How much was copied, and its SHA-256; a little more than `most` is as good as all."""
+    size, sha256 = 0, hashlib.sha256()
+    while (most is None or size <= most) and (data := source.read(_CHUNK_BYTES)):
+        size += len(data)
+        sha256.update(data)
+        target.write(data)
+    return size, sha256.hexdigest()

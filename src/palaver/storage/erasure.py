@@ -1,0 +1,162 @@
+"""Erase everything labelled with a user or a session, in batches."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, delete, func, literal, select, type_coerce
+
+from palaver.core.ids import sortable
+from palaver.storage import runs
+from palaver.storage.spans import retention as span_erasing
+from palaver.storage.spans.retention import Label
+from palaver.storage.spans.tables import spans
+from palaver.storage.tables import feedback as feedback_table
+from palaver.storage.tables import file_uses
+from palaver.storage.tables import nodes as nodes_table
+from palaver.storage.tables import runs as runs_table
+from palaver.storage.testsets.tables import testset_meta as table
+from palaver.storage.threads import repository as threads
+
+ERASE_BATCH = 50
+
+
+class ErasureCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is."""
+
+    threads: int = 0
+    runs: int = 0
+    responses: int = 0
+    """Those of the runs that are stored responses."""
+    files: int = 0
+    """Those that nothing else names."""
+    spans: int = 0
+    feedback: int = 0
+    running: int = 0
+    """Those that have not ended: they stay until they have."""
+
+
+def count_labelled_data(db: Connection, project: str, label: Label, value: str) -> ErasureCounts:
+    """What carries the label: runs, and threads all of whose runs do."""
+    theirs = _labelled_runs(project, label, value)
+    counted = select(func.count(), func.count().filter(runs_table.c.stored), func.count().filter(_is_active())).where(
+        *theirs
+    )
+    found, stored, running = db.execute(counted).one()
+    said = db.scalar(select(func.count()).select_from(feedback_table).where(*_labelled_feedback(project, label, value)))
+    whole = db.scalar(select(func.count()).select_from(_labelled_threads(project, label, value).subquery()))
+    named = db.scalar(_count_files(project, label, value))
+    return ErasureCounts(
+        threads=whole or 0,
+        runs=found,
+        responses=stored,
+        files=named or 0,
+        spans=span_erasing.count_labelled(db, project, label, value),
+        feedback=said or 0,
+        running=running,
+    )
+
+
+def erase_labelled_data(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
+    """Erase a piece of it; how many threads, runs and spans it was. What has not ended stays."""
+    gone = span_erasing.delete_labelled(db, project, label, value)  # First: many are known by their runs alone.
+    if gone:
+        return gone
+    ended = runs_table.c.ended_at.is_not(None)
+    whole = list(db.scalars(_labelled_threads(project, label, value).limit(ERASE_BATCH)))
+    for thread in whole:
+        threads.delete_thread(db, project, thread)
+    theirs = (
+        select(runs_table.c.id, runs_table.c.thread)
+        .where(*_labelled_runs(project, label, value), ended)
+        .limit(ERASE_BATCH)
+    )
+    some = [] if whole else [(row.id, row.thread) for row in db.execute(theirs)]
+    for run, thread in some:
+        if thread is not None:
+            _delete_run_messages(db, project, thread, run, at)
+    if some:
+        runs.delete_runs(db, project, [run for run, _ in some])
+    if not whole and not some:
+        db.execute(delete(feedback_table).where(*_labelled_feedback(project, label, value)))
+    return len(whole) + len(some)
+
+
+def _delete_run_messages(db: Connection, project: str, thread: str, run: str, at: datetime) -> None:
+    """Take what a run said out of a thread that others share."""
+    said = select(nodes_table.c.id).where(
+        nodes_table.c.project == project, nodes_table.c.thread == thread, nodes_table.c.run == run
+    )
+    for node in list(db.scalars(said)):
+        threads.delete_message(db, project, thread, node, below="keep", at=at)
+
+
+def _is_active() -> ColumnElement[bool]:
+    return runs_table.c.ended_at.is_(None)
+
+
+def _labelled_runs(project: str, label: Label, value: str) -> list[ColumnElement[bool]]:
+    return [runs_table.c.project == project, runs_table.c[label] == value]
+
+
+def _labelled_feedback(project: str, label: Label, value: str) -> list[ColumnElement[bool]]:
+    theirs = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
+    meant = feedback_table.c.user == value if label == "user" else feedback_table.c.run.in_(theirs)
+    return [feedback_table.c.project == project, meant]
+
+
+def _count_files(project: str, label: Label, value: str) -> Select[Any]:
+    """How many files are named by what goes, and by nothing else."""
+    theirs = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
+    whole = _labelled_threads(project, label, value)
+
+    def goes(uses: Any) -> ColumnElement[bool]:
+        said = select(nodes_table.c.id).where(
+            nodes_table.c.project == project,
+            nodes_table.c.thread == uses.c.holder,
+            nodes_table.c.id == uses.c.node,
+            nodes_table.c.run.in_(theirs),
+        )
+        return uses.c.holder.in_(theirs) | uses.c.holder.in_(whole) | said.exists()
+
+    other = file_uses.alias()
+    stays = select(other.c.file).where(other.c.project == project, other.c.file == file_uses.c.file, ~goes(other))
+    named = select(func.count(file_uses.c.file.distinct())).where(file_uses.c.project == project, goes(file_uses))
+    return named.where(~stays.exists())
+
+
+def _labelled_threads(project: str, label: Label, value: str) -> Select[Any]:
+    """The threads of which every run carries the label, and has ended."""
+    own = runs_table.alias()
+    others = select(own.c.id).where(
+        own.c.project == project,
+        own.c.thread == runs_table.c.thread,
+        (own.c[label] != value) | own.c[label].is_(None) | own.c.ended_at.is_(None),
+    )
+    asked = select(runs_table.c.thread).where(*_labelled_runs(project, label, value), runs_table.c.thread.is_not(None))
+    return asked.where(~others.exists()).distinct()
+
+
+_SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
+"""What rows say of where they were cut from begins with the first; a colon comes before a semicolon."""
+
+
+def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
+    """Those of a conversation or trace with that label, as they are told."""
+    theirs = runs_table.c.project == project, runs_table.c[label] == value
+    threads = {value, *db.scalars(select(runs_table.c.thread).where(*theirs).distinct())}
+    traces = set(db.scalars(select(runs_table.c.trace_id).where(*theirs).distinct()))
+    traces.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
+    written = type_coerce(table.c.meta, LargeBinary)
+    begins = written >= literal(_SOURCE_PREFIX, LargeBinary), written < literal(_SOURCE_PREFIX_END, LargeBinary)
+    rows = db.execute(select(table.c.testset, table.c.row, table.c.meta).where(table.c.project == project, *begins))
+    return [_row_reference(row) for row in rows if _is_from(row.meta["source"], threads, traces)]
+
+
+def _is_from(source: Any, threads: set[str | None], traces: set[str | None]) -> bool:
+    return source.get("id") in threads or (source.get("trace_id") or "").lower() in traces
+
+
+def _row_reference(row: Any) -> dict[str, str]:
+    number = int.from_bytes(row.row)
+    return {"kind": "row", "id": f"row_{sortable(number >> 80, number)}", "testset": row.testset}

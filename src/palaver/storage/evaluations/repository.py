@@ -1,0 +1,329 @@
+"""Evaluations: create, look up, cancel, rerun, finish, delete."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+
+from palaver.errors import NotFound, StillRunning
+from palaver.storage import notifications
+from palaver.storage.evaluations.tables import IS_LEFT
+from palaver.storage.evaluations.tables import evaluation_results as results
+from palaver.storage.evaluations.tables import evaluation_scores as scores
+from palaver.storage.evaluations.tables import evaluation_slices as slices
+from palaver.storage.evaluations.tables import evaluations as table
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import folded_text, storable_text
+
+
+def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
+    """End it, if it has not ended and no slice is left."""
+    left = select(slices.c.place).where(slices.c.project == project, slices.c.evaluation == evaluation, IS_LEFT)
+    if db.execute(left.limit(1)).first() is not None:
+        return
+    columns = table.c
+    figures = (columns.total, columns.done, columns.failed, columns.errors, columns.reason, columns.cancel_asked_at)
+    asked = select(*figures).where(columns.project == project, columns.id == evaluation, columns.ended_at.is_(None))
+    found = db.execute(asked).one_or_none()
+    if found is None:
+        return
+    values: dict[str, Any] = {"ended_at": at}
+    if found.cancel_asked_at is not None:
+        values["state"] = "cancelled" if found.reason is None else "failed"
+    elif found.total and not found.done:
+        values["state"] = "failed"
+        values["reason"] = {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."}
+    elif found.failed or found.errors or found.done < found.total:
+        values["state"] = "partly"
+    else:
+        values["state"] = "succeeded"
+    update_evaluation(db, project, evaluation, at, **values)
+
+
+def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[str, Any] | None, at: datetime) -> None:
+    """Let it end early: no slice that waits is begun, and whoever runs some is told. The first reason counts."""
+    columns = table.c
+    first = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
+    asked = update(table).where(*first).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
+    db.execute(asked)
+    waiting = (slices.c.project == project, slices.c.evaluation == evaluation, slices.c.state == "waiting")
+    db.execute(update(slices).where(*waiting).values(state="done", process=None))
+    notifications.notify(db, "cancel", [evaluation])
+    mark_changed(db, Change(project, "evaluation", evaluation))
+
+
+def count_results(db: Connection, project: str, evaluation: str) -> dict[str, Any]:
+    """What its row says of its results, counted anew."""
+    mine = (results.c.project == project, results.c.evaluation == evaluation)
+    failed = func.count().filter(results.c.status == "failed")
+    of_cells = db.execute(select(func.count(), failed, func.sum(results.c.cost)).where(*mine)).one()
+    theirs = (scores.c.project == project, scores.c.evaluation == evaluation)
+    erred = func.count().filter(scores.c.status == "error")
+    of_scores = db.execute(select(erred, func.sum(scores.c.cost)).where(*theirs)).one()
+    return {
+        "done": of_cells[0] - of_cells[1],
+        "failed": of_cells[1],
+        "cost": of_cells[2],
+        "errors": of_scores[0],
+        "score_cost": of_scores[1],
+    }
+
+
+def update_evaluation(db: Connection, project: str, evaluation: str, at: datetime, **values: Any) -> None:
+    """Change its row: pages and streams that look at it are told."""
+    mine = update(table).where(table.c.project == project, table.c.id == evaluation)
+    db.execute(mine.values(**values, version=table.c.version + 1, updated_at=at))
+    mark_changed(db, Change(project, "evaluation", evaluation))
+
+
+EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
+RerunScope = Literal["failed", "errors", "all"]
+"""Cells that failed; those, and all that an evaluator failed on; or every cell. What was never run is, always."""
+NO_WORKFLOW_NAME = "-"
+"""Who is told of slices that no workflow runs."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """One, without its plan."""
+
+    id: str
+    name: str
+    state: EvaluationState
+    testset: str
+    revision: int
+    total: int
+    done: int
+    """Cells that have an answer."""
+    failed: int
+    """Cells that have none, and an error."""
+    errors: int
+    """Scores that an evaluator could not give."""
+    recorded: int
+    """The `seq` of the result that was recorded last."""
+    cost: float | None
+    """Of the calls, in US dollars, as far as it is known."""
+    score_cost: float | None
+    """Of the evaluators."""
+    reason: dict[str, Any] | None
+    """Why it ended early: `{"code", "message"}`."""
+    key: str | None
+    """The id of the key that it was made with."""
+    version: int
+    """Another one with every change."""
+    cancel_asked_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    updated_at: datetime
+
+
+class PlannedEvaluation(msgspec.Struct, frozen=True):
+    """One, with all that it was made of."""
+
+    evaluation: Evaluation
+    plan: Any
+    """As JSON: who knows what it means is above."""
+    rows: bytes
+    """For each row 16 bytes of its id and 16 of its hash."""
+
+
+class NewSlice(msgspec.Struct, frozen=True):
+    """Some cells of one workflow: `count` of its own, from `first` on."""
+
+    workflow: str
+    """Empty: nothing is called."""
+    first: int
+    count: int
+
+
+class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluation as it is to be."""
+
+    id: str
+    name: str
+    testset: str
+    revision: int
+    total: int
+    plan: Any
+    rows: bytes
+    concurrency: int
+    """Cells of one workflow at once, in all processes."""
+    slices: Sequence[NewSlice]
+    key: str | None = None
+
+
+class EvaluationFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which evaluations are wanted."""
+
+    state: str | None = None
+    testset: str | None = None
+    search: str | None = None
+    """In their names."""
+
+
+_EVALUATION_COLUMNS = [table.c[name] for name in Evaluation.__struct_fields__]
+ALL_EVALUATIONS = EvaluationFilters()
+
+
+# Finding
+
+
+def get_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
+    """One; NotFound for an unknown one, or another project's."""
+    row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation)).one_or_none()
+    if row is None:
+        raise _evaluation_not_found(evaluation)
+    return _row_to_evaluation(row)
+
+
+def get_planned(db: Connection, project: str, evaluation: str) -> PlannedEvaluation:
+    """One, with its plan and rows."""
+    row = db.execute(
+        _where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows), project, evaluation)
+    ).one_or_none()
+    if row is None:
+        raise _evaluation_not_found(evaluation)
+    return PlannedEvaluation(_row_to_evaluation(row), row.plan, row.rows)
+
+
+def get_plan(db: Connection, project: str, evaluation: str) -> tuple[Evaluation, Any]:
+    """One, with its plan and without its rows."""
+    row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan), project, evaluation)).one_or_none()
+    if row is None:
+        raise _evaluation_not_found(evaluation)
+    return _row_to_evaluation(row), row.plan
+
+
+def list_evaluations(
+    db: Connection, project: str, filters: EvaluationFilters = ALL_EVALUATIONS, window: Window = FIRST_PAGE
+) -> Page[Evaluation]:
+    """A page of them, the newest first."""
+    asked = select(*_EVALUATION_COLUMNS).where(table.c.project == project)
+    if filters.state is not None:
+        asked = asked.where(table.c.state == storable_text(filters.state))
+    if filters.testset is not None:
+        asked = asked.where(table.c.testset == storable_text(filters.testset))
+    if needle := folded_text(filters.search or ""):
+        asked = asked.where(table.c.name_folded.contains(needle, autoescape=True))
+    kept = msgspec.structs.asdict(filters)
+    return fetch_page(db, asked, _row_to_evaluation, project=project, by=(table.c.id,), window=window, filters=kept)
+
+
+def get_plans(db: Connection, project: str, named: Iterable[str]) -> dict[str, Any]:
+    """The plans of some, by their ids: what a list shows of them."""
+    asked = select(table.c.id, table.c.plan).where(table.c.project == project, table.c.id.in_(list(named)))
+    return {row.id: row.plan for row in db.execute(asked)}
+
+
+# Changing
+
+
+def create_evaluation(db: Connection, project: str, new: NewEvaluation, at: datetime) -> Evaluation:
+    """A new one, with all its slices: it waits for a process, or has ended if there is nothing to do."""
+    row = {
+        "project": project,
+        "id": new.id,
+        "name": storable_text(new.name),
+        "name_folded": folded_text(new.name),
+        "state": "queued",
+        "testset": new.testset,
+        "revision": new.revision,
+        "total": new.total,
+        "done": 0,
+        "failed": 0,
+        "errors": 0,
+        "recorded": 0,
+        "key": new.key,
+        "version": 1,
+        "created_at": at,
+        "updated_at": at,
+        "plan": new.plan,
+        "rows": new.rows,
+    }
+    db.execute(insert(table).values(row))
+    common = {"project": project, "evaluation": new.id, "concurrency": new.concurrency, "width": 0, "attempts": 0}
+    made = [
+        {**common, "place": place, "state": "waiting", **msgspec.structs.asdict(one)}
+        for place, one in enumerate(new.slices)
+    ]
+    if made:
+        db.execute(insert(slices), made)
+    notifications.notify(db, "waiting", sorted({one.workflow or NO_WORKFLOW_NAME for one in new.slices}))
+    mark_changed(db, Change(project, "evaluation", new.id))
+    finish_if_done(db, project, new.id, at)
+    return get_evaluation(db, project, new.id)
+
+
+def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetime) -> Evaluation:
+    """Let it end: what runs is stopped by whoever runs it. One that has ended stays as it is."""
+    found = lock_evaluation(db, project, evaluation)
+    if found.ended_at is None:
+        stop_evaluation(db, project, evaluation, None, at)
+        finish_if_done(db, project, evaluation, at)
+    return get_evaluation(db, project, evaluation)
+
+
+def rerun_evaluation(db: Connection, project: str, evaluation: str, which: RerunScope, at: datetime) -> Evaluation:
+    """Run again what failed, or all of it, into the same evaluation; what was never run is run as well."""
+    if lock_evaluation(db, project, evaluation).ended_at is None:
+        raise StillRunning(f"The evaluation {evaluation!r} has not ended: cancel it first, or wait.")
+    mine = and_(results.c.project == project, results.c.evaluation == evaluation)
+    theirs = and_(scores.c.project == project, scores.c.evaluation == evaluation)
+    if which != "all":
+        bad = select(results.c.cell).where(mine, results.c.status == "failed")
+        erred = select(scores.c.cell).where(theirs, scores.c.status == "error")
+        gone = bad if which == "failed" else bad.union(erred)
+        # The scores last: they say which results go.
+        db.execute(delete(results).where(mine, results.c.cell.in_(gone)))
+        theirs = and_(theirs, scores.c.cell.not_in(select(results.c.cell).where(mine)))
+    else:
+        db.execute(delete(results).where(mine))
+    db.execute(delete(scores).where(theirs))
+    _requeue(db, project, evaluation, at)
+    return get_evaluation(db, project, evaluation)
+
+
+def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
+    """Let go of it and of all that it has; a process that runs it finds that it is gone."""
+    lock_evaluation(db, project, evaluation)
+    for one in (scores, results, slices):
+        db.execute(delete(one).where(one.c.project == project, one.c.evaluation == evaluation))
+    db.execute(delete(table).where(table.c.project == project, table.c.id == evaluation))
+    mark_changed(db, Change(project, "evaluation", evaluation))
+
+
+def lock_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
+    """One that nobody else changes until this transaction ends."""
+    row = db.execute(
+        _where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation).with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise _evaluation_not_found(evaluation)
+    return _row_to_evaluation(row)
+
+
+def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> None:
+    """Count what is left of its results, and let the slices wait that have cells without one."""
+    values = {**count_results(db, project, evaluation), "state": "queued", "reason": None}
+    values |= {"cancel_asked_at": None, "ended_at": None, "paced_until": None}
+    update_evaluation(db, project, evaluation, at, **values)
+    again = update(slices).where(slices.c.project == project, slices.c.evaluation == evaluation)
+    db.execute(again.values(state="waiting", process=None, width=0, attempts=0))
+    asked = select(slices.c.workflow).where(slices.c.project == project, slices.c.evaluation == evaluation).distinct()
+    notifications.notify(db, "waiting", sorted(name or NO_WORKFLOW_NAME for name in db.scalars(asked)))
+    finish_if_done(db, project, evaluation, at)
+
+
+def _where_evaluation(asked: Select[Any], project: str, evaluation: str) -> Select[Any]:
+    return asked.where(table.c.project == project, table.c.id == storable_text(evaluation))
+
+
+def _row_to_evaluation(row: Row[Any]) -> Evaluation:
+    return Evaluation(**dict(zip(Evaluation.__struct_fields__, row, strict=False)))
+
+
+def _evaluation_not_found(evaluation: str) -> NotFound:
+    return NotFound(f"There is no evaluation {evaluation[:80]!r}.")

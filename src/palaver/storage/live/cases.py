@@ -1,0 +1,347 @@
+"""The cases of online rules: traces and sessions that were chosen, wait until they are quiet, and are scored once.
+
+Who looks for new ones, or takes some, holds the rule's row: so each is found once and taken by one process.
+"""
+
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, tuple_, update
+
+from palaver.errors import NotFound
+from palaver.storage.live import evaluators as online_rules
+from palaver.storage.live.tables import IS_LEFT, online_scores
+from palaver.storage.live.tables import online_cases as table
+from palaver.storage.live.tables import online_rules as rules
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.spans import queries as span_arrivals
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.queries import SpanArrival, SpanQuery
+from palaver.storage.spans.tables import IS_HEAD, spans
+from palaver.storage.tables import processes
+
+TRACE_QUIET_TIME = timedelta(seconds=10)
+"""For so long nothing of a trace must have come."""
+SESSION_IDLE_TIME = timedelta(minutes=10)
+"""And nothing of a session."""
+MAX_BACKLOG_MINUTES = 60
+"""Of what waits, so many minutes' worth at most: where there is more than a rule may score, the oldest are dropped."""
+SCAN_BATCH = 100
+"""Traces that are looked at together."""
+DROPPED_ATTEMPTS = -1
+"""The attempts of what was."""
+MAX_ATTEMPTS = 3
+"""So many processes may die over one case: then nobody tries it any more."""
+
+
+CaseKey = tuple[str, str, str]
+"""Project, rule and subject."""
+
+
+class CaseRef(NamedTuple):
+    """One, by its names."""
+
+    project: str
+    rule: str
+    subject: str
+    trace: str
+
+
+class ClaimedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that a process has."""
+
+    project: str
+    rule: str
+    subject: str
+    """The trace, or the session."""
+    trace: str
+    place: int
+    attempts: int
+    start_at: datetime
+    """Not before then, so that there are not too many in a minute."""
+
+
+class NewLiveScore(msgspec.Struct, frozen=True, kw_only=True):
+    """What one evaluator makes of a case."""
+
+    evaluator: int
+    name: str
+    status: str
+    passed: bool | None
+    score: float | None
+    label: str | None
+    reason: str
+    details: Any
+    seconds: float
+    usage: Any
+    cost: float | None
+
+
+# Looking for new ones
+
+
+def scan_arrivals(
+    db: Connection,
+    project: str,
+    rule: str,
+    query: SpanQuery,
+    now: datetime,
+    *,
+    is_meant: Callable[[SpanArrival], bool],
+    settled: int | None = None,
+    quiet: timedelta = TRACE_QUIET_TIME,
+    idle: timedelta = SESSION_IDLE_TIME,
+) -> bool:
+    """Note the traces that came since it last looked; was that all it looks at at once?
+
+    `settled`: whatever has a place up to that one is there for all to see; None: all is. On PostgreSQL somebody of
+    another project may be quicker with what came later.
+    """
+    held = select(rules.c.place, rules.c.session).where(
+        rules.c.project == project, rules.c.id == rule, rules.c.enabled.is_(True)
+    )
+    found = db.execute(held.with_for_update(skip_locked=True)).one_or_none()
+    if found is None:
+        return False
+    last = span_arrivals.last_position(db) if settled is None else settled
+    first = found.place if settled is not None else min(found.place, last)  # SQLite gives places of what went anew.
+    arrived = span_arrivals.list_arrivals(db, project, first, query, heads=True, limit=SCAN_BATCH)
+    for one in arrived:
+        if is_meant(one):
+            waits = quiet if one.row.parent_id is None and not found.session else idle
+            _upsert_case(db, project, rule, one, is_session=found.session, due=now + waits)
+    is_full = len(arrived) == SCAN_BATCH
+    seen = arrived[-1].place if arrived else first
+    place = seen if is_full else max(seen, last)
+    if place != found.place:
+        db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(place=place))
+    return is_full
+
+
+def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, is_session: bool, due: datetime) -> None:
+    subject = one.row.session if is_session else one.row.trace_id
+    if subject is None:
+        return
+    here = _is_case(project, rule, subject)
+    state = db.scalar(select(table.c.state).where(*here))
+    newest = _last_arrival(
+        db, project, subject, is_session=is_session
+    )  # What came with it does not make it wait again.
+    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due, "attempts": 0}
+    if state is None:
+        named = {"project": project, "rule": rule, "subject": subject}
+        db.execute(insert(table).values(**named, **values, state="waiting"))
+    elif state == "running":
+        if is_session:  # Whoever has it finds that there is more.
+            db.execute(update(table).where(*here).values(trace=one.row.trace_id, place=values["place"]))
+    elif state == "waiting" or is_session:
+        db.execute(update(table).where(*here).values(**values, state="waiting"))
+
+
+# Taking
+
+
+def has_due_cases(db: Connection, now: datetime) -> bool:
+    """Does anything wait to be scored now?"""
+    asked = select(table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
+    return db.execute(asked.limit(1)).first() is not None
+
+
+def claim_cases(
+    db: Connection,
+    process: str,
+    now: datetime,
+    room: int,
+    *,
+    ahead: timedelta,
+    quiet: timedelta = TRACE_QUIET_TIME,
+    idle: timedelta = SESSION_IDLE_TIME,
+) -> list[ClaimedCase]:
+    """Cases that nothing came of for long enough, as many as may begin until `ahead` of now, and there is room for."""
+    taken: list[ClaimedCase] = []
+    due = select(table.c.project, table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
+    for project, rule in db.execute(due.distinct().order_by(table.c.project, table.c.rule)).all():
+        if len(taken) < room:
+            taken += _claim_for(db, process, project, rule, now, room - len(taken), ahead, quiet, idle)
+    return taken
+
+
+def _claim_for(
+    db: Connection,
+    process: str,
+    project: str,
+    rule: str,
+    now: datetime,
+    room: int,
+    ahead: timedelta,
+    quiet: timedelta,
+    idle: timedelta,
+) -> list[ClaimedCase]:
+    mine = (rules.c.project == project, rules.c.id == rule)
+    held = select(rules.c.per_minute, rules.c.session, rules.c.paced_until).where(*mine, rules.c.enabled.is_(True))
+    found = db.execute(held.with_for_update(skip_locked=True)).one_or_none()
+    if found is None:
+        return []
+    between = timedelta(minutes=1) / found.per_minute
+    first = now if found.paced_until is None else max(now, found.paced_until)
+    most = min(room, (now + ahead - first) // between + 1)
+    if most <= 0:
+        return []
+    columns = (table.c.subject, table.c.trace, table.c.place, table.c.attempts)
+    due = (IS_LEFT, table.c.state == "waiting", table.c.project == project, table.c.rule == rule, table.c.due <= now)
+    _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * found.per_minute)
+    waiting = select(*columns).where(*due)
+    taken: list[ClaimedCase] = []
+    for row in db.execute(waiting.order_by(table.c.due, table.c.subject).limit(most)).all():
+        here = _is_case(project, rule, row.subject)
+        newest = _last_arrival(db, project, row.subject, is_session=found.session)
+        if newest is None:  # It is gone.
+            db.execute(update(table).where(*here).values(state="done"))
+        elif newest > row.place:
+            waits = quiet if not found.session and _has_root(db, project, row.trace) else idle
+            db.execute(update(table).where(*here).values(place=newest, due=now + waits))
+        else:
+            db.execute(update(table).where(*here).values(state="running", process=process))
+            taken.append(_claimed_case(row, project, rule, first + between * len(taken)))
+    if taken:
+        db.execute(update(rules).where(*mine).values(paced_until=first + between * len(taken)))
+    return taken
+
+
+def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], most: int) -> None:
+    """Drop the oldest of more than so many."""
+    more = db.execute(select(func.count()).select_from(table).where(*due)).scalar_one() - most
+    if more > 0:
+        oldest = select(table.c.subject).where(*due).order_by(table.c.due, table.c.subject).limit(min(more, 1_000))
+        mine = (table.c.project == project, table.c.rule == rule, table.c.subject.in_(db.scalars(oldest).all()))
+        db.execute(update(table).where(*mine).values(state="done", attempts=DROPPED_ATTEMPTS))
+
+
+def _has_root(db: Connection, project: str, trace: str) -> bool:
+    head = span_pages.get_head_span(db, project, trace)
+    return head is not None and head.parent_id is None
+
+
+def _last_arrival(db: Connection, project: str, subject: str, *, is_session: bool) -> int | None:
+    """The place of what came last of it."""
+    column = spans.c.session if is_session else spans.c.trace_id
+    return db.scalar(select(func.max(spans.c.id)).where(spans.c.project == project, column == subject))
+
+
+# Ending
+
+
+def finish_case(
+    db: Connection,
+    process: str,
+    taken: ClaimedCase,
+    scores: Collection[NewLiveScore],
+    at: datetime,
+    *,
+    session: str | None,
+) -> bool:
+    """Keep its scores; False if it is no longer this process's. What came meanwhile of a session is another case."""
+    if not _holds_case(db, process, taken):
+        return False
+    here = _is_case(taken.project, taken.rule, taken.subject)
+    theirs = (online_scores.c.project == taken.project, online_scores.c.trace == taken.trace)
+    db.execute(delete(online_scores).where(*theirs, online_scores.c.rule == taken.rule))
+    common = {"project": taken.project, "trace": taken.trace, "rule": taken.rule, "session": session, "created_at": at}
+    rows = [{**common, **msgspec.structs.asdict(score)} for score in scores]
+    if rows:
+        db.execute(insert(online_scores), rows)
+    place = db.scalar(select(table.c.place).where(*here))
+    values: dict[str, Any] = {"state": "done", "process": None, "attempts": 0}
+    if session is not None and place != taken.place:
+        values |= {"state": "waiting", "due": at + SESSION_IDLE_TIME}
+    db.execute(update(table).where(*here).values(values))
+    mark_changed(db, Change(taken.project, "rule", taken.rule))
+    return True
+
+
+def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -> None:
+    """Something broke: it is tried again in a while, and not for ever."""
+    tried = taken.attempts + 1
+    state = "done" if tried >= MAX_ATTEMPTS else "waiting"
+    mine = (*_is_case(taken.project, taken.rule, taken.subject), table.c.state == "running", table.c.process == process)
+    due = at + timedelta(minutes=1)
+    db.execute(update(table).where(*mine).values(state=state, process=None, attempts=tried, due=due))
+
+
+def release_cases(db: Connection, process: str) -> int:
+    """Let others have what a process has not ended."""
+    mine = (IS_LEFT, table.c.state == "running", table.c.process == process)
+    return db.execute(update(table).where(*mine).values(state="waiting", process=None)).rowcount
+
+
+def has_lost_cases(db: Connection, process: str) -> bool:
+    """Does a process have any that nobody knows, and that is not this one?"""
+    return db.execute(select(table.c.rule).where(*_is_lost(process)).limit(1)).first() is not None
+
+
+def requeue_lost_cases(db: Connection, process: str) -> int:
+    """Let others have what processes that died have not ended; what many died over is left alone."""
+    tried = table.c.attempts + 1
+    lost = update(table).where(*_is_lost(process))
+    given_up = db.execute(lost.where(tried >= MAX_ATTEMPTS).values(state="done", process=None, attempts=tried)).rowcount
+    return given_up + db.execute(lost.values(state="waiting", process=None, attempts=tried)).rowcount
+
+
+def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
+    unknown = table.c.process.not_in(select(processes.c.id))
+    return IS_LEFT, table.c.state == "running", unknown, table.c.process != process  # type: ignore[return-value]
+
+
+def _holds_case(db: Connection, process: str, taken: ClaimedCase) -> bool:
+    try:
+        online_rules.lock_live_evaluator(db, taken.project, taken.rule)
+    except NotFound:
+        return False
+    mine = (*_is_case(taken.project, taken.rule, taken.subject), table.c.state == "running", table.c.process == process)
+    return db.execute(select(table.c.rule).where(*mine)).first() is not None
+
+
+# Letting go
+
+
+def find_orphaned_cases(
+    db: Connection, after: CaseKey | None, limit: int = 1_000
+) -> tuple[list[CaseRef], CaseKey | None]:
+    """Among the next so many cases, those whose trace is gone; and where to go on, None at the end."""
+    key = (table.c.project, table.c.rule, table.c.subject)
+    asked = select(*key, table.c.trace).order_by(*key).limit(limit)
+    rows = [CaseRef(*row) for row in db.execute(asked if after is None else asked.where(tuple_(*key) > after))]
+    there = set[tuple[str, str]]()
+    for project in {row.project for row in rows}:
+        named = {row.trace for row in rows if row.project == project}
+        heads = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
+        there |= {(project, trace) for trace in db.scalars(heads.where(spans.c.trace_id.in_(named)))}
+    lost = [row for row in rows if (row.project, row.trace) not in there]
+    return lost, rows[-1][:3] if len(rows) == limit else None
+
+
+def delete_cases(db: Connection, some: Collection[CaseRef]) -> None:
+    """Let go of cases, and of their scores."""
+    for one in some:
+        here = _is_case(one.project, one.rule, one.subject)
+        db.execute(delete(table).where(*here, table.c.trace == one.trace))
+        theirs = (online_scores.c.project == one.project, online_scores.c.trace == one.trace)
+        db.execute(delete(online_scores).where(*theirs, online_scores.c.rule == one.rule))
+
+
+def _is_case(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
+    return table.c.project == project, table.c.rule == rule, table.c.subject == subject
+
+
+def _claimed_case(row: Any, project: str, rule: str, start_at: datetime) -> ClaimedCase:
+    return ClaimedCase(
+        project=project,
+        rule=rule,
+        subject=row.subject,
+        trace=row.trace,
+        place=row.place,
+        attempts=row.attempts,
+        start_at=start_at,
+    )

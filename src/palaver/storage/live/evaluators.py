@@ -1,0 +1,131 @@
+"""The rules of online evaluation: which live traces are scored, by whom, and how many in a minute."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+
+from palaver.errors import NotFound, TooLarge
+from palaver.storage.live.tables import online_cases, online_scores
+from palaver.storage.live.tables import online_rules as table
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import storable_text
+from palaver.storage.spans import queries as span_arrivals
+
+MAX_LIVE_EVALUATORS = 100
+"""Of one project."""
+
+
+class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
+    """One."""
+
+    id: str
+    name: str
+    sample: float
+    """The share of traces that are scored."""
+    per_minute: int
+    session: bool
+    """Are whole sessions scored, once they are idle?"""
+    enabled: bool
+    place: int = 0
+    """Up to that span it has looked."""
+    key: str | None
+    created_at: datetime
+    updated_at: datetime
+    filter: Any
+    """As it was given; None: all traces."""
+    evaluators: Any
+    """As JSON: what they mean is known above."""
+
+
+class EnabledEvaluator(msgspec.Struct, frozen=True):
+    """A rule, and whose it is."""
+
+    project: str
+    rule: LiveEvaluator
+
+
+_FIELDS = [table.c[name] for name in LiveEvaluator.__struct_fields__]
+
+
+def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
+    """One; NotFound for an unknown one, or another project's."""
+    return _fetch_evaluator(db, _where_evaluator(select(*_FIELDS), project, rule), rule)
+
+
+def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
+    """One that nobody else changes until this transaction ends."""
+    return _fetch_evaluator(db, _where_evaluator(select(*_FIELDS), project, rule).with_for_update(), rule)
+
+
+def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
+    """A page of them, the newest first."""
+    asked = select(*_FIELDS).where(table.c.project == project)
+    return fetch_page(db, asked, _row_to_evaluator, project=project, by=(table.c.id,), window=window)
+
+
+def list_enabled(db: Connection) -> list[EnabledEvaluator]:
+    """All that are at work, whoever's they are."""
+    asked = select(*_FIELDS, table.c.project.label("of")).where(table.c.enabled.is_(True))
+    return [
+        EnabledEvaluator(row.of, _row_to_evaluator(row))
+        for row in db.execute(asked.order_by(table.c.project, table.c.id))
+    ]
+
+
+def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
+    """Keep a new one: it looks at what comes from now on."""
+    if (
+        len(db.execute(select(table.c.id).where(table.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
+        >= MAX_LIVE_EVALUATORS
+    ):
+        raise TooLarge(f"There are {MAX_LIVE_EVALUATORS} rules already: delete one first.")
+    made = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_arrivals.last_position(db))
+    db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
+    mark_changed(db, Change(project, "rule", made.id))
+    return made
+
+
+def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime, **fields: Any) -> LiveEvaluator:
+    """Another name, filter and so on. What comes while it is off it does not look at, nor at what waited then."""
+    found = lock_live_evaluator(db, project, rule)
+    new = msgspec.structs.replace(found, **fields, updated_at=at)
+    if new.enabled and not found.enabled:
+        new = msgspec.structs.replace(new, place=span_arrivals.last_position(db))
+    values = {**msgspec.structs.asdict(new), "name": storable_text(new.name)}
+    db.execute(update(table).where(table.c.project == project, table.c.id == rule).values(values))
+    if not new.enabled or new.session != found.session:
+        _delete_waiting_cases(db, project, rule)
+    mark_changed(db, Change(project, "rule", rule))
+    return new
+
+
+def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
+    """Let go of it, and of its scores."""
+    lock_live_evaluator(db, project, rule)
+    for one in (online_cases, online_scores):
+        db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))
+    db.execute(delete(table).where(table.c.project == project, table.c.id == rule))
+    mark_changed(db, Change(project, "rule", rule))
+
+
+def _delete_waiting_cases(db: Connection, project: str, rule: str) -> None:
+    waiting = (online_cases.c.project == project, online_cases.c.rule == rule, online_cases.c.state != "done")
+    db.execute(delete(online_cases).where(*waiting))
+
+
+def _where_evaluator(asked: Select[Any], project: str, rule: str) -> Select[Any]:
+    return asked.where(table.c.project == project, table.c.id == storable_text(rule))
+
+
+def _fetch_evaluator(db: Connection, asked: Select[Any], rule: str) -> LiveEvaluator:
+    row = db.execute(asked).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no rule {rule[:80]!r}.")
+    return _row_to_evaluator(row)
+
+
+def _row_to_evaluator(row: Row[Any]) -> LiveEvaluator:
+    return LiveEvaluator(**dict(zip(LiveEvaluator.__struct_fields__, row, strict=False)))

@@ -1,0 +1,214 @@
+"""Bringing a database up to date: old ones are changed, new ones made, those of a newer Palaver left alone.
+
+A change is one transaction: whatever happens meanwhile, the database is in the old form or in the new one. Of a file a
+copy is kept before it is changed.
+"""
+
+import logging
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from palaver.errors import Overloaded, SettingsError
+from palaver.storage.driver_errors import translate_error
+
+SCHEMA_VERSION = "0005"
+"""The form of the database that this Palaver knows; the last of migrations/versions."""
+
+VERSION_LOCATIONS = ["palaver.storage:migrations/versions"]
+"""Where the scripts are."""
+
+_UPGRADE_LOCK_ID = 6_157_842_603
+"""The name of the lock under which a server's database is changed, a number as PostgreSQL wants it."""
+_BUSY_TIMEOUT_S = 30
+_VERSION_TABLE = "alembic_version"
+_REQUIRED_TABLES = {"projects", "keys", "runs"}
+"""Tables of every form. Others use Alembic as well: its table alone does not make a database ours."""
+log = logging.getLogger("palaver.storage")
+
+
+class SchemaState(NamedTuple):
+    """The form of a database."""
+
+    version: str | None
+    """None: it has none of ours."""
+    is_empty: bool
+
+    @property
+    def is_current(self) -> bool:
+        """Is there nothing to do?"""
+        return self.version == SCHEMA_VERSION
+
+    def check(self, place: str) -> None:
+        """Raise for one that is not ours to change."""
+        if self.version is None and not self.is_empty:
+            raise SettingsError(f"{place} is a database of another program: give another one with --db.")
+        if self.version is not None and self.version > SCHEMA_VERSION:
+            raise SettingsError(
+                f"{place} was written by a newer Palaver (form {self.version}; this one knows {SCHEMA_VERSION}):"
+                " use that version, or give another database with --db."
+            )
+
+
+# A file
+
+
+def ensure_file_current(path: Path) -> None:
+    """See to it that a file has the form we know, and say where the copy is that was made before it was changed."""
+    copy = upgrade_file(path)
+    if copy is not None:
+        log.warning(
+            "The database %s was brought to form %s; as it was before, it is kept as %s.", path, SCHEMA_VERSION, copy
+        )
+
+
+def upgrade_file(path: Path) -> Path | None:
+    """The same; the copy is for the caller to tell, if one was made."""
+    state = file_schema_state(path)
+    state.check(str(path))
+    if state.is_current:
+        return None
+    engine = create_engine(URL.create("sqlite", database=str(path.absolute())), poolclass=NullPool)
+    event.listen(engine, "connect", _prepare_connection)
+    event.listen(engine, "begin", _begin)
+    return _upgrade(engine, str(path), lambda version: _backup_file(path, version))
+
+
+def file_schema_state(path: Path) -> SchemaState:
+    """The form of a file, looked at without any library: at every start there is nothing else to do."""
+    # Not `mode=ro`: what a killed process left half written is turned back by whoever opens it next, which is us.
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as file:
+            named = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            found = (
+                file.execute("SELECT version_num FROM alembic_version").fetchone() if _VERSION_TABLE in named else None
+            )
+    except sqlite3.DatabaseError as error:
+        raise SettingsError(f"{path} cannot be read as a database: {error}.") from None
+    return _schema_state(named, found[0] if found else None)
+
+
+def _prepare_connection(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_S * 1000}")
+    # Of several that do this at once to a new file, SQLite turns some away without letting them wait.
+    until = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _backup_file(path: Path, version: str) -> Path:
+    """A copy that is there as a whole or not at all. It is made under the lock of the change that follows."""
+    made = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    copy, part = (path.with_name(f"{path.name}.{version}.{end}") for end in (f"{made}.backup", "part"))
+    try:
+        part.unlink(missing_ok=True)  # Of one that was killed while it made it.
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(part)) as target:
+            file.backup(target)
+        part.replace(copy)
+    except (OSError, sqlite3.Error) as error:
+        part.unlink(missing_ok=True)
+        raise SettingsError(f"{path} is not changed, as no copy of it could be made before: {error}.") from None
+    return copy
+
+
+# A server
+
+
+def ensure_server_current(engine: Engine, place: str) -> None:
+    """The same for a database on a server. Where many processes start at once, one changes it and the others wait."""
+    try:
+        state = server_schema_state(engine, place)
+        state.check(place)
+        if not state.is_current:
+            _upgrade(engine, place, None)
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def server_schema_state(engine: Engine, place: str) -> SchemaState:
+    """The form of a database on a server."""
+    try:
+        with engine.connect() as connection:
+            return _read_schema_state(connection)
+    except DBAPIError as error:
+        is_away = isinstance(translate_error(error), Overloaded)
+        told = f"No database answers at {place}" if is_away else f"{place} cannot be read as a database"
+        raise SettingsError(f"{told}: {_one_line(error)}.") from None
+
+
+# Both
+
+
+def _read_schema_state(connection: Connection) -> SchemaState:
+    named = set(inspect(connection).get_table_names())
+    return _schema_state(
+        named, connection.scalar(text("SELECT version_num FROM alembic_version")) if _VERSION_TABLE in named else None
+    )
+
+
+def _schema_state(named: Collection[str], version: str | None) -> SchemaState:
+    is_ours = version is not None and re.fullmatch(r"\d{4}", version) is not None and _REQUIRED_TABLES.issubset(named)
+    return SchemaState(version if is_ours else None, version is None and not set(named) - {_VERSION_TABLE})
+
+
+def _upgrade(engine: Engine, place: str, keep: Callable[[str], Path] | None) -> Path | None:
+    """Run what is missing, in one transaction; the copy that was made before, if there was anything to keep."""
+    copy: Path | None = None
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _UPGRADE_LOCK_ID})
+            state = _read_schema_state(connection)  # Another process may have been quicker.
+            state.check(place)
+            if state.is_current:
+                return None
+            copy = keep(state.version) if keep is not None and state.version is not None else None
+            _run_scripts(connection)
+    except BaseException as error:
+        if copy is not None:
+            copy.unlink(missing_ok=True)  # The database is as it was.
+        if isinstance(error, DBAPIError):
+            told = f"{place} could not be brought to form {SCHEMA_VERSION}: {_one_line(error)}."
+            raise translate_error(error) or SettingsError(told) from error
+        raise
+    return copy
+
+
+def _run_scripts(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "palaver.storage:migrations")
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", "\n".join(VERSION_LOCATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, SCHEMA_VERSION)
+
+
+def _one_line(error: BaseException) -> str:
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split())[:200].removesuffix(".")

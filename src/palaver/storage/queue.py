@@ -1,0 +1,129 @@
+"""Runs in the background that wait: kept like any other, taken by one process each, given back when that one dies."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+from sqlalchemy import Connection, delete, or_, select, tuple_, update
+
+from palaver.core.calls import Call
+from palaver.core.records import NewRun
+from palaver.storage import boards, files, notifications, run_history, run_log, runs
+from palaver.storage.notifications import Change
+from palaver.storage.runs import RunRow, StoredRun
+from palaver.storage.tables import events as events_table
+from palaver.storage.tables import runs as table
+
+MAX_ATTEMPTS = 3
+"""How often a run may take its process with it."""
+
+
+class QueuedRun(NamedTuple):
+    """A run that a process has taken."""
+
+    whole: StoredRun
+    call: Call
+    """As it was made: with the history that it goes on from."""
+
+
+def enqueue_run(db: Connection, run: NewRun, at: datetime) -> None:
+    """Keep a run that is to begin later, in whichever process is free."""
+    enqueue_runs(db, [run], at)
+
+
+def enqueue_runs(db: Connection, new: Sequence[NewRun], at: datetime) -> None:
+    """The same of many."""
+    run_log.record_runs(db, new, (), (), at)
+    notifications.notify(db, "waiting", sorted({run.workflow for run in new}))
+
+
+def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit: int, at: datetime) -> list[QueuedRun]:
+    """Let a process begin the oldest runs that wait for workflows that it serves; no two get the same."""
+    full = boards.find_full_boards(db)
+    waiting = (
+        select(table.c.project, table.c.id, table.c.board)
+        .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow.in_(workflows))
+        .order_by(table.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    if full:
+        board = tuple_(table.c.project, table.c.board)
+        waiting = waiting.where(or_(table.c.board.is_(None), board.not_in(full)))
+    rows = db.execute(waiting).all()
+    passed_over = boards.find_runs_over_limit(db, rows)
+    taken: list[QueuedRun] = []
+    for project, run, _ in rows:
+        if (project, run) in passed_over:
+            continue
+        theirs = update(table).where(table.c.project == project, table.c.id == run)
+        db.execute(theirs.values(status="running", process=process, started_at=at, attempts=table.c.attempts + 1))
+        notifications.mark_changed(db, Change(project, "run", run))
+        found = runs.get_stored_run(db, project, run)
+        assert found is not None
+        taken.append(QueuedRun(found, _load_call(db, found)))
+    return taken
+
+
+def _load_call(db: Connection, found: StoredRun) -> Call:
+    kept = runs.decode_call(found)
+    assert kept is not None  # What waits is kept whole, whatever its author says.
+    before = kept.messages[: kept.preface]
+    seen = files.replace_missing_files(
+        db, found.row.project, run_history.messages_seen_by(db, found.row.project, found) or []
+    )
+    return replace(kept, messages=(*before, *seen), session=found.row.session)
+
+
+def requeue_run(db: Connection, row: RunRow) -> bool:
+    """Let a run of a process that died begin anew, if it may: what it had said is forgotten."""
+    if not row.idempotent or row.attempts >= MAX_ATTEMPTS or not runs.lock_active_run(db, row.project, row.id):
+        return False
+    _delete_events(db, row)
+    _requeue(db, row)
+    return True
+
+
+def unclaim_run(db: Connection, row: RunRow) -> None:
+    """Let another process begin a run that was taken and has not begun: it does not count as an attempt."""
+    if runs.lock_active_run(db, row.project, row.id):
+        _requeue(db, row, attempts=table.c.attempts - 1)
+
+
+def hand_over_run(db: Connection, project: str, run: str, process: str) -> bool:
+    """Let another process begin a run anew that this one has no time to end; False if it may not, or is not its own.
+
+    It does not count as an attempt either: it was the process that had to go.
+    """
+    row = runs.get_run(db, project, run)
+    if row is None or not row.idempotent or row.process != process or not runs.lock_active_run(db, project, run):
+        return False
+    _delete_events(db, row)
+    _requeue(db, row, attempts=table.c.attempts - 1)
+    return True
+
+
+def _delete_events(db: Connection, row: RunRow) -> None:
+    db.execute(delete(events_table).where(events_table.c.project == row.project, events_table.c.run == row.id))
+
+
+def _requeue(db: Connection, row: RunRow, **more: Any) -> None:
+    theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
+    anew = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
+    db.execute(theirs.values(**anew, **more))
+    notifications.notify(db, "waiting", [row.workflow])
+
+
+def fail_queued_runs(db: Connection, workflow: str, why: tuple[str, str], at: datetime, *, most: int = 100) -> bool:
+    """End runs that wait for a workflow which is served no longer, in whatever project; may there be more of them?"""
+    waiting = (
+        select(table.c.project, table.c.id)
+        .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow == workflow)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    found = db.execute(waiting).all()
+    for project, run in found:
+        run_log.fail_queued_run(db, project, run, why, at)
+    return len(found) == most

@@ -1,0 +1,201 @@
+"""Reviews as they are kept: made with all their items, looked at, closed, deleted.
+
+Who changes anything of a review holds its row first, so that no two people are given the same item.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+
+from palaver.errors import NotFound
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.reviews.tables import REVIEWS, review_holds, review_items
+from palaver.storage.reviews.tables import reviews as table
+from palaver.storage.schema import folded_text, storable_text
+
+ReviewState = Literal["open", "closed"]
+_INSERT_BATCH = 1_000
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """One."""
+
+    id: str
+    name: str
+    state: ReviewState = "open"
+    evaluation: str | None
+    """The run that its items are results of; None: they are traces."""
+    reviewers: int
+    """How many are to answer each item."""
+    blind: bool
+    total: int
+    answers: int = 0
+    """How many were ever given, corrections included."""
+    key: str | None
+    created_at: datetime
+    updated_at: datetime
+    questions: Any
+    """As JSON: what they mean, and how they are answered, is known above."""
+    source: Any
+    """What was asked to be reviewed."""
+
+
+class NewReviewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What one is to be about."""
+
+    cell: int | None = None
+    seq: int | None = None
+    trace: str | None = None
+
+
+class ReviewFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which reviews are wanted."""
+
+    state: str | None = None
+    evaluation: str | None = None
+    search: str | None = None
+    """In their names."""
+
+
+class ReviewerProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What one reviewer did."""
+
+    reviewer: str
+    answered: int
+    skipped: int
+
+
+class ReviewProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far it is."""
+
+    items: int
+    gone: int
+    """Those whose result or trace is no longer there: nobody is asked about them."""
+    done: int
+    """Those that as many have answered as are wanted."""
+    answers: int
+    """One for each reviewer and item."""
+    wanted: int
+    reviewers: list[ReviewerProgress]
+
+
+_FIELDS = [table.c[name] for name in Review.__struct_fields__]
+ALL_REVIEWS = ReviewFilters()
+
+
+# Finding
+
+
+def get_review(db: Connection, project: str, review: str) -> Review:
+    """One; NotFound for an unknown one, or another project's."""
+    return _fetch_review(db, _where_review(select(*_FIELDS), project, review), review)
+
+
+def lock_review(db: Connection, project: str, review: str) -> Review:
+    """One that nobody else changes until this transaction ends."""
+    return _fetch_review(db, _where_review(select(*_FIELDS), project, review).with_for_update(), review)
+
+
+def list_reviews(
+    db: Connection, project: str, filters: ReviewFilters = ALL_REVIEWS, window: Window = FIRST_PAGE
+) -> Page[Review]:
+    """A page of them, the newest first."""
+    asked = select(*_FIELDS).where(table.c.project == project)
+    if filters.state is not None:
+        asked = asked.where(table.c.state == storable_text(filters.state))
+    if filters.evaluation is not None:
+        asked = asked.where(table.c.evaluation == storable_text(filters.evaluation))
+    if needle := folded_text(filters.search or ""):
+        asked = asked.where(table.c.name_folded.contains(needle, autoescape=True))
+    kept = msgspec.structs.asdict(filters)
+    return fetch_page(db, asked, _row_to_review, project=project, by=(table.c.id,), window=window, filters=kept)
+
+
+def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress:
+    """How far one is."""
+    mine = (review_items.c.project == project, review_items.c.review == review.id)
+    is_done = review_items.c.answered >= review.reviewers
+    gone = func.count().filter(review_items.c.gone.is_(True))
+    counts = select(gone, func.count().filter(is_done), func.sum(review_items.c.answered)).where(*mine)
+    lost, done, answers = db.execute(counts).one()
+    theirs = (review_holds.c.project == project, review_holds.c.review == review.id)
+    answered, skipped = (func.count().filter(review_holds.c.state == state) for state in ("answered", "skipped"))
+    by = review_holds.c.reviewer
+    worked = db.execute(select(by, answered, skipped).where(*theirs).group_by(by).order_by(by))
+    return ReviewProgress(
+        items=review.total,
+        gone=lost,
+        done=done,
+        answers=int(answers or 0),
+        wanted=(review.total - lost) * review.reviewers,
+        reviewers=[
+            ReviewerProgress(reviewer=row[0], answered=row[1], skipped=row[2]) for row in worked if row[1] or row[2]
+        ],
+    )
+
+
+# Changing
+
+
+def create_review(db: Connection, project: str, review: Review, items: Sequence[NewReviewItem]) -> None:
+    """Keep a new one, with all that people are to be asked about."""
+    kept = {
+        **msgspec.structs.asdict(review),
+        "name": storable_text(review.name),
+        "name_folded": folded_text(review.name),
+    }
+    db.execute(insert(table).values(project=project, **kept))
+    common = {"project": project, "review": review.id, "answered": 0, "gone": False}
+    for first in range(0, len(items), _INSERT_BATCH):
+        some = enumerate(items[first : first + _INSERT_BATCH], first)
+        rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in some]
+        db.execute(insert(review_items), rows)
+    mark_changed(db, Change(project, "review", review.id))
+
+
+def update_review(
+    db: Connection,
+    project: str,
+    review: str,
+    at: datetime,
+    *,
+    name: str | None = None,
+    state: ReviewState | None = None,
+) -> Review:
+    """Call it otherwise, close it, or open it again."""
+    found = lock_review(db, project, review)
+    new = msgspec.structs.replace(
+        found, name=storable_text(name) if name is not None else found.name, state=state or found.state, updated_at=at
+    )
+    values = {"name": new.name, "name_folded": folded_text(new.name), "state": new.state, "updated_at": at}
+    db.execute(update(table).where(table.c.project == project, table.c.id == review).values(values))
+    mark_changed(db, Change(project, "review", review))
+    return new
+
+
+def delete_review(db: Connection, project: str, review: str) -> None:
+    """Let go of it, and of all that was said in it."""
+    lock_review(db, project, review)
+    for one in REVIEWS[1:]:
+        db.execute(delete(one).where(one.c.project == project, one.c.review == review))
+    db.execute(delete(table).where(table.c.project == project, table.c.id == review))
+    mark_changed(db, Change(project, "review", review))
+
+
+def _where_review(asked: Select[Any], project: str, review: str) -> Select[Any]:
+    return asked.where(table.c.project == project, table.c.id == storable_text(review))
+
+
+def _fetch_review(db: Connection, asked: Select[Any], review: str) -> Review:
+    row = db.execute(asked).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no review {review[:80]!r}.")
+    return _row_to_review(row)
+
+
+def _row_to_review(row: Row[Any]) -> Review:
+    return Review(**dict(zip(Review.__struct_fields__, row, strict=False)))

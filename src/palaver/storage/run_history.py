@@ -1,0 +1,69 @@
+"""What a stored run saw before it answered: its conversation up to there, wherever that is kept."""
+
+import msgspec
+from sqlalchemy import Connection, select, update
+
+from palaver.core.files import file_ids
+from palaver.core.messages import Message
+from palaver.storage import files, runs
+from palaver.storage.runs import StoredRun, decode_call
+from palaver.storage.tables import nodes
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node, node_row
+
+_MAX_CHAIN = 2_000
+"""Runs of one chain. No call takes more messages."""
+
+
+def run_chain(db: Connection, project: str, run: str) -> list[StoredRun] | None:
+    """The runs that a call which goes on from this one follows, oldest first; None if one of them is not there."""
+    found: list[StoredRun] = []
+    wanted: str | None = run
+    while wanted is not None and len(found) < _MAX_CHAIN:
+        one = runs.get_stored_run(db, project, wanted)
+        if one is None or not one.row.stored:
+            return None
+        found.insert(0, one)
+        wanted = None if one.row.thread is not None else one.row.previous
+    return found
+
+
+def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Message] | None:
+    """Every message that a run saw, without the instructions that were for it alone; None if some are gone."""
+    before = run_chain(db, project, run.row.previous) if run.row.previous and not run.row.thread else []
+    if before is None:
+        return None
+    return [*chain_messages(db, project, before), *_run_messages(db, project, run)]
+
+
+def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list[Message]:
+    """What was asked and answered in a chain of runs."""
+    messages: list[Message] = []
+    for run in chain:
+        messages += _run_messages(db, project, run)
+        messages += run.reply.messages if run.reply is not None else ()
+    return messages
+
+
+def find_threads_with_message(db: Connection, project: str, node: str) -> list[str]:
+    """The threads that have a message of that id."""
+    asked = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
+    return list(db.scalars(asked))
+
+
+def replace_message(db: Connection, project: str, thread: str, node: Node, message: Message) -> None:
+    """Let a node say less: one of the items that it is was taken out."""
+    row = node_row(msgspec.structs.replace(node, message=message))
+    theirs = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
+    db.execute(theirs.values({name: row[name] for name in ("message", "line", "folded")}))
+    if lost := set(file_ids([node.message])).difference(file_ids([message])):
+        files.remove_node_references(db, project, thread, [node.id], only=lost)
+
+
+def _run_messages(db: Connection, project: str, run: StoredRun) -> list[Message]:
+    if run.row.thread is not None:
+        if run.row.answers is None:
+            return []
+        return [node.message for node in threads.get_branch(db, project, run.row.thread, run.row.answers)]
+    call = decode_call(run)
+    return list(call.messages[call.preface :]) if call is not None else []

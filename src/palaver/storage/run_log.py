@@ -1,0 +1,286 @@
+"""What a recorder writes in one go: runs that are new, what runs said since, and how runs ended."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.core import jsons
+from palaver.core.brokenoff import rest
+from palaver.core.calls import Call, Reply
+from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
+from palaver.core.extraction import preview, preview_of
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.origins import Origin, RunStatus
+from palaver.core.records import Batch, EndedRun, NewRun
+from palaver.storage import files, notifications, redaction, runs
+from palaver.storage.notifications import Change
+from palaver.storage.runs import RunEnding, StoredRun
+
+
+def record_runs(
+    db: Connection,
+    new: Sequence[NewRun],
+    batches: Sequence[Batch],
+    ended: Sequence[EndedRun],
+    now: datetime,
+    followed: Collection[str] = (),
+    process: str | None = None,
+) -> None:
+    """Write all of it. Of the runs that are followed in other processes, those are told, with one notice for all.
+
+    A process that others took for dead may come back: its runs were ended, or begun anew elsewhere, and are no longer
+    its to write.
+    """
+    if process is not None and db.dialect.name == "postgresql":  # A file of SQLite's has one server: it is the one.
+        lost = runs.find_lost_runs(db, process, {one.run for one in batches} - {one.started.run_id for one in new})
+        batches = [one for one in batches if one.run not in lost]
+        ended = [one for one in ended if one.started.run_id not in lost]
+    endings = {one.started.run_id: _run_ending(one, now) for one in ended}
+    replies = list(endings.values())
+    rows = [_run_row(one, endings.pop(one.started.run_id, None)) for one in new]
+    if rows:
+        runs.insert_runs(db, rows)
+    for one in new:
+        if _has_content(one):
+            files.add_run_references(db, one.origin.project, one.started.run_id, _call_messages(one))
+    _add_reply_references(db, replies)
+    if batches:
+        runs.append_events(db, batches)
+        recent = {one.started.run_id for one in (*new, *ended)}  # Of which the row says it already, or will.
+        runs.set_first_output(db, [one for one in batches if one.first_output_at is not None and one.run not in recent])
+    if endings:
+        runs.end_runs(db, list(endings.values()))
+    for one in ended:
+        if one.origin.waited:
+            _redact_call(db, one.origin.project, one.started.run_id)
+        if one.origin.thread is not None:
+            _append_to_thread(db, one, now)
+    notifications.mark_all_changed(
+        db, (change for one in (*new, *ended) for change in _run_changes(one.origin, one.started.run_id))
+    )
+    notifications.notify(db, "grew", followed)
+
+
+def _run_changes(origin: Origin, run: str) -> Iterator[Change]:
+    """What pages look at that is not as it was, now that a run began or ended; its thread says so itself."""
+    yield Change(origin.project, "run", run)
+    if origin.board is not None:
+        yield Change(origin.project, "board", origin.board, run)
+
+
+def _run_row(one: NewRun, ending: RunEnding | None) -> dict[str, Any]:
+    call, origin, started = one.call, one.origin, one.started
+    has_content, said = _has_content(one), _call_messages(one)
+    row: dict[str, Any] = {
+        "project": origin.project,
+        "id": started.run_id,
+        "workflow": one.workflow,
+        "variant": origin.variant,
+        "status": one.status,
+        "finish": None,
+        "error": None,
+        "protocol": origin.protocol,
+        "background": origin.background,
+        "stored": origin.stored,
+        "thread": origin.thread,
+        "answers": origin.answers,
+        "previous": origin.previous,
+        "board": origin.board,
+        "session": started.session,
+        "user": call.user,
+        "key": origin.key,
+        "trace_id": started.trace_id,
+        "seq": -1,
+        "usage": None,
+        "call": _encode_call(call, said) if has_content else None,
+        "reading": None if origin.reading is None else jsons.encode(origin.reading),
+        "reply": None,
+        "preview_in": _input_preview(said or call.messages, call.inputs) if has_content else None,
+        "preview_out": None,
+        "process": one.process,
+        "idempotent": one.idempotent,
+        "attempts": 0,
+        "cancel_asked_at": None,
+        "created_at": started.at,
+        "started_at": started.at if one.status == "running" else None,
+        "first_output_at": one.first_output_at,
+        "ended_at": None,
+    }
+    return row if ending is None else row | msgspec.structs.asdict(ending)
+
+
+def _has_content(one: NewRun) -> bool:
+    return (one.call.record == "full" and not one.origin.is_cell) or one.origin.is_needed
+
+
+def _call_messages(one: NewRun) -> tuple[Message, ...]:
+    """What it was asked, as far as that is kept with the run."""
+    return one.call.messages if one.origin.said is None else one.origin.said
+
+
+def _add_reply_references(db: Connection, endings: Sequence[RunEnding]) -> None:
+    """A file that a run gives is kept as long as what it said."""
+    for one in endings:
+        if one.reply is not None:
+            files.add_run_references(db, one.project, one.id, one.reply.messages)
+
+
+def _encode_call(call: Call, said: tuple[Message, ...]) -> bytes | None:
+    """The call without its secrets, which are for the run alone; nothing of one that is no JSON."""
+    kept = msgspec.structs.replace(call, secrets={}, messages=said)
+    try:
+        return jsons.encode(kept)
+    except jsons.NotJson:  # An author who calls a workflow from Python may give it anything.
+        return None
+
+
+def _input_preview(said: Sequence[Message], inputs: Mapping[str, Any]) -> Any:
+    return preview_of(said, "input") if said else preview(dict(inputs), "input")
+
+
+def _run_ending(one: EndedRun, now: datetime) -> RunEnding:
+    last = one.events[-1]
+    assert isinstance(last, TERMINAL)
+    reply = fold(one.events)
+    kept = reply if one.has_content else None
+    return RunEnding(
+        project=one.origin.project,
+        id=one.started.run_id,
+        status=terminal_status(last),
+        finish=reply.finish,
+        error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
+        seq=last.seq,
+        usage=reply.usage,
+        reply=kept,
+        preview_out=None if kept is None else _output_preview(kept),
+        first_output_at=one.first_output_at or (None if _value(last) is msgspec.UNSET else last.at),
+        ended_at=last.at or now,
+    )
+
+
+def _value(last: Terminal) -> Any:
+    return last.value if isinstance(last, RunFinished) else msgspec.UNSET
+
+
+def terminal_status(last: Terminal) -> RunStatus:
+    """How a run ended, in a word."""
+    if isinstance(last, RunFailed):
+        return "failed"
+    if isinstance(last, RunCancelled):
+        return "cancelled"
+    return "interrupted" if last.finish == "interrupted" else "finished"
+
+
+def _output_preview(reply: Reply) -> Any:
+    if reply.messages:
+        return preview_of(reply.messages, "output")
+    return None if reply.value is msgspec.UNSET else preview(reply.value, "output")
+
+
+def _append_to_thread(db: Connection, one: EndedRun, now: datetime) -> None:
+    from palaver.storage.threads import repository as threads
+
+    origin, last, reply = one.origin, one.events[-1], fold(one.events)
+    assert origin.thread is not None
+    assert isinstance(last, TERMINAL)
+    status = terminal_status(last)
+    threads.append_run_output(
+        db,
+        origin.project,
+        origin.thread,
+        run=one.started.run_id,
+        answers=origin.answers,
+        messages=reply.messages,
+        status="done" if status == "finished" else "failed" if status == "failed" else "partial",
+        error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
+        usage=reply.usage,
+        at=last.at or now,
+    )
+
+
+def _redact_call(db: Connection, project: str, run: str) -> None:
+    """Of a run that waited all had to be kept that it was asked; now that it is over, only what may be."""
+    cleaner = redaction.redactor_of(db)
+    found = None if cleaner is None else runs.get_stored_run(db, project, run)
+    call = None if found is None else runs.decode_call(found)
+    if cleaner is None or found is None or call is None:
+        return
+    clean, reading = cleaner.call(project, found.row.workflow, call, found.reading)
+    shown = _input_preview(clean.messages, clean.inputs) if clean.messages or clean.inputs else None
+    runs.update_run(db, project, run, call=jsons.encode(clean), reading=reading, preview_in=shown)
+
+
+def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool:
+    """End a run whose process died, with what was logged of it; False if it has ended, or somebody was quicker."""
+    if not runs.lock_active_run(db, project, run):
+        return False
+    found = runs.get_stored_run(db, project, run)
+    assert found is not None
+    now = _end_time(found, now)
+    said = runs.read_events(db, project, run)
+    if said:
+        _finish_run(db, found, said, rest(said, now), now)
+    else:
+        started = _started_event(found)
+        _finish_run(db, found, [], [started, *rest([started], now)], now)
+    return True
+
+
+def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> bool:
+    """End a run that waits in the background; False if it has begun."""
+    if not runs.lock_active_run(db, project, run):
+        return False
+    found = runs.get_stored_run(db, project, run)
+    if found is None or found.row.status != "queued":
+        return False
+    now = _end_time(found, now)
+    _finish_run(db, found, [], [_started_event(found), RunCancelled(1, at=now)], now)
+    return True
+
+
+def fail_queued_run(db: Connection, project: str, run: str, why: tuple[str, str], now: datetime) -> None:
+    """End a run that waited and could not begin: its code and message are told."""
+    if runs.lock_active_run(db, project, run):
+        found = runs.get_stored_run(db, project, run)
+        assert found is not None
+        now = _end_time(found, now)
+        _finish_run(db, found, [], [_started_event(found), RunFailed(1, *why, at=now)], now)
+
+
+def _end_time(found: StoredRun, now: datetime) -> datetime:
+    """When it ends, by a clock that may have been set back since it began."""
+    return max(now, found.row.started_at or found.row.created_at)
+
+
+def _started_event(found: StoredRun) -> RunStarted:
+    row = found.row
+    return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
+
+
+def _finish_run(db: Connection, found: StoredRun, said: list[Event], last: list[Event], now: datetime) -> None:
+    row, whole = found.row, [*said, *last]
+    has_content = found.call is not None
+    if has_content:
+        runs.append_events(db, [Batch(row.project, row.id, last)])
+    origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers, board=row.board)
+    started = whole[0]
+    assert isinstance(started, RunStarted)
+    one = EndedRun(
+        started=started,
+        origin=origin,
+        events=whole,
+        has_content=has_content,
+        first_output_at=row.first_output_at,
+    )
+    ending = _run_ending(one, now)
+    runs.end_runs(db, [ending])
+    _redact_call(db, row.project, row.id)
+    _add_reply_references(db, [ending])
+    if row.thread is not None:
+        _append_to_thread(db, one, now)
+    notifications.mark_all_changed(db, _run_changes(origin, row.id))
+    notifications.notify(db, "grew", [row.id])

@@ -1,0 +1,199 @@
+"""Days: which day a span is stored under, how much a day holds, its PostgreSQL partitions."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, DDLElement, Table, func, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+
+from palaver.storage.spans.tables import PARTITIONED, span_days, spans
+
+EPOCH = date(1970, 1, 1)
+
+
+class _PartitionStatement(DDLElement):
+    """About the part of a table that holds a day."""
+
+    def __init__(self, table: Table, day: int) -> None:
+        self.table = table
+        self.day = int(day)
+
+
+class CreatePartition(_PartitionStatement):
+    """Make it, apart from the others."""
+
+
+class AttachPartition(_PartitionStatement):
+    """Join it to the others."""
+
+
+class DropPartition(_PartitionStatement):
+    """Drop it, with all that is in it."""
+
+
+def partition_name(table: Table, day: int) -> str:
+    """What it is called."""
+    return f"{table.name}_{EPOCH + timedelta(days=day):%Y%m%d}"
+
+
+@compiles(CreatePartition, "postgresql")
+def _compile_create(one: CreatePartition, compiler: Any, **_: Any) -> str:
+    own, whole = _names(one, compiler)
+    return f"CREATE TABLE {own} (LIKE {whole} INCLUDING ALL)"
+
+
+@compiles(AttachPartition, "postgresql")
+def _compile_attach(one: AttachPartition, compiler: Any, **_: Any) -> str:
+    own, whole = _names(one, compiler)
+    return f"ALTER TABLE {whole} ATTACH PARTITION {own} FOR VALUES FROM ({one.day:d}) TO ({one.day + 1:d})"
+
+
+@compiles(DropPartition, "postgresql")
+def _compile_drop(one: DropPartition, compiler: Any, **_: Any) -> str:
+    own, _whole = _names(one, compiler)
+    return f"DROP TABLE IF EXISTS {own}"
+
+
+def _names(one: _PartitionStatement, compiler: Any) -> tuple[str, str]:
+    quote = compiler.preparer.quote
+    return quote(partition_name(one.table, one.day)), quote(one.table.name)
+
+
+EVERY_PROJECT = ""
+"""The project of what was let go of in all projects."""
+MAX_DAYS_BACK, MAX_DAYS_AHEAD = 30, 1
+"""Days that the start of a span may be away from the day on which it comes."""
+PARTITIONS_AHEAD = 2
+_PARTITION_LOCK_ID = 6_157_842_605
+_DAY = timedelta(days=1)
+
+
+class DayUsage(msgspec.Struct, frozen=True):
+    """What a day holds."""
+
+    project: str
+    day: date
+    spans: int
+    bytes: int
+
+
+def day_number(day: date) -> int:
+    """How a day is kept: the days since 1970."""
+    return (day - EPOCH).days
+
+
+def day_date(day: int) -> date:
+    """And back."""
+    return EPOCH + day * _DAY
+
+
+# Filing
+
+
+def assign_days(db: Connection, project: str, starts: Sequence[datetime], today: date) -> list[int]:
+    """The days that spans of these starts are filed under; from now on they are there."""
+    now, last = day_number(today), last_dropped_day(db, project)
+    earliest, latest = max(now - MAX_DAYS_BACK, last + 1), now + MAX_DAYS_AHEAD
+    days = [day_number(start.astimezone(UTC).date()) for start in starts]
+    filed_under = [day if earliest <= day <= latest else now for day in days]
+    _create_partitions(db, sorted(set(filed_under)))
+    return filed_under
+
+
+def last_dropped_day(db: Connection, project: str) -> int:
+    """The last day, as a number, that takes no more spans of a project; -1 where there is none."""
+    asked = select(func.max(span_days.c.day)).where(
+        span_days.c.project.in_([project, EVERY_PROJECT]), span_days.c.dropped
+    )
+    found = db.scalar(asked)
+    return -1 if found is None else found
+
+
+def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int, int]]) -> None:
+    """Note what days hold more, or less: day, spans, bytes."""
+    sums: dict[int, tuple[int, int]] = {}
+    for day, more, size in changes:
+        before = sums.get(day, (0, 0))
+        sums[day] = (before[0] + more, before[1] + size)
+    put = _upsert(db)
+    added = put.on_conflict_do_update(
+        index_elements=["project", "day"],
+        set_={name: span_days.c[name] + put.excluded[name] for name in ("spans", "bytes")},
+    )
+    rows = [
+        {"project": project, "day": day, "spans": more, "bytes": size, "dropped": False}
+        for day, (more, size) in sorted(sums.items())
+    ]
+    db.execute(added, rows)
+
+
+# Partitions
+
+
+def create_upcoming_partitions(db: Connection, today: date) -> None:
+    """See to it that the coming days have their partitions."""
+    _create_partitions(db, range(day_number(today), day_number(today) + PARTITIONS_AHEAD + 1))
+
+
+def _create_partitions(db: Connection, days: Iterable[int]) -> None:
+    if db.dialect.name != "postgresql" or not (missing := _missing_days(db, days)):
+        return
+    db.execute(select(func.pg_advisory_xact_lock(_PARTITION_LOCK_ID)))
+    for day in _missing_days(db, missing):  # Another process may have been quicker.
+        for table in PARTITIONED:
+            # Made apart and then joined to the rest: so nobody who reads or writes meanwhile is waited for, or waits.
+            db.execute(CreatePartition(table, day))
+            db.execute(AttachPartition(table, day))
+
+
+def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
+    wanted = {day: partition_name(spans, day) for day in days}
+    known = text("SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)")
+    there = set(db.scalars(known, {"names": [*wanted.values()]}))
+    return [day for day, name in wanted.items() if name not in there]
+
+
+# What they hold
+
+
+def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]:
+    """What each day holds, the oldest first."""
+    asked = select(span_days.c.project, span_days.c.day, span_days.c.spans, span_days.c.bytes)
+    if project is not None:
+        asked = asked.where(span_days.c.project == project)
+    rows = db.execute(asked.where(span_days.c.spans > 0).order_by(span_days.c.day, span_days.c.project))
+    return [DayUsage(row.project, day_date(row.day), row.spans, row.bytes) for row in rows]
+
+
+def first_day_within(db: Connection, most_bytes: int) -> date | None:
+    """The day before which all days have to go for the rest to fit; None if they do. The last one always stays."""
+    left = list_day_usage(db)
+    days = sorted({one.day for one in left})
+    total = sum(one.bytes for one in left)
+    first = 0
+    while total > most_bytes and first < len(days) - 1:
+        total -= sum(one.bytes for one in left if one.day == days[first])
+        first += 1
+    return days[first] if first else None
+
+
+def mark_day_dropped(db: Connection, project: str, day: int) -> None:
+    """From here on that day, and all before it, take no more."""
+    put = _upsert(db)
+    row = {"project": project, "day": day, "spans": 0, "bytes": 0, "dropped": True}
+    db.execute(put.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
+
+
+def clear_day_usage(db: Connection, day: int, project: str | None = None) -> None:
+    """Note that a day holds nothing any more."""
+    emptied = update(span_days).where(span_days.c.day == day)
+    if project is not None:
+        emptied = emptied.where(span_days.c.project == project)
+    db.execute(emptied.values(spans=0, bytes=0))
+
+
+def _upsert(db: Connection) -> sqlite.Insert | postgresql.Insert:
+    return postgresql.insert(span_days) if db.dialect.name == "postgresql" else sqlite.insert(span_days)

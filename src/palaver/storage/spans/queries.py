@@ -1,0 +1,308 @@
+"""List spans and traces, newest first or in order of arrival."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    case,
+    func,
+    literal,
+    select,
+    true,
+    type_coerce,
+)
+
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, decode_cursor, fetch_page
+from palaver.storage.spans import full_text as span_words
+from palaver.storage.spans.filters import Filter, filter_clause
+from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
+
+FALLBACK_FIELDS = ("session", "user", "model", "provider", "preview_in", "preview_out")
+"""What a call may say for its trace."""
+MAX_FALLBACK_CALLS = 8
+"""Calls of models that are looked at, from the last on, for one that tells both what it was given and what it said."""
+
+
+def last_call_fields(db: Connection, project: str, trace: str) -> dict[str, Any]:
+    """What the call that ended last says, of those that tell both sides if there are any: no field without a value."""
+    ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
+    asked = select(*(spans.c[name] for name in FALLBACK_FIELDS))
+    asked = asked.where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
+    calls = db.execute(asked.order_by(ended.desc(), spans.c.span_id).limit(MAX_FALLBACK_CALLS)).all()
+    if not calls:
+        return {}
+    call = next((call for call in calls if not (is_blank(call.preview_in) or is_blank(call.preview_out))), calls[0])
+    fields = dict(zip(FALLBACK_FIELDS, call, strict=True))
+    return {name: value for name, value in fields.items() if not is_blank(value)}
+
+
+def is_blank(value: Any) -> bool:
+    """Is it no value, or a preview that shows none?"""
+    return value is None or (isinstance(value, dict) and not value.get("text"))  # pyright: ignore[reportUnknownMemberType]  # JSON
+
+
+class SpanQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which spans are asked for."""
+
+    filter: Filter | None = None
+    search: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    """Started at that time or later, and before this one."""
+
+
+ALL_SPANS = SpanQuery()
+
+
+class SpanListItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A span as a row of a table."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    status: str
+    start: datetime
+    duration_ms: float
+    workflow: str | None
+    session: str | None
+    user: str | None
+    model: str | None
+    provider: str | None
+    service: str | None
+    run_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    preview_in: Any = msgspec.field(name="in")
+    preview_out: Any = msgspec.field(name="out")
+
+
+class TraceListItem(SpanListItem, frozen=True, kw_only=True):
+    """A trace as a row: its root, or else its earliest span; tokens and cost are those of its calls."""
+
+    spans: int
+    errors: int
+
+
+class TraceTotals(msgspec.Struct, frozen=True):
+    """What the spans of a trace come to."""
+
+    spans: int
+    errors: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    """Of its calls; None where none of them says."""
+
+
+_LIST_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
+_FALLBACK_TRIGGERS = frozenset(("model", "preview_in", "preview_out"))
+"""A head that has all of these is asked for no more."""
+_LIST_ORDER = [spans.c.start, spans.c.span_id, spans.c.id]
+
+
+def list_spans(
+    db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
+) -> Page[SpanListItem]:
+    """A page of spans."""
+    return _list_rows(db, project, query, window, _cursor_filters("spans", query))
+
+
+def list_traces(
+    db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
+) -> Page[TraceListItem]:
+    """A page of traces; what is asked for is asked of the span that stands for each."""
+    is_head = spans.c.head == IS_HEAD
+    return to_traces(db, project, _list_rows(db, project, query, window, _cursor_filters("traces", query), is_head))
+
+
+def _list_rows(
+    db: Connection, project: str, query: SpanQuery, window: Window, bound: Mapping[str, str], *more: ColumnElement[bool]
+) -> Page[SpanListItem]:
+    own = [*_clauses_without_search(db, query), *more]
+    ways: Iterable[list[ColumnElement[bool]]] = [[spans.c.project == project]]
+    if query.search:
+        place = decode_cursor(window, project=project, by=_LIST_ORDER, filters=bound)
+        before = query.until if place is None else place[0]  # Where a page begins is of the time that is asked for.
+        ways = span_words.search_plans(db, project, query.search, before=before)
+    found: Page[SpanListItem] = Page([])
+    for way in ways:
+        asked = select(*_LIST_COLUMNS).where(*way, *own)
+        found = fetch_page(db, asked, row_to_span, project=project, by=_LIST_ORDER, window=window, filters=bound)
+        if found.next is not None:
+            break
+    return found
+
+
+def to_traces(db: Connection, project: str, found: Page[SpanListItem]) -> Page[TraceListItem]:
+    """A page of the heads of traces, each with what its trace comes to, and what a head does not say filled in."""
+    known = total_traces(db, project, {row.trace_id for row in found.data})
+    return found.of(lambda row: fill_from_calls(db, project, to_trace(row, known[row.trace_id])))
+
+
+def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceListItem:
+    """The row with what its last call of a model says where its head says nothing.
+
+    A run of ours has said itself what it was given and what it said, and what failed has no answer: these stay empty.
+    """
+    said = msgspec.structs.asdict(row)
+    wanted = [name for name in FALLBACK_FIELDS if is_blank(said[name])]
+    if row.spans < 2 or not _FALLBACK_TRIGGERS.intersection(wanted):
+        return row
+    told = last_call_fields(db, project, row.trace_id)
+    if row.run_id is not None:
+        wanted = [name for name in wanted if name in ("model", "provider")]
+    elif row.status == "error":
+        wanted = [name for name in wanted if name != "preview_out"]
+    return msgspec.structs.replace(row, **{name: told[name] for name in wanted if name in told})
+
+
+def select_heads(project: str) -> Select[Any]:
+    """The heads of all traces of a project, as rows."""
+    return select(*_LIST_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD)
+
+
+def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]) -> dict[str, SpanListItem]:
+    """Spans of a trace, by id."""
+    if db.dialect.name == "postgresql":
+        # A plan for traces as most are would look at all of a long one, and compare each with each of these.
+        db.execute(select(func.set_config("plan_cache_mode", "force_custom_plan", True)))
+    asked = select(*_LIST_COLUMNS).where(
+        spans.c.project == project, spans.c.trace_id == trace, spans.c.span_id.in_(ids)
+    )
+    return {row.span_id: row_to_span(row) for row in db.execute(asked)}
+
+
+def get_head_span(db: Connection, project: str, trace: str) -> SpanListItem | None:
+    """The span that stands for a trace."""
+    row = db.execute(select_heads(project).where(spans.c.trace_id == trace)).first()
+    return None if row is None else row_to_span(row)
+
+
+def total_traces(db: Connection, project: str, traces: Collection[str]) -> dict[str, TraceTotals]:
+    """What traces come to."""
+    if not traces:
+        return {}
+    theirs = [column.label(name) for name, column in _total_columns().items()]
+    if db.dialect.name == "postgresql":
+        # One by one: of a day that has just begun it knows nothing, and would read all of it to find some.
+        wanted = func.unnest(literal(list(traces), ARRAY(Text))).table_valued("trace_id").render_derived()
+        inner = select(*theirs).where(spans.c.project == project, spans.c.trace_id == wanted.c.trace_id).lateral()
+        asked: Select[*tuple[Any, ...]] = select(wanted.c.trace_id, inner).join_from(wanted, inner, true())
+    else:
+        asked = select(spans.c.trace_id, *theirs).where(spans.c.project == project, spans.c.trace_id.in_(traces))
+        asked = asked.group_by(spans.c.trace_id)
+    return {row.trace_id: _row_to_totals(row) for row in db.execute(asked)}
+
+
+def _total_columns() -> dict[str, ColumnElement[Any]]:
+    """What is summed up over a trace's spans: the fields of Sums."""
+    is_call = spans.c.kind.in_(MODEL_CALL_KINDS)
+    return {
+        "spans": func.count(),
+        "errors": func.count(case((spans.c.status == "error", 1))),
+        **{name: func.sum(case((is_call, spans.c[name]))) for name in ("input_tokens", "output_tokens", "cost")},
+    }
+
+
+def _row_to_totals(row: Row[*tuple[Any, ...]]) -> TraceTotals:
+    # PostgreSQL sums counts up to what is no integer of Python's.
+    asked, said = (None if sum_ is None else int(sum_) for sum_ in (row.input_tokens, row.output_tokens))
+    return TraceTotals(row.spans, row.errors, asked, said, row.cost)
+
+
+def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
+    """The row of a trace: its head, with what its calls come to, or else what the head says itself."""
+    fields = msgspec.structs.asdict(row)
+    said = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens, "cost": total.cost}
+    fields |= {name: value for name, value in said.items() if value is not None}
+    return TraceListItem(spans=total.spans, errors=total.errors, **fields)
+
+
+def query_clauses(db: Connection, project: str, query: SpanQuery) -> list[ColumnElement[bool]]:
+    """What holds for the spans that are asked for."""
+    asked = [spans.c.project == project, *_clauses_without_search(db, query)]
+    return [*asked, span_words.matches_search(db, query.search)] if query.search else asked
+
+
+def _clauses_without_search(db: Connection, query: SpanQuery) -> list[ColumnElement[bool]]:
+    asked = time_clauses(query)
+    return asked if query.filter is None else [*asked, filter_clause(db, query.filter)]
+
+
+def time_clauses(query: SpanQuery) -> list[ColumnElement[bool]]:
+    """What holds for those of the time that is asked for."""
+    since = [] if query.since is None else [spans.c.start >= query.since]
+    return since if query.until is None else [*since, spans.c.start < query.until]
+
+
+def _cursor_filters(kind: str, query: SpanQuery) -> dict[str, str]:
+    """What a cursor is bound to."""
+    return {"of": kind, "query": msgspec.json.encode(query).decode()}
+
+
+def row_to_span(row: Row[Any]) -> SpanListItem:
+    """A row of `heads`."""
+    fields: Sequence[str] = SpanListItem.__struct_fields__
+    return SpanListItem(**dict(zip(fields, row, strict=False)))
+
+
+_ARRIVAL_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
+
+
+class SpanArrival(NamedTuple):
+    """A span that was kept, and its place among all that were."""
+
+    place: int
+    row: SpanListItem
+
+
+def last_position(db: Connection) -> int:
+    """The place of what was kept last, whoever's it is."""
+    return db.scalar(select(func.max(spans.c.id))) or 0
+
+
+def list_arrivals(
+    db: Connection, project: str, after: int, query: SpanQuery = ALL_SPANS, *, heads: bool = False, limit: int = 200
+) -> list[SpanArrival]:
+    """What was kept after that place, the first of it first; with `heads`, what stands for a trace only.
+
+    Whoever keeps spans of a project waits for others who do (spans.py), so none of them turns up before a place that
+    was already told.
+    """
+    asked = select(*_ARRIVAL_COLUMNS, spans.c.id).where(spans.c.id > after, *query_clauses(db, project, query))
+    if heads:
+        asked = asked.where(spans.c.head == IS_HEAD)
+    rows = db.execute(asked.order_by(spans.c.id).limit(limit)).all()
+    return [SpanArrival(row[-1], row_to_span(row)) for row in rows]
+
+
+def list_matching_traces(
+    db: Connection, project: str, traces: Sequence[str], query: SpanQuery = ALL_SPANS
+) -> list[TraceListItem]:
+    """Those of these traces that are asked for, in the order of their start."""
+    conditions = query_clauses(db, project, query)
+    asked = select(*_ARRIVAL_COLUMNS).where(spans.c.head == IS_HEAD, spans.c.trace_id.in_(traces), *conditions)
+    rows = db.execute(asked.order_by(spans.c.start, spans.c.span_id)).all()
+    return to_traces(db, project, Page([row_to_span(row) for row in rows])).data
+
+
+def find_traces_by_prefix(db: Connection, project: str, prefix: str, *, limit: int) -> list[str]:
+    """Traces whose ids begin so: letters and digits only."""
+    asked = select(spans.c.trace_id).where(
+        spans.c.project == project,
+        spans.c.trace_id >= prefix,
+        spans.c.trace_id < prefix + "g",  # What follows f, and all that it may go on with.
+    )
+    return list(db.scalars(asked.distinct().order_by(spans.c.trace_id).limit(limit)))

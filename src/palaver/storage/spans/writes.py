@@ -1,0 +1,356 @@
+"""Insert and delete spans. One span of each trace, the head, represents it in lists."""
+
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Dialect,
+    Insert,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    tuple_,
+    update,
+)
+
+from palaver.storage.notifications import ALL_REFS, Change, mark_changed
+from palaver.storage.schema import UtcTimestamp
+from palaver.storage.spans import full_text as span_words
+from palaver.storage.spans import partitions as span_days
+from palaver.storage.spans.tables import IS_HEAD, SIMPLE_REGCONFIG, SearchWords, span_bodies, span_ids, spans
+
+SpanColumns = dict[str, Any]
+"""All columns of both tables, by name."""
+
+_timestamp, _search_words = UtcTimestamp(), SearchWords()
+
+
+class _Statement(NamedTuple):
+    text: str
+    values: Callable[[SpanColumns], Any]
+    """What the driver takes of a row."""
+
+
+_statement_cache: dict[str, tuple[_Statement, _Statement]] = {}
+
+
+def bulk_insert(db: Connection, rows: Sequence[SpanColumns]) -> None:
+    """Put new spans into their tables, and into SQLite's index of words; PostgreSQL has none apart."""
+    texts = [(row["id"], row["words"]) for row in rows if row["words"]]
+    for row in rows:
+        row["start"] = _timestamp.process_bind_param(row["start"], db.dialect)
+        row["words"] = _search_words.process_bind_param(row["words"], db.dialect)
+    for statement in _statements(db.dialect):
+        db.exec_driver_sql(statement.text, [statement.values(row) for row in rows])
+    if texts and db.dialect.name == "sqlite":
+        db.exec_driver_sql("INSERT INTO span_words (rowid, words) VALUES (?, ?)", texts)
+
+
+def _statements(dialect: Dialect) -> tuple[_Statement, _Statement]:
+    if dialect.name not in _statement_cache:
+        _statement_cache[dialect.name] = (
+            _compile_insert(_spans_insert(dialect), dialect),
+            _compile_insert(insert(span_bodies), dialect),
+        )
+    return _statement_cache[dialect.name]
+
+
+def _spans_insert(dialect: Dialect) -> Insert:
+    if dialect.name != "postgresql":
+        return insert(spans)
+    others = {column.name: bindparam(column.name, type_=column.type) for column in spans.c if column.name != "words"}
+    return insert(spans).values(**others, words=func.to_tsvector(SIMPLE_REGCONFIG, bindparam("words", type_=Text)))
+
+
+def _compile_insert(asked: Insert, dialect: Dialect) -> _Statement:
+    compiled = cast("Any", asked.compile(dialect=dialect))
+    return _Statement(str(compiled), itemgetter(*compiled.positiontup) if compiled.positional else _identity)
+
+
+def _identity(row: SpanColumns) -> SpanColumns:
+    return row
+
+
+INSERT_BATCH = 2_000
+"""Spans that are added together."""
+COMPRESS_FROM_BYTES = 2048
+"""Bodies from so many bytes on are packed."""
+_INSERT_LOCK_SEED = 6_157_842_604
+"""The name of the lock under which one process at a time adds to a project, a number as PostgreSQL wants it."""
+_DELETE_BATCH = 500
+
+
+class SpanRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What is kept of a span. Texts are as short as columns and indexes take them; the body has all of it."""
+
+    project: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    start: datetime
+    duration_ms: float = 0.0
+    kind: str = "unknown"
+    status: str = "ok"
+    name: str
+    status_message: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    finish: str | None = None
+    session: str | None = None
+    user: str | None = None
+    workflow: str | None = None
+    run_id: str | None = None
+    service: str | None = None
+    scope: str | None = None
+    tool: str | None = None
+    exception: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    cost_source: str | None = None
+    preview_in: bytes
+    preview_out: bytes
+    """Previews as JSON."""
+    words: str
+    """As `span_words.plain` gives them."""
+    labels: str
+    """The attributes that filters look at, as a JSON object."""
+    body: bytes
+    """The whole record, as `packed` gives it."""
+
+    @property
+    def key(self) -> "SpanKey":
+        """What tells it from all others."""
+        return SpanKey(self.project, self.trace_id, self.span_id)
+
+    @property
+    def end(self) -> datetime:
+        """When it ended."""
+        return self.start + timedelta(milliseconds=self.duration_ms)
+
+    @property
+    def rank(self) -> tuple[bool, datetime, str]:
+        """The one of a trace that has the least is its head."""
+        return (self.parent_id is not None, self.start, self.span_id)
+
+    @property
+    def bytes(self) -> int:
+        """About how much room it takes."""
+        return len(self.body) + len(self.labels) + len(self.preview_in) + len(self.preview_out) + len(self.words)
+
+
+class SpanKey(NamedTuple):
+    """Names a span."""
+
+    project: str
+    trace_id: str
+    span_id: str
+
+
+class InsertCounts(NamedTuple):
+    """What became of spans that were to be kept."""
+
+    new: int
+    replaced: int
+    ignored: int
+
+
+class _StoredSpan(NamedTuple):
+    """A span that is there already."""
+
+    id: int
+    day: int
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    start: datetime
+    duration_ms: float
+    head: int
+    bytes: int
+
+    @property
+    def end(self) -> datetime:
+        return self.start + timedelta(milliseconds=self.duration_ms)
+
+    @property
+    def rank(self) -> tuple[bool, datetime, str]:
+        return (self.parent_id is not None, self.start, self.span_id)
+
+
+_STORED_COLUMNS = [spans.c[name] for name in _StoredSpan._fields]
+
+
+def compress_body(body: bytes) -> bytes:
+    """A body as it is kept. What is packed begins with an x, what is not with a brace."""
+    return zlib.compress(body, 1) if len(body) >= COMPRESS_FROM_BYTES else body
+
+
+def decompress_body(body: bytes) -> bytes:
+    """The JSON of a record."""
+    return body if body[:1] == b"{" else zlib.decompress(body)
+
+
+# Adding
+
+
+def insert_spans(db: Connection, rows: Sequence[SpanRow], *, today: date) -> InsertCounts:
+    """Keep spans: each under the day of its start, or under today where that is far off or was let go of."""
+    given = _deduplicate(rows)
+    by_project: dict[str, list[SpanRow]] = {}
+    for row in given:
+        by_project.setdefault(row.project, []).append(row)
+    order = sorted(by_project)  # One for all, or two who add could wait for each other.
+    days = {
+        project: span_days.assign_days(db, project, [row.start for row in by_project[project]], today)
+        for project in order
+    }
+    added = InsertCounts(0, 0, len(rows) - len(given))
+    for project in order:
+        theirs = list(zip(by_project[project], days[project], strict=True))
+        for first in range(0, len(theirs), INSERT_BATCH):
+            one = _insert_batch(db, project, theirs[first : first + INSERT_BATCH])
+            added = InsertCounts(*(before + more for before, more in zip(added, one, strict=True)))
+        mark_changed(db, Change(project, "spans", ALL_REFS))
+    return added
+
+
+def _deduplicate(rows: Sequence[SpanRow]) -> list[SpanRow]:
+    """Of those that are the same span, the one that ended last."""
+    latest: dict[SpanKey, SpanRow] = {}
+    for row in rows:
+        known = latest.get(row.key)
+        if known is None or row.end > known.end:
+            latest[row.key] = row
+    return list(latest.values())
+
+
+def _insert_batch(db: Connection, project: str, given: Sequence[tuple[SpanRow, int]]) -> InsertCounts:
+    if db.dialect.name == "postgresql":
+        db.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(project, _INSERT_LOCK_SEED))))
+    heads = _load_heads(db, project, {row.trace_id for row, _ in given})
+    # A trace without a head has no span at all: most spans need not be looked for.
+    kept = _load_existing(db, project, [row for row, _ in given if row.trace_id in heads])
+    new = [(row, day) for row, day in given if (old := kept.get(row.key)) is None or row.end > old.end]
+    replaced = [old for row, _ in new if (old := kept.get(row.key)) is not None]
+    numbers = _allocate_ids(db, len(new))  # Before any goes: whoever follows along sees what takes its place, too.
+    if replaced:
+        delete_spans(db, project, [(old.id, old.day, old.trace_id, old.span_id, old.bytes) for old in replaced])
+    if new:
+        chosen = _choose_heads(db, project, [row for row, _ in new], heads, {old.id for old in replaced})
+        _insert_rows(db, new, numbers, chosen)
+        span_days.add_day_usage(db, project, [(day, 1, row.bytes) for row, day in new])
+    return InsertCounts(len(new) - len(replaced), len(replaced), len(given) - len(new))
+
+
+def _load_heads(db: Connection, project: str, traces: Collection[str]) -> dict[str, _StoredSpan]:
+    asked = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD, _trace_in(db, traces))
+    return {row.trace_id: _StoredSpan(*row) for row in db.execute(asked)}
+
+
+def _trace_in(db: Connection, traces: Collection[str]) -> Any:
+    if db.dialect.name == "postgresql":  # An array is one parameter, and planned in no time.
+        return spans.c.trace_id == func.any(literal(list(traces), ARRAY(Text)))
+    return spans.c.trace_id.in_(traces)
+
+
+def _load_existing(db: Connection, project: str, given: Collection[SpanRow]) -> dict[SpanKey, _StoredSpan]:
+    """Those of the given that are there already."""
+    if not given:
+        return {}
+    keys: Any = [(row.trace_id, row.span_id) for row in given]
+    if db.dialect.name == "postgresql":
+        traces, named = zip(*keys, strict=True)
+        keys = select(*(func.unnest(literal(list(one), ARRAY(Text))) for one in (traces, named)))
+    asked = select(*_STORED_COLUMNS).where(
+        spans.c.project == project, tuple_(spans.c.trace_id, spans.c.span_id).in_(keys)
+    )
+    return {SpanKey(project, row.trace_id, row.span_id): _StoredSpan(*row) for row in db.execute(asked)}
+
+
+def _choose_heads(
+    db: Connection, project: str, new: Sequence[SpanRow], heads: Mapping[str, _StoredSpan], gone: Collection[int]
+) -> set[SpanKey]:
+    """Which of the new spans become heads; those that were so until now are told."""
+    best: dict[str, SpanRow] = {}
+    for row in new:
+        known = best.get(row.trace_id)
+        if known is None or row.rank < known.rank:
+            best[row.trace_id] = row
+    beaten: list[int] = []
+    for trace, row in list(best.items()):
+        head = heads.get(trace)
+        if head is not None and head.id in gone:  # Then any other may be next in line.
+            head = find_head_candidate(db, project, trace)
+            if head is not None and head.rank < row.rank:
+                set_head(db, head.id)
+        if head is not None and head.rank < row.rank:
+            del best[trace]
+        elif head is not None and head.head:
+            beaten.append(head.id)
+    if beaten:
+        db.execute(update(spans).where(spans.c.id.in_(beaten)).values(head=0))
+    return {row.key for row in best.values()}
+
+
+def find_head_candidate(db: Connection, project: str, trace: str) -> _StoredSpan | None:
+    """The span that a trace's head should be."""
+    asked = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.trace_id == trace)
+    row = db.execute(asked.order_by(spans.c.parent_id.is_not(None), spans.c.start, spans.c.span_id).limit(1)).first()
+    return None if row is None else _StoredSpan(*row)
+
+
+def set_head(db: Connection, span: int) -> None:
+    """Let a span stand for its trace."""
+    db.execute(update(spans).where(spans.c.id == span).values(head=1))
+
+
+def _insert_rows(
+    db: Connection, new: Sequence[tuple[SpanRow, int]], numbers: Sequence[int], chosen: Collection[SpanKey]
+) -> None:
+    rows: list[SpanColumns] = []
+    for number, (row, day) in zip(numbers, new, strict=True):
+        own = {"id": number, "day": day, "head": 1 if row.key in chosen else 0, "bytes": row.bytes}
+        rows.append(msgspec.structs.asdict(row) | own)
+    bulk_insert(db, rows)
+
+
+def _allocate_ids(db: Connection, count: int) -> Sequence[int]:
+    """Ids, each greater than all before."""
+    if not count:
+        return ()
+    if db.dialect.name == "postgresql":
+        return db.scalars(select(span_ids.next_value()).select_from(func.generate_series(1, count))).all()
+    last = db.scalar(select(func.max(spans.c.id))) or 0
+    return range(last + 1, last + count + 1)
+
+
+# Removing
+
+
+def delete_spans(db: Connection, project: str, gone: Sequence[tuple[int, int, str, str, int]]) -> None:
+    """Forget spans: each by its id, day, trace, span and bytes."""
+    span_words.delete_words(db, _indexed_words(db, [number for number, *_ in gone]))
+    for table in (spans, span_bodies):
+        named = (table.c.project == project, table.c.trace_id == bindparam("of_trace"))
+        exactly = delete(table).where(
+            *named, table.c.span_id == bindparam("of_span"), table.c.day == bindparam("of_day")
+        )
+        db.execute(exactly, [{"of_trace": trace, "of_span": span, "of_day": day} for _, day, trace, span, _ in gone])
+    span_days.add_day_usage(db, project, [(day, -1, -size) for _, day, _, _, size in gone])
+
+
+def _indexed_words(db: Connection, numbers: Sequence[int]) -> Iterable[tuple[int, str | None]]:
+    """What SQLite's index was given of these; only asked for if there is one."""
+    for first in range(0, len(numbers), _DELETE_BATCH):
+        some = spans.c.id.in_(numbers[first : first + _DELETE_BATCH])
+        yield from db.execute(select(spans.c.id, spans.c.words).where(some))

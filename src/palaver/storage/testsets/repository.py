@@ -1,0 +1,245 @@
+"""Test sets and their revisions."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from palaver.errors import InvalidValue, NameTaken, NotFound
+from palaver.storage import files
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.testsets import imports as testset_imports
+from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets.imports import ImportClaim
+from palaver.storage.testsets.rows import ChunkRef
+from palaver.storage.testsets.tables import testset_revisions
+from palaver.storage.testsets.tables import testset_revisions as revisions
+from palaver.storage.testsets.tables import testsets as table
+
+
+class TestSet(msgspec.Struct, frozen=True, kw_only=True):
+    """One set, as it is now."""
+
+    id: str
+    name: str
+    description: str = ""
+    head: int = 1
+    """The number of its newest revision,"""
+    rows: int = 0
+    """how many rows that has,"""
+    columns: list[dict[str, Any]] = []
+    """and which columns."""
+    archived: bool = False
+    created_at: datetime
+    updated_at: datetime
+
+
+# Finding
+
+
+def get_testset(db: Connection, project: str, testset: str) -> TestSet:
+    """One, archived or not."""
+    return _fetch_testset(db, _select_testsets(project), testset)
+
+
+def lock_testset(db: Connection, project: str, testset: str) -> TestSet:
+    """One that is to be changed: nobody else may change it meanwhile."""
+    return _fetch_testset(db, _select_testsets(project).with_for_update(), testset)
+
+
+def _fetch_testset(db: Connection, query: Select[Any], testset: str) -> TestSet:
+    row = db.execute(query.where(table.c.id == testset)).one_or_none()
+    if row is None:
+        raise testset_not_found(testset)
+    return _row_to_testset(row)
+
+
+def testset_not_found(testset: str) -> NotFound:
+    """What to say of one that is not there, or is another project's."""
+    return NotFound(f"There is no test set {testset[:80]!r}.")
+
+
+def find_testset(db: Connection, project: str, name: str) -> TestSet | None:
+    """The one of that name that is not archived."""
+    row = db.execute(_select_testsets(project).where(table.c.name == name, table.c.archived.is_(False))).one_or_none()
+    return None if row is None else _row_to_testset(row)
+
+
+def list_testsets(
+    db: Connection, project: str, *, search: str | None = None, archived: bool = False, window: Window = FIRST_PAGE
+) -> Page[TestSet]:
+    """All of them, last changed first; archived ones too if they are asked for."""
+    query = _select_testsets(project)
+    if not archived:
+        query = query.where(table.c.archived.is_(False))
+    if search:
+        query = query.where(table.c.folded.contains(search.casefold(), autoescape=True))
+    filters, by = {"search": search, "archived": archived}, (table.c.updated_at, table.c.id)
+    return fetch_page(db, query, _row_to_testset, project=project, by=by, window=window, filters=filters)
+
+
+# Changing
+
+
+def create_testset(db: Connection, project: str, made: TestSet) -> None:
+    """Keep a new one; its first revision is for the caller to add."""
+    check_name_free(db, project, made.name)
+    try:
+        db.execute(insert(table).values(project=project, folded=made.name.casefold(), **msgspec.structs.asdict(made)))
+    except IntegrityError:  # Another process was quicker.
+        raise _name_taken(made.name) from None
+    mark_changed(db, Change(project, "testset", made.id))
+
+
+def update_testset(
+    db: Connection, project: str, testset: str, *, at: datetime, check: Callable[[TestSet], None], **fields: Any
+) -> TestSet:
+    """Another name or description, archived or not; `check` may refuse to change what it is given."""
+    found = lock_testset(db, project, testset)
+    check(found)
+    changed = msgspec.structs.replace(found, **fields)
+    if changed == found:
+        return found
+    if not changed.archived and (changed.name != found.name or found.archived):
+        check_name_free(db, project, changed.name)
+    try:
+        _update_testset(db, project, testset, folded=changed.name.casefold(), updated_at=at, **fields)
+    except IntegrityError:
+        raise _name_taken(changed.name) from None
+    return msgspec.structs.replace(changed, updated_at=at)
+
+
+def advance_head(
+    db: Connection, project: str, testset: str, *, head: int, rows: int, columns: list[dict[str, Any]], at: datetime
+) -> None:
+    """It has a newer revision."""
+    _update_testset(db, project, testset, head=head, rows=rows, columns=columns, updated_at=at)
+
+
+def delete_testset(
+    db: Connection, project: str, testset: str, *, check: Callable[[TestSet], None], at: datetime
+) -> ImportClaim:
+    """Let go of a set for ever. What it was made of is to be swept after that, as what is given back."""
+    check(lock_testset(db, project, testset))
+    db.execute(delete(table).where(*_is_testset(project, testset)))
+    files.remove_references(db, project, [testset])
+    of = testset_revisions.c
+    db.execute(delete(testset_revisions).where(of.project == project, of.testset == testset))
+    mark_changed(db, Change(project, "testset", testset))
+    return testset_imports.claim_deleted_testset(db, project, testset, at)
+
+
+def check_name_free(db: Connection, project: str, name: str) -> None:
+    """Raise if another one has the name."""
+    if find_testset(db, project, name) is not None:
+        raise _name_taken(name)
+
+
+def _name_taken(name: str) -> NameTaken:
+    return NameTaken(f"A test set {name[:80]!r} is there already: take another name.", pointer="/name")
+
+
+def _update_testset(db: Connection, project: str, testset: str, **fields: Any) -> None:
+    db.execute(update(table).where(*_is_testset(project, testset)).values(**fields))
+    mark_changed(db, Change(project, "testset", testset))
+
+
+# Rows
+
+
+def _select_testsets(project: str) -> Select[Any]:
+    return select(table).where(table.c.project == project)
+
+
+def _is_testset(project: str, testset: str) -> tuple[Any, Any]:
+    return table.c.project == project, table.c.id == testset
+
+
+def _row_to_testset(row: Row[Any]) -> TestSet:
+    return TestSet(**{name: getattr(row, name) for name in TestSet.__struct_fields__})
+
+
+_PREFIX = re.compile(r"(?:b2:)?([0-9a-f]{8,64})")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a set was at some time, but for its rows."""
+
+    testset: str
+    number: int
+    parent: int | None = None
+    digest: str
+    """Made of its rows, in their order."""
+    rows: int
+    columns: list[dict[str, Any]]
+    message: str = ""
+    key: str | None = None
+    """The id of the key that it was made with."""
+    created_at: datetime
+
+
+_FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
+"""All but its pieces, which are long."""
+
+
+def get_revision(db: Connection, project: str, testset: str, named: str | int, head: int) -> Revision:
+    """The one of that number, that digest, or the beginning of one; `head` is the newest."""
+    asked = str(named)
+    query = _select_revisions(project, testset)
+    if asked == "head":
+        query = query.where(revisions.c.number == head)
+    elif _NUMBER.fullmatch(asked) and len(asked) < 8:
+        query = query.where(revisions.c.number == int(asked))
+    elif (found := _PREFIX.fullmatch(asked)) is not None:
+        first = f"b2:{found[1]}"
+        query = query.where(revisions.c.digest >= first, revisions.c.digest < f"{first}g")
+    else:
+        raise _revision_not_found(asked)
+    # The same rows may have been the newest more than once: then the latest of those is meant.
+    rows = db.execute(query.order_by(revisions.c.number.desc()).limit(2)).all()
+    if not rows:
+        raise _revision_not_found(asked)
+    if len({row.digest for row in rows}) > 1:
+        raise InvalidValue(f"Several revisions begin with {asked[:80]!r}: give more of it.")
+    return _row_to_revision(rows[0])
+
+
+def list_revisions(db: Connection, project: str, testset: str, window: Window = FIRST_PAGE) -> Page[Revision]:
+    """All of them, newest first."""
+    query = _select_revisions(project, testset)
+    by = (revisions.c.number,)
+    return fetch_page(db, query, _row_to_revision, project=project, by=by, window=window, filters={"testset": testset})
+
+
+def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
+    """The pieces that one is made of."""
+    asked = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
+    return testset_pieces.unpack_chunks(db.execute(asked).scalar_one())
+
+
+def insert_revision(db: Connection, project: str, revision: Revision, pieces: Sequence[ChunkRef]) -> None:
+    """Keep one."""
+    packed = testset_pieces.pack_chunks(pieces)
+    db.execute(insert(revisions).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
+
+
+def _revision_not_found(named: str) -> NotFound:
+    return NotFound(f"The test set has no revision {named[:80]!r}.")
+
+
+def _select_revisions(project: str, testset: str) -> Select[Any]:
+    return select(*_FIELDS).where(revisions.c.project == project, revisions.c.testset == testset)
+
+
+def _is_revision(project: str, testset: str, number: int) -> tuple[Any, Any, Any]:
+    return revisions.c.project == project, revisions.c.testset == testset, revisions.c.number == number
+
+
+def _row_to_revision(row: Row[Any]) -> Revision:
+    return Revision(**{name: getattr(row, name) for name in Revision.__struct_fields__})

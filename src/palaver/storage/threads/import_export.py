@@ -1,0 +1,208 @@
+"""Threads as lines of a file: all that was said, taken back equal; or branches, as cases of a test set."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from palaver.core import dialects, jsons
+from palaver.core.messages import NOTHING, Message, Role
+from palaver.core.parts import Part
+from palaver.core.structs import fitted
+from palaver.core.trees import Link, NodeStatus, Tree
+from palaver.errors import InvalidValue
+from palaver.storage.threads import message_tree as tree
+from palaver.storage.threads.copies import Branches
+from palaver.storage.threads.message_tree import Node, is_node_id, make_current
+from palaver.storage.threads.repository import (
+    MAX_TITLE_LENGTH,
+    NewThread,
+    Thread,
+    TitleBy,
+    branch_previews,
+    get_thread,
+    insert_thread,
+    require_thread,
+    update_thread_row,
+)
+
+FORMAT: Literal["thread/1"] = "thread/1"
+ExportFormat = Literal["jsonl", "messages"]
+"""A line for a thread, with all of it; or a line for a branch."""
+
+_NO_NUL = r"^[^\x00]*$"
+_Time = Annotated[datetime, Meta(tz=True)]
+_Name = Annotated[str, Meta(max_length=64, pattern=_NO_NUL)]
+
+
+class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message in a file."""
+
+    id: str
+    parent: str | None
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+    metadata: dict[str, Any] = NOTHING
+    run: _Name | None = None
+    status: NodeStatus = "done"
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    created_at: _Time
+
+
+class ThreadFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread in a file: one line, with all branches, each message after its parent."""
+
+    palaver: Literal["thread/1"]
+    id: str
+    title: Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
+    title_by: TitleBy
+    workflow: _Name | None
+    variant: Annotated[str, Meta(max_length=80, pattern=_NO_NUL)] | None = None
+    parameters: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    pinned: bool = False
+    origin: Annotated[str, Meta(pattern="^[a-z]{1,16}$")] = "import"
+    head: str | None = None
+    created_at: _Time
+    updated_at: _Time
+    messages: list[NodeFile]
+
+
+# Writing
+
+
+def export_thread(
+    db: Connection, project: str, thread: str, form: ExportFormat = "jsonl", branches: Branches = "current"
+) -> bytes:
+    """A thread as lines of a file: one with all that was said, or one for each branch that is asked for."""
+    found, everything = require_thread(db, project, thread), tree.list_nodes(db, project, thread)
+    if form == "jsonl":
+        return encode_thread(found, everything)
+    ends = [found.head] if branches == "current" else _branch_ends(everything)
+    return b"".join([_encode_case(found, path) for path in branch_paths(everything, ends) if path])
+
+
+def encode_thread(thread: Thread, found: list[Node]) -> bytes:
+    """A thread as the line of a file."""
+    same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
+    fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
+    kept = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in found], **fields)
+    return jsons.encode(kept) + b"\n"
+
+
+def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
+    messages = dialects.write([node.message for node in branch], "chat-completions")
+    return jsons.encode({"messages": messages, "inputs": thread.inputs}) + b"\n"
+
+
+def _branch_ends(everything: Sequence[Node]) -> list[str | None]:
+    """Where branches end that can be gone on from."""
+    healthy = [node for node in everything if node.status != "failed"]
+    followed = {node.parent for node in healthy}
+    return [node.id for node in healthy if node.id not in followed]
+
+
+def branch_paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
+    """The branches that end there."""
+    whole = Tree(Link(node.id, node.parent, node.place) for node in everything)
+    by_id = {node.id: node for node in everything}
+    return [[by_id[node] for node in whole.path(end)] for end in ends]
+
+
+# Reading
+
+
+def parse_thread_file(value: object) -> ThreadFile:
+    """The thread that a line of a file holds, or the error that points at what is wrong with it."""
+    kept = fitted(value, ThreadFile)
+    _check_tree(kept)
+    return kept
+
+
+def import_thread(db: Connection, project: str, kept: ThreadFile, *, id: str) -> Thread | None:
+    """Make the thread of a file under its own id, or under the one given where its own is taken.
+
+    None where the project has this very thread already.
+    """
+    name = kept.id if is_thread_id(kept.id) else id
+    if name == kept.id and get_thread(db, project, name) is not None:
+        if [_node_file(node) for node in tree.list_nodes(db, project, name)] == kept.messages:
+            return None
+        name = id
+    insert_thread(db, project, _new_thread(kept, name))
+    made = [_node(node, place) for place, node in enumerate(kept.messages, 1)]
+    if made:
+        tree.insert_nodes(db, project, name, made)
+    if kept.head is not None:
+        make_current(db, project, name, kept.head)
+    shown = branch_previews(db, project, name, kept.head)
+    said = {"title_by": kept.title_by, "messages": len(made), "head": kept.head, "updated_at": kept.updated_at}
+    update_thread_row(db, project, name, **said, **shown)
+    return require_thread(db, project, name)
+
+
+def is_thread_id(text: str) -> bool:
+    """May a thread have this id?"""
+    return text.startswith("conv_") and is_node_id(text)
+
+
+def _new_thread(kept: ThreadFile, name: str) -> NewThread:
+    same = ("workflow", "variant", "parameters", "inputs", "metadata", "pinned", "origin", "title")
+    fields: dict[str, Any] = {field: getattr(kept, field) for field in same}
+    return NewThread(id=name, at=kept.created_at, **fields)
+
+
+def _check_tree(kept: ThreadFile) -> None:
+    """Raise where the messages are no tree."""
+    statuses: dict[str, NodeStatus] = {}
+    for index, node in enumerate(kept.messages):
+        at = f"/messages/{index}"
+        if not is_node_id(node.id) or node.id in statuses:
+            raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{at}/id")
+        if node.parent is not None and node.parent not in statuses:
+            raise InvalidValue(f"{node.parent[:80]!r} does not stand before what follows it.", pointer=f"{at}/parent")
+        if node.status == "streaming":
+            raise InvalidValue("Nothing is being said in a file.", pointer=f"{at}/status")
+        if node.parent is not None and statuses[node.parent] == "failed" != node.status:
+            raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{at}/parent")
+        statuses[node.id] = node.status
+    if kept.head is not None and statuses.get(kept.head, "failed") == "failed":
+        raise InvalidValue("The current branch ends at a message that is not there, or failed.", pointer="/head")
+
+
+def _node_file(node: Node) -> NodeFile:
+    message = node.message
+    return NodeFile(
+        id=node.id,
+        parent=node.parent,
+        role=message.role,
+        parts=message.parts,
+        name=message.name,
+        metadata=message.metadata,
+        run=node.run,
+        status=node.status,
+        error=node.error,
+        usage=node.usage,
+        created_at=node.created_at,
+    )
+
+
+def _node(kept: NodeFile, place: int) -> Node:
+    return Node(
+        id=kept.id,
+        parent=kept.parent,
+        place=place,
+        message=Message(kept.role, kept.parts, kept.id, kept.name, kept.metadata),
+        origin="import",
+        run=kept.run,
+        status=kept.status,
+        error=kept.error,
+        usage=kept.usage,
+        created_at=kept.created_at,
+    )

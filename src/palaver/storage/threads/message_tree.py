@@ -1,0 +1,394 @@
+"""The messages of a thread: a tree of immutable nodes, and the branches through it."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    bindparam,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
+from sqlalchemy.engine import Row
+
+from palaver.core import jsons
+from palaver.core.extraction import words
+from palaver.core.ids import LONGEST, sortable
+from palaver.core.messages import Message
+from palaver.core.parts import Refusal, Text
+from palaver.core.trees import Link, NodeStatus, Tree, turned
+from palaver.errors import InvalidValue, ItemNotFound, TooLarge
+from palaver.storage import files, redaction
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import folded_text
+from palaver.storage.tables import nodes, threads
+
+MAX_NODES = 20_000
+"""Of one thread."""
+MAX_CHILDREN = 200
+"""Of one node."""
+LINE_LENGTH = 80
+"""Characters of a node in a tree."""
+
+NodeOrigin = Literal["run", "client", "copy", "import"]
+"""Who put it there: a run that said it, somebody who posted it, or a copy or file that held it."""
+
+_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~-]{{0,{LONGEST - 1}}}")
+_RESERVED_IDS = frozenset({"head"})  # Where a node may be named, this means another.
+decode_message = msgspec.json.Decoder(Message).decode
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a thread, and where it stands."""
+
+    id: str
+    parent: str | None
+    place: int
+    message: Message
+    origin: NodeOrigin
+    run: str | None = None
+    status: NodeStatus = "done"
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    """What its run cost, on the last message of that run."""
+    created_at: datetime
+
+
+class Leaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as a tree shows it: without its message."""
+
+    id: str
+    parent: str | None
+    role: str
+    run: str | None
+    status: NodeStatus
+    line: str
+
+
+MESSAGE_COLUMN = type_coerce(nodes.c.message, LargeBinary).label("message")
+"""As bytes: they are read as a message in one go."""
+NODE_COLUMNS: list[ColumnElement[Any]] = [
+    MESSAGE_COLUMN if name == "message" else nodes.c[name] for name in Node.__struct_fields__
+]
+_LEAF_COLUMNS = [nodes.c[name] for name in Leaf.__struct_fields__]
+LINK_COLUMNS = [nodes.c[name] for name in Link._fields]
+
+
+# Looking
+
+
+def get_node(db: Connection, project: str, thread: str, node: str) -> Node | None:
+    """One node; None where there is none."""
+    if not is_node_id(node):
+        return None
+    row = db.execute(select(*NODE_COLUMNS).where(is_node(project, thread, node))).one_or_none()
+    return None if row is None else row_to_node(row)
+
+
+def list_nodes(db: Connection, project: str, thread: str) -> list[Node]:
+    """All nodes, on all branches, in order of making."""
+    asked = select(*NODE_COLUMNS).where(in_thread(project, thread)).order_by(nodes.c.place)
+    return [row_to_node(row) for row in db.execute(asked)]
+
+
+def list_children_ids(
+    db: Connection, project: str, thread: str, parents: Iterable[str | None]
+) -> dict[str | None, list[str]]:
+    """The children of each of these nodes in order of making; of None the roots."""
+    wanted = set(parents)
+    named = [parent for parent in wanted if parent is not None]
+    found: dict[str | None, list[str]] = {parent: [] for parent in wanted}
+    rows: list[tuple[int, str | None, str]] = []
+    asked = select(nodes.c.place, nodes.c.parent, nodes.c.id).where(in_thread(project, thread))
+    # Two questions, and unsorted: each is then answered by the index of what stands below a node.
+    for which in (
+        *([nodes.c.parent.in_(named)] if named else []),
+        *([nodes.c.parent.is_(None)] if None in wanted else []),
+    ):
+        rows += [(place, parent, node) for place, parent, node in db.execute(asked.where(which))]
+    for _, parent, node in sorted(rows, key=lambda row: row[0]):
+        found[parent].append(node)
+    return found
+
+
+def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[Leaf]:
+    """A page of all branches, in order of making."""
+    asked = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
+    filters = {"thread": thread, "list": "tree"}
+    return fetch_page(
+        db,
+        asked,
+        _row_to_leaf,
+        project=project,
+        by=[nodes.c.place],
+        window=window,
+        filters=filters,
+        order="oldest",
+    )
+
+
+def load_tree(db: Connection, project: str, thread: str) -> Tree:
+    """How its nodes hang together."""
+    return Tree(Link(*row) for row in db.execute(select(*LINK_COLUMNS).where(in_thread(project, thread))))
+
+
+# Making
+
+
+class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes are made of, beside their messages."""
+
+    origin: NodeOrigin
+    run: str | None = None
+    status: NodeStatus = "done"
+    error: Mapping[str, Any] | None = None
+    """Told on the last of them; so is the usage."""
+    usage: Any = None
+    at: datetime
+
+
+def check_parent(db: Connection, project: str, thread: str, parent: str | None) -> None:
+    """Raise where nothing may be put below a node: it is not there, or failed, or has too many below it already."""
+    if parent is not None:
+        asked = select(nodes.c.status).where(is_node(project, thread, parent))
+        status = db.scalar(asked) if is_node_id(parent) else None
+        if status is None:
+            raise ItemNotFound(parent, pointer="/parent")
+        if status == "failed":
+            raise InvalidValue("What a failed run said is not gone on from: name its parent.", pointer="/parent")
+    below = nodes.c.parent.is_(None) if parent is None else nodes.c.parent == parent
+    count = db.scalar(select(func.count()).select_from(nodes).where(in_thread(project, thread), below))
+    if (count or 0) >= MAX_CHILDREN:
+        raise TooLarge(f"There are {count} answers to this message; there is room for {MAX_CHILDREN}.")
+
+
+def append_nodes(
+    db: Connection, project: str, thread: str, parent: str | None, messages: Sequence[Message], draft: NodeDraft
+) -> list[Node]:
+    """Make a chain of nodes below a parent. The thread's row is locked, and it is its owner who moves the head."""
+    if not messages:
+        return []
+    first = (db.scalar(select(func.max(nodes.c.place)).where(in_thread(project, thread))) or 0) + 1
+    ids = _choose_ids(db, project, thread, first, messages, draft.at)
+    last = len(messages) - 1
+    made = [
+        Node(
+            id=ids[index],
+            parent=ids[index - 1] if index else parent,
+            place=first + index,
+            message=with_node_id(message, ids[index]),
+            origin=draft.origin,
+            run=draft.run,
+            status=draft.status,
+            error=draft.error if index == last else None,
+            usage=draft.usage if index == last else None,
+            created_at=draft.at,
+        )
+        for index, message in enumerate(messages)
+    ]
+    return insert_nodes(db, project, thread, made)
+
+
+def insert_nodes(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+    """Keep nodes; each is taken to lead to the next where that is below it. As they are kept they are given back."""
+    made = _redact_nodes(db, project, thread, made)
+    followers = {node.parent: node.id for node in made if node.status != "failed"}
+    rows = [node_row(node) | {"last_child": followers.get(node.id)} for node in made]
+    db.execute(insert(nodes), [row | {"project": project, "thread": thread} for row in rows])
+    files.add_references(db, project, thread, [(node.id, node.message) for node in made])
+    return made
+
+
+def _redact_nodes(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+    if redaction.redactor_of(db) is None:
+        return list(made)
+    workflow = db.scalar(select(threads.c.workflow).where(threads.c.project == project, threads.c.id == thread))
+    said = redaction.redact_messages(db, project, workflow, [node.message for node in made])
+    return [msgspec.structs.replace(node, message=message) for node, message in zip(made, said, strict=True)]
+
+
+def node_row(node: Node) -> dict[str, Any]:
+    """A node as its row, without whose it is."""
+    fields = {name: getattr(node, name) for name in Node.__struct_fields__}
+    said = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
+    return fields | {
+        "role": node.message.role,
+        "line": words.line(node.message, LINE_LENGTH),
+        "folded": folded_text(said),
+        "message": _encode_message(node.message),
+        "last_child": None,
+    }
+
+
+def set_last_children(db: Connection, project: str, thread: str, to: Mapping[str, str | None]) -> None:
+    """Say of nodes which of their children was last on the current branch."""
+    if to:
+        change = update(nodes).where(is_node(project, thread, bindparam("upper"))).values(last_child=bindparam("lower"))
+        db.execute(change, [{"upper": upper, "lower": lower} for upper, lower in to.items()])
+
+
+def is_node_id(text: str) -> bool:
+    """May a node have this id? No other is looked for."""
+    return text not in _RESERVED_IDS and _ID_PATTERN.fullmatch(text) is not None
+
+
+# Pieces
+
+
+def in_thread(project: str, thread: str) -> ColumnElement[bool]:
+    """Is it of that thread?"""
+    return (nodes.c.project == project) & (nodes.c.thread == thread)
+
+
+def is_node(project: str, thread: str, node: Any) -> ColumnElement[bool]:
+    """Is it that one?"""
+    return in_thread(project, thread) & (nodes.c.id == node)
+
+
+def row_to_node(row: Row[Any]) -> Node:
+    """The node of a row of FIELDS; what follows them is left alone."""
+    fields: dict[str, Any] = dict(zip(Node.__struct_fields__, row, strict=False))
+    fields["message"] = decode_message(fields["message"])
+    return Node(**fields)
+
+
+def _row_to_leaf(row: Row[Any]) -> Leaf:
+    fields: dict[str, Any] = dict(zip(Leaf.__struct_fields__, row, strict=False))
+    return Leaf(**fields)
+
+
+def _choose_ids(
+    db: Connection, project: str, thread: str, first: int, messages: Sequence[Message], at: datetime
+) -> list[str]:
+    """For each message the id that it brings, if it may be had, else a new one."""
+    asked = [message.id for message in messages if message.id is not None and is_node_id(message.id)]
+    taken = set(
+        db.scalars(select(nodes.c.id).where(in_thread(project, thread), nodes.c.id.in_(asked))) if asked else ()
+    )
+    ids: list[str] = []
+    for place, message in enumerate(messages, first):
+        own = message.id
+        if own is None or own in taken or not is_node_id(own):
+            own = _new_id(thread, place, at)
+        taken.add(own)
+        ids.append(own)
+    return ids
+
+
+def _new_id(thread: str, place: int, at: datetime) -> str:
+    """An id that no other node of the thread has, for no two have one place at one time; the same if done again."""
+    digest = hashlib.blake2b(f"{thread}/{place}/{at.timestamp()}".encode(), digest_size=10).digest()
+    return f"msg_{sortable(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
+
+
+def with_node_id(message: Message, name: str) -> Message:
+    """The message under its node's id; an id of the client's that could not be had is noted."""
+    if message.id == name:
+        return message
+    noted = message.metadata if message.id is None else {**message.metadata, "client_id": message.id}
+    return msgspec.structs.replace(message, id=name, metadata=noted)
+
+
+def _encode_message(message: Message) -> bytes:
+    try:
+        return jsons.encode(message)
+    except (UnicodeEncodeError, TypeError):  # An author may give anything that looks like text.
+        return jsons.encode(jsons.as_read(message))
+
+
+_FIRST_BATCH, _MAX_BATCH = 64, 4096
+"""Nodes that are looked at in one go: few at first, as the end of a branch is asked for most."""
+_MAX_PLACES = 500
+"""Nodes that are named in one statement."""
+
+
+class PathStep(NamedTuple):
+    """A node on the way up."""
+
+    link: Link
+    role: str
+
+
+def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterator[PathStep]:
+    """The node, its parent, and so on to the root; nothing where there is no such node."""
+    start = db.scalar(select(nodes.c.place).where(is_node(project, thread, at))) if is_node_id(at) else None
+    wanted: str | None = at
+    below, size = (start or 0) + 1, _FIRST_BATCH
+    asked = select(*LINK_COLUMNS, nodes.c.role).where(in_thread(project, thread)).order_by(nodes.c.place.desc())
+    while start is not None:
+        rows = db.execute(asked.where(nodes.c.place < below).limit(size)).all()
+        for row in rows:
+            if row.id == wanted:
+                yield PathStep(Link(*row[: len(LINK_COLUMNS)]), row.role)
+                wanted = row.parent
+        if wanted is None:
+            return
+        below, size = rows[-1].place, min(4 * size, _MAX_BATCH)
+
+
+def load_branch(db: Connection, project: str, thread: str, at: str | None) -> list[Node]:
+    """The messages up to that node, oldest first; nothing for None."""
+    if at is None:
+        return []
+    places = [step.link.place for step in iter_ancestors(db, project, thread, at)]
+    if not places:
+        raise ItemNotFound(at)
+    return _load_places(db, project, thread, places[::-1])
+
+
+def _load_places(db: Connection, project: str, thread: str, places: Sequence[int]) -> list[Node]:
+    asked = select(*NODE_COLUMNS).where(in_thread(project, thread))
+    first, last = places[0], places[-1]
+    if last - first < 2 * len(places):  # Hardly anything stands between them.
+        rows = db.execute(asked.where(nodes.c.place.between(first, last)).order_by(nodes.c.place))
+        wanted = set(places)
+        return [row_to_node(row) for row in rows if row.place in wanted]
+    found: list[Node] = []
+    for start in range(0, len(places), _MAX_PLACES):
+        some = nodes.c.place.in_(places[start : start + _MAX_PLACES])
+        found += [row_to_node(row) for row in db.execute(asked.where(some).order_by(nodes.c.place))]
+    return found
+
+
+def list_branch(
+    db: Connection, project: str, thread: str, at: str | None, *, asked: str, window: Window = FIRST_PAGE
+) -> Page[Node]:
+    """A page of a branch: the end of it first, oldest first inside a page. `asked` is how the end was named."""
+    if at is None:
+        return Page([])
+    reach = window.limit + 1 if window.after is None else None  # The end is found without a look at the rest.
+    places = [step.link.place for step in islice(iter_ancestors(db, project, thread, at), reach)]
+    if not places:
+        raise ItemNotFound(at)
+    query = select(*NODE_COLUMNS).where(in_thread(project, thread), nodes.c.place.in_(places))
+    filters = {"thread": thread, "at": asked}
+    found = fetch_page(db, query, row_to_node, project=project, by=[nodes.c.place], window=window, filters=filters)
+    return Page(found.data[::-1], found.next)
+
+
+def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reach: int, answer: int) -> list[Message]:
+    """The last question of a branch and, after it, the end of its answer: so many messages at most."""
+    chosen: list[int] = []
+    for link, role in islice(iter_ancestors(db, project, thread, head), reach):
+        if role == "user" or len(chosen) < answer:
+            chosen.append(link.place)
+        if role == "user":
+            break
+    asked = select(MESSAGE_COLUMN).where(in_thread(project, thread), nodes.c.place.in_(chosen)).order_by(nodes.c.place)
+    return [decode_message(message) for message in db.scalars(asked)]
+
+
+def make_current(db: Connection, project: str, thread: str, head: str) -> None:
+    """Let the path to a node be the one that is gone when somebody comes by: it is the current branch now."""
+    path = [step.link for step in iter_ancestors(db, project, thread, head)]
+    set_last_children(db, project, thread, turned(path[::-1]))

@@ -1,0 +1,570 @@
+"""Threads: create, look up, list, update, delete; append messages and run output."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from sqlalchemy import Connection, Select, exists, func, insert, select, update
+from sqlalchemy import delete as erasing
+from sqlalchemy.engine import Row
+
+from palaver.core import jsons
+from palaver.core.extraction import preview
+from palaver.core.extraction.cutting import one_line
+from palaver.core.messages import Message
+from palaver.core.trees import Tree
+from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
+from palaver.storage import files, redaction, runs
+from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import folded_text, storable_text
+from palaver.storage.tables import board_cells as cells_table
+from palaver.storage.tables import feedback as feedback_table
+from palaver.storage.tables import nodes, threads
+from palaver.storage.tables import nodes as nodes_table
+from palaver.storage.tables import runs as runs_table
+from palaver.storage.tables import threads as threads_table
+from palaver.storage.threads import message_tree
+from palaver.storage.threads.message_tree import (
+    MAX_CHILDREN,
+    MAX_NODES,
+    Node,
+    NodeDraft,
+    NodeOrigin,
+    NodeStatus,
+    load_last_turn,
+)
+
+TitleBy = Literal["auto", "user"]
+"""Who gave a thread its title: we, from what was asked first, or somebody."""
+
+MAX_TITLE_LENGTH = 200
+_AUTO_TITLE_LENGTH = 80
+_MAX_TURN_NODES = 64
+"""Nodes above the head among which the last question is looked for."""
+_MAX_ANSWER_MESSAGES = 8
+"""Messages of an answer that a row shows at most."""
+_MATCH_CONTEXT, _MATCH_LENGTH = 40, 160
+"""Characters before what was searched for, and of all that is shown of it."""
+
+
+class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread in a list: without what its runs are given."""
+
+    id: str
+    title: str
+    title_by: TitleBy
+    workflow: str | None
+    variant: str | None
+    head: str | None
+    """The node where the current branch ends."""
+    run: str | None
+    """The run that is answering in it."""
+    pinned: bool
+    origin: str
+    """Where it was made: `playground`, `api`, `import`."""
+    board: str | None
+    messages: int
+    """On all branches."""
+    preview_in: Any
+    preview_out: Any
+    """What was asked last on the current branch, and what was answered to that."""
+    created_at: datetime
+    updated_at: datetime
+    """When something was last said in it, or taken away."""
+
+
+class Thread(ThreadRow, frozen=True, kw_only=True):
+    """All of a thread but its messages."""
+
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Where a search found its text: in a message, or in the title."""
+
+    message: str | None
+    text: str
+
+
+class ThreadFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which threads are asked for."""
+
+    search: str | None = None
+    """A text in the title or in any message, taken literally; upper case does not matter."""
+    workflow: str | None = None
+    pinned: bool | None = None
+    origin: str | None = None
+
+
+class ThreadListItem(msgspec.Struct, frozen=True):
+    """A thread of a list, and why it is there where one searched."""
+
+    thread: ThreadRow
+    match: Match | None = None
+
+
+_ROW_COLUMNS = [threads.c[name] for name in ThreadRow.__struct_fields__]
+_THREAD_COLUMNS = [threads.c[name] for name in Thread.__struct_fields__]
+_LOCKED_COLUMNS = [
+    threads.c[name] for name in ("id", "workflow", "head", "run", "run_head", "title", "title_by", "messages", "board")
+]
+ALL_THREADS = ThreadFilters()
+
+
+def get_thread(db: Connection, project: str, thread: str) -> Thread | None:
+    """One thread; None for an unknown one, or another project's."""
+    found = db.execute(_where_thread(select(*_THREAD_COLUMNS), project, thread)).mappings().one_or_none()
+    return None if found is None else Thread(**found)
+
+
+def require_thread(db: Connection, project: str, thread: str) -> Thread:
+    """One thread, or ThreadNotFound."""
+    found = get_thread(db, project, thread)
+    if found is None:
+        raise ThreadNotFound(thread)
+    return found
+
+
+def lock_thread_row(db: Connection, project: str, thread: str) -> Row[Any]:
+    """A thread's row, which nobody else changes until this transaction ends: its tree grows in one order."""
+    row = db.execute(_where_thread(select(*_LOCKED_COLUMNS), project, thread).with_for_update()).one_or_none()
+    if row is None:
+        raise ThreadNotFound(thread)
+    return row
+
+
+def update_thread_row(db: Connection, project: str, thread: str, **values: Any) -> None:
+    """Change a thread's row."""
+    db.execute(update(threads).where(threads.c.project == project, threads.c.id == thread).values(**values))
+    mark_changed(db, Change(project, "thread", thread))
+
+
+def _where_thread(asked: Select[Any], project: str, thread: str) -> Select[Any]:
+    return asked.where(threads.c.project == project, threads.c.id == storable_text(thread))
+
+
+# Lists
+
+
+def list_threads(
+    db: Connection, project: str, filters: ThreadFilters = ALL_THREADS, window: Window = FIRST_PAGE
+) -> Page[ThreadListItem]:
+    """A page of threads, those in which something was said last first."""
+    asked = select(*_ROW_COLUMNS).where(threads.c.project == project)
+    if filters.workflow is not None:
+        asked = asked.where(threads.c.workflow == storable_text(filters.workflow))
+    if filters.origin is not None:
+        asked = asked.where(threads.c.origin == storable_text(filters.origin))
+    if filters.pinned is not None:
+        asked = asked.where(threads.c.pinned == filters.pinned)
+    needle = folded_text(filters.search or "")
+    if needle:
+        said = exists().where(
+            nodes.c.project == project, nodes.c.thread == threads.c.id, nodes.c.folded.contains(needle, autoescape=True)
+        )
+        asked = asked.where(threads.c.title_folded.contains(needle, autoescape=True) | said)
+    found = fetch_page(
+        db,
+        asked,
+        _row_to_thread,
+        project=project,
+        by=[threads.c.updated_at, threads.c.id],
+        window=window,
+        filters=msgspec.structs.asdict(filters),
+    )
+    matches = _find_matches(db, project, found.data, needle) if needle and found.data else {}
+    return found.of(lambda row: ThreadListItem(row, matches.get(row.id)))
+
+
+def _row_to_thread(row: Row[Any]) -> ThreadRow:
+    fields: dict[str, Any] = dict(zip(ThreadRow.__struct_fields__, row, strict=False))
+    return ThreadRow(**fields)
+
+
+def _find_matches(db: Connection, project: str, rows: list[ThreadRow], needle: str) -> dict[str, Match]:
+    """For each thread its first message with that text, else its title."""
+    matches = {row.id: Match(None, row.title) for row in rows}
+    first = (
+        select(nodes.c.thread, func.min(nodes.c.place).label("place"))
+        .where(nodes.c.project == project, nodes.c.thread.in_(list(matches)))
+        .where(nodes.c.folded.contains(needle, autoescape=True))
+        .group_by(nodes.c.thread)
+        .subquery()
+    )
+    here = (nodes.c.project == project) & (nodes.c.thread == first.c.thread) & (nodes.c.place == first.c.place)
+    for thread, node, message in db.execute(select(nodes.c.thread, nodes.c.id, nodes.c.message).join(first, here)):
+        text = msgspec.convert(message, Message).text
+        start = max(0, folded_text(text).find(needle) - _MATCH_CONTEXT)
+        matches[thread] = Match(node, one_line(text[start:], _MATCH_LENGTH))
+    return matches
+
+
+# What a row shows of its messages
+
+
+def branch_previews(db: Connection, project: str, thread: str, head: str | None) -> dict[str, Any]:
+    """The last question of the branch that ends there, and its answer, as cells show them."""
+    turn: list[Message] = []
+    if head is not None:
+        turn = load_last_turn(db, project, thread, head, reach=_MAX_TURN_NODES, answer=_MAX_ANSWER_MESSAGES)
+    asked, answered = [m for m in turn if m.role == "user"], [m for m in turn if m.role != "user"]
+    return {
+        "preview_in": preview(jsons.plain(asked) or None, "input"),
+        "preview_out": preview(jsons.plain(answered) or None, "output"),
+    }
+
+
+def title_columns(text: str) -> dict[str, Any]:
+    """A title, as its columns have it."""
+    return {"title": storable_text(text), "title_folded": folded_text(text)}
+
+
+def auto_title(messages: Sequence[Message]) -> str:
+    """The first that a user says, on one line."""
+    for message in messages:
+        if message.role == "user" and (said := one_line(message.text, _AUTO_TITLE_LENGTH)):
+            return said
+    return ""
+
+
+__all__ = [
+    "ThreadChanges",
+    "ThreadFilters",
+    "ThreadListItem",
+    "Match",
+    "NewThread",
+    "Node",
+    "NodeOrigin",
+    "Thread",
+    "ThreadRow",
+    "append_messages",
+    "get_branch",
+    "update_thread",
+    "create_thread",
+    "delete_thread",
+    "get_thread",
+    "append_run_output",
+    "claim_thread",
+    "move_head",
+    "list_threads",
+    "delete_message",
+    "require_thread",
+    "release_thread",
+]
+
+_MAX_IDS = 500
+"""Runs that are forgotten in one statement."""
+
+
+class NewThread(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread that is to be made."""
+
+    id: str
+    at: datetime
+    origin: str = "playground"
+    workflow: str | None = None
+    variant: str | None = None
+    parameters: Mapping[str, Any] = {}
+    inputs: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = {}
+    title: str | None = None
+    """None: made from what is asked first."""
+    board: str | None = None
+    pinned: bool = False
+
+
+class ThreadChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a thread is to be changed; what is unset stays."""
+
+    title: str | UnsetType | None = UNSET
+    """None: made from what was asked first, again."""
+    pinned: bool | UnsetType = UNSET
+    workflow: str | UnsetType | None = UNSET
+    variant: str | UnsetType | None = UNSET
+    parameters: Mapping[str, Any] | UnsetType = UNSET
+    inputs: Mapping[str, Any] | UnsetType = UNSET
+    metadata: Mapping[str, Any] | UnsetType = UNSET
+
+
+def create_thread(
+    db: Connection, project: str, thread: NewThread, messages: Sequence[Message] = (), *, by: NodeOrigin = "client"
+) -> Thread:
+    """Make a thread; what it begins with is its current branch."""
+    insert_thread(db, project, thread)
+    if messages:
+        append_messages(db, project, thread.id, None, messages, origin=by, at=thread.at)
+    else:
+        update_thread_row(db, project, thread.id, **branch_previews(db, project, thread.id, None))
+    return require_thread(db, project, thread.id)
+
+
+def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
+    """Keep a thread that has no messages yet."""
+    fields = msgspec.structs.asdict(thread)
+    at, title = fields.pop("at"), fields.pop("title")
+    fields["inputs"] = redaction.redact_inputs(db, project, thread.workflow, thread.inputs)
+    title = redaction.redact_title(db, project, thread.workflow, title or "")
+    by: TitleBy = "auto" if thread.title is None else "user"
+    counted = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
+    db.execute(insert(threads_table).values(project=project, **fields, **counted, **title_columns(title)))
+
+
+def update_thread(db: Connection, project: str, thread: str, changes: ThreadChanges) -> Thread:
+    """Change what is said about a thread; its place in the list stays."""
+    row = lock_thread_row(db, project, thread)
+    values = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
+    if changes.inputs is not UNSET:
+        values["inputs"] = redaction.redact_inputs(db, project, values.get("workflow", row.workflow), changes.inputs)
+    if "title" in values:
+        title = values.pop("title")
+        values["title_by"] = "auto" if title is None else "user"
+        title = _first_question_title(db, project, thread) if title is None else title
+        values |= title_columns(redaction.redact_title(db, project, row.workflow, title))
+    if values:
+        update_thread_row(db, project, thread, **values)
+    return require_thread(db, project, thread)
+
+
+def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
+    """Erase a thread, its messages, its runs and their logs, what was thought of them, and files of theirs alone.
+
+    The ids of the runs are given back, for whoever erases their traces too.
+    """
+    row = lock_thread_row(db, project, thread)
+    if row.run is not None:
+        raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
+    asked = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.thread == thread)
+    ids = list(db.scalars(asked))
+    for start in range(0, len(ids), _MAX_IDS):
+        some = ids[start : start + _MAX_IDS]
+        db.execute(erasing(feedback_table).where(feedback_table.c.project == project, feedback_table.c.run.in_(some)))
+        runs.delete_runs(db, project, some)
+    if row.board is not None:
+        cells = update(cells_table).where(cells_table.c.project == project, cells_table.c.board == row.board)
+        db.execute(cells.where(cells_table.c.thread == thread).values(thread=None))
+        mark_changed(db, Change(project, "board", row.board))
+    files.remove_references(db, project, [thread])
+    db.execute(erasing(threads_table).where(threads_table.c.project == project, threads_table.c.id == thread))
+    mark_changed(db, Change(project, "thread", thread))
+    return ids
+
+
+# What is said
+
+
+def get_branch(db: Connection, project: str, thread: str, at: str | None = "head") -> list[Node]:
+    """The messages up to a node, oldest first: the current branch, unless another end is named."""
+    return message_tree.load_branch(
+        db, project, thread, require_thread(db, project, thread).head if at == "head" else at
+    )
+
+
+def append_messages(
+    db: Connection,
+    project: str,
+    thread: str,
+    parent: str | None,
+    messages: Sequence[Message],
+    *,
+    origin: NodeOrigin,
+    run: str | None = None,
+    status: NodeStatus = "done",
+    at: datetime,
+    head: Literal["moves", "stays"] = "moves",
+) -> list[Node]:
+    """Put messages below a node, each below the one before it; `"head"` names the end of the current branch.
+
+    A message keeps its id if nobody has it in this thread; else it gets a new one, and its own is noted as
+    `metadata.client_id`. The head moves to the last, unless it is told to stay.
+    """
+    row = lock_thread_row(db, project, thread)
+    parent = row.head if parent == "head" else parent
+    if row.messages + len(messages) > MAX_NODES:
+        raise TooLarge(f"This thread has {row.messages} messages; there is room for {MAX_NODES}: begin another.")
+    message_tree.check_parent(db, project, thread, parent)
+    made = message_tree.append_nodes(
+        db, project, thread, parent, messages, NodeDraft(origin=origin, run=run, status=status, at=at)
+    )
+    if not made:
+        return []
+    to = made[-1].id if head == "moves" and status != "failed" else row.head
+    _update_after_append(db, project, row, made, head=to, at=at)
+    return made
+
+
+def move_head(db: Connection, project: str, thread: str, node: str | None, *, through: bool = False) -> Thread:
+    """Turn to the branch that ends at a node or, `through` it, to the one that was last current below it."""
+    lock_thread_row(db, project, thread)
+    if node is not None:
+        tree = message_tree.load_tree(db, project, thread)
+        if node not in tree:
+            raise ItemNotFound(node, pointer="/head")
+        if tree[node].status == "failed":
+            raise InvalidValue("What a failed run said cannot be the current branch.", pointer="/head")
+        node = tree.leaf(node) if through else node
+        message_tree.make_current(db, project, thread, node)
+    update_thread_row(db, project, thread, head=node, **branch_previews(db, project, thread, node))
+    return require_thread(db, project, thread)
+
+
+def delete_message(
+    db: Connection, project: str, thread: str, node: str, *, below: Literal["delete", "keep"] = "delete", at: datetime
+) -> Thread:
+    """Erase a message with all that follows it, or alone: then what follows it moves up to what it followed."""
+    row = lock_thread_row(db, project, thread)
+    tree = message_tree.load_tree(db, project, thread)
+    if node not in tree:
+        raise ItemNotFound(node)
+    if row.run is not None and node in _nodes_in_use(db, project, row, tree):
+        raise StillRunning("A run is answering this message, or one below it: cancel it first, or wait for its end.")
+    parent, children = tree[node].parent, tree.children(node)
+    gone = tree.below(node) if below == "delete" else [node]
+    if below == "keep":
+        if len(tree.children(parent)) - 1 + len(children) > MAX_CHILDREN:
+            raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")
+        lifted = update(nodes_table).where(_in_thread(project, thread), nodes_table.c.parent == node)
+        db.execute(lifted.values(parent=parent))
+    for start in range(0, len(gone), _MAX_IDS):
+        some = nodes_table.c.id.in_(gone[start : start + _MAX_IDS])
+        db.execute(erasing(nodes_table).where(_in_thread(project, thread), some))
+    files.remove_node_references(db, project, thread, gone)
+    if parent is not None and tree[parent].last_child == node:
+        message_tree.set_last_children(
+            db, project, thread, {parent: tree[node].last_child if below == "keep" else None}
+        )
+    head = parent if row.head in set(gone) else row.head
+    begun = head if row.run_head in set(gone) else row.run_head
+    count, shown = row.messages - len(gone), branch_previews(db, project, thread, head)
+    update_thread_row(db, project, thread, head=head, run_head=begun, messages=count, updated_at=at, **shown)
+    return require_thread(db, project, thread)
+
+
+# Turns
+
+
+def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
+    """Let a run be the one that answers in a thread; False while another is."""
+    free = update(threads_table).where(
+        threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run.is_(None)
+    )
+    if db.execute(free.values(run=run, run_head=threads_table.c.head)).rowcount:
+        mark_changed(db, Change(project, "thread", thread, run))
+        return True
+    require_thread(db, project, thread)
+    return False
+
+
+def release_thread(db: Connection, project: str, thread: str, run: str) -> None:
+    """Let others answer; it is not an error if that run did not."""
+    theirs = update(threads_table).where(
+        threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run == run
+    )
+    if db.execute(theirs.values(run=None, run_head=None)).rowcount:
+        mark_changed(db, Change(project, "thread", thread, run))
+
+
+def list_stale_claims(db: Connection) -> list[tuple[str, str, str]]:
+    """The threads, each with its project and its run, in which a run is to answer that is not there, or has ended."""
+    asked = select(threads_table.c.project, threads_table.c.id, threads_table.c.run).where(
+        threads_table.c.run.is_not(None),
+        ~exists().where(
+            runs_table.c.project == threads_table.c.project,
+            runs_table.c.id == threads_table.c.run,
+            runs_table.c.ended_at.is_(None),
+        ),
+    )
+    return [(project, thread, run) for project, thread, run in db.execute(asked)]
+
+
+def append_run_output(
+    db: Connection,
+    project: str,
+    thread: str,
+    *,
+    run: str,
+    answers: str | None,
+    messages: Sequence[Message],
+    status: Literal["done", "partial", "failed"],
+    error: Mapping[str, Any] | None = None,
+    usage: Any = None,
+    keep_head_on_failure: bool = False,
+    at: datetime,
+) -> None:
+    """Put what a run said below what it answers, in the transaction that ends the run, and let others answer.
+
+    The head moves to the last of it, if it stands at what was answered, or where it stood when the run began: else
+    somebody has turned to another branch. What a failed run said is never gone on from; with `keep_head_on_failure`
+    neither is what it was asked, so that asking again does not say it twice. A run must end: what is wrong with the
+    thread meanwhile does not keep it from that.
+    """
+    try:
+        row = lock_thread_row(db, project, thread)
+    except ThreadNotFound:
+        return
+    if answers is not None and message_tree.get_node(db, project, thread, answers) is None:
+        answers = None
+    if status == "failed" and not messages:
+        messages = [Message.assistant()]  # Something has to show that it was tried.
+    draft = NodeDraft(origin="run", run=run, status=status, error=error, usage=usage, at=at)
+    made = message_tree.append_nodes(db, project, thread, answers, messages, draft)
+    begun = row.run_head if row.run == run else answers
+    head = row.head
+    if head in (answers, begun):
+        if status != "failed":
+            head = made[-1].id if made else answers
+        elif keep_head_on_failure:
+            head = begun  # Else it stays: where the question was put, or, in a conversation, still before it.
+    _update_after_append(db, project, row, made, head=head, at=at, free=row.run == run)
+    mark_changed(db, Change(project, "thread", thread, run))
+
+
+# Pieces
+
+
+def _in_thread(project: str, thread: str) -> Any:
+    return (nodes_table.c.project == project) & (nodes_table.c.thread == thread)
+
+
+def _update_after_append(
+    db: Connection,
+    project: str,
+    row: Any,
+    made: Sequence[Node],
+    *,
+    head: str | None,
+    at: datetime,
+    free: bool = False,
+) -> None:
+    """Let the row show what was added, and the branch that is current now; `free`: others may answer."""
+    values: dict[str, Any] = {"messages": row.messages + len(made), "updated_at": at}
+    if free:
+        values |= {"run": None, "run_head": None}
+    if row.title_by == "auto" and not row.title:
+        values |= title_columns(auto_title([node.message for node in made]))
+    if head != row.head:
+        if made and made[0].parent == row.head and head == made[-1].id:
+            # The usual case: all above it is current already.
+            message_tree.set_last_children(db, project, row.id, {row.head: made[0].id} if row.head is not None else {})
+        elif head is not None:
+            message_tree.make_current(db, project, row.id, head)
+        values |= {"head": head, **branch_previews(db, project, row.id, head)}
+    update_thread_row(db, project, row.id, **values)
+
+
+def _first_question_title(db: Connection, project: str, thread: str) -> str:
+    asked = select(nodes_table.c.id).where(_in_thread(project, thread), nodes_table.c.role == "user")
+    first = db.scalar(asked.order_by(nodes_table.c.place).limit(1))
+    found = message_tree.get_node(db, project, thread, first) if first is not None else None
+    return "" if found is None else auto_title([found.message])
+
+
+def _nodes_in_use(db: Connection, project: str, row: Any, tree: Tree) -> list[str]:
+    """The nodes that the run which is answering was given; of one that is not recorded yet, the current branch."""
+    asked = select(runs_table.c.answers).where(runs_table.c.project == project, runs_table.c.id == row.run)
+    answers = db.scalar(asked)
+    return tree.path(answers if answers in tree else row.head)

@@ -1,0 +1,154 @@
+"""Runs that nobody reads are ended, unless somebody reads them after all, here or elsewhere."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from palaver.core.origins import Origin
+from palaver.engine.abandoned_runs import AbandonedRuns
+from palaver.engine.engine import Engine, utc_now
+from palaver.engine.recorder import Recorder
+from palaver.engine.run import Run
+from palaver.engine.run_reader import RunReader
+from palaver.errors import Overloaded
+from palaver.storage import runs
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.workflows.declare import chat
+from palaver.workflows.workflow import Workflow
+from tests.engine.run_factory import call
+
+pytestmark = pytest.mark.anyio
+MINE = Origin(project="mine", stored=True)
+
+
+async def endless(messages: Any) -> AsyncIterator[str]:
+    yield "Hel"
+    await asyncio.Event().wait()
+
+
+LEFT = chat(endless, name="left")
+CANCEL = chat(endless, name="cancel", on_disconnect="cancel")
+FINISH = chat(endless, name="finish", on_disconnect="finish")
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY_URL)
+    yield opened
+    await opened.close()
+
+
+class Process:
+    """One of those at work on a database."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        self.recorder = Recorder(database, process="p", now=utc_now, delay=0.01)
+        self.engine = Engine(store=self.recorder)
+        self.orphans = AbandonedRuns(database, seconds=seconds)
+        self.records = RunReader(self.engine, self.recorder, database, now=utc_now, orphans=self.orphans)
+
+    async def left(self, workflow: Workflow, origin: Origin = MINE) -> Run:
+        run = self.engine.start(workflow, call(), origin=origin)
+        await self.recorder.flushed()
+        self.orphans.left(run)
+        return run
+
+    async def is_ended(self, run: Run, *, within: float) -> bool:
+        try:
+            async with asyncio.timeout(within):
+                await run.ended()
+        except TimeoutError:
+            return False
+        return True
+
+    async def end(self) -> None:
+        await self.engine.drain(0)
+        await self.recorder.flushed()
+
+
+async def test_a_run_that_was_left_is_ended_after_a_while(memory: Database) -> None:
+    here = Process(memory, seconds=0.1)
+    run = await here.left(LEFT)
+
+    assert here.orphans.readers(run) == 0
+    assert await here.is_ended(run, within=5)
+    assert (await here.records.row("mine", run.id)).status == "cancelled"
+    await here.end()
+
+
+@pytest.mark.parametrize(
+    ("workflow", "origin"),
+    [(FINISH, MINE), (LEFT, Origin(project="mine", background=True))],
+    ids=["finish", "background"],
+)
+async def test_some_runs_need_no_reader(memory: Database, workflow: Workflow, origin: Origin) -> None:
+    here = Process(memory, seconds=0.02)
+    run = await here.left(workflow, origin)
+
+    assert not await here.is_ended(run, within=0.3)
+    await here.end()
+
+
+async def test_a_run_whose_author_wants_readers_is_ended_soon(memory: Database) -> None:
+    here = Process(memory, seconds=300)
+    run = await here.left(CANCEL)
+
+    assert await here.is_ended(run, within=5)
+    await here.end()
+
+
+async def test_those_who_read_are_counted(memory: Database) -> None:
+    here = Process(memory, seconds=0.1)
+    run = await here.left(LEFT)
+
+    with here.orphans.reading(run.id), here.orphans.reading(run.id):
+        assert here.orphans.readers(run) == 2
+        assert not await here.is_ended(run, within=0.4)
+    assert await here.is_ended(run, within=5)
+    await here.end()
+
+
+async def test_whoever_started_it_counts_until_it_leaves(memory: Database) -> None:
+    here = Process(memory, seconds=300)
+    run = here.engine.start(LEFT, call(), attend=lambda _: None, origin=MINE)
+    before = here.orphans.readers(run)
+
+    here.orphans.left(run)
+
+    assert (before, here.orphans.readers(run)) == (1, 0)
+    await here.end()
+
+
+@pytest.mark.parametrize("workflow", [LEFT, CANCEL], ids=["left", "cancel"])
+async def test_a_reader_in_another_process_keeps_it_going(memory: Database, workflow: Workflow) -> None:
+    here, there = Process(memory, seconds=0.8), Process(memory, seconds=0.8)
+    run = await here.left(workflow)
+
+    async def read() -> None:
+        async for _ in there.records.follow("mine", run.id):
+            pass
+
+    reading = asyncio.ensure_future(read())
+    while_read = await here.is_ended(run, within=2.5)
+    reading.cancel()
+
+    assert not while_read
+    assert await here.is_ended(run, within=5)
+    await asyncio.gather(reading, return_exceptions=True)
+    await here.end()
+
+
+async def test_while_the_database_is_away_nothing_is_ended(memory: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Process(memory, seconds=0.05)
+
+    def away(*_: Any) -> None:
+        raise Overloaded("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "get_read_at", away)
+        run = await here.left(LEFT)
+        assert not await here.is_ended(run, within=0.3)
+    assert await here.is_ended(run, within=5)
+    await here.end()

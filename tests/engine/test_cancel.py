@@ -1,0 +1,500 @@
+"""Stopping a run: its code is told, what was said stays, and it ends whatever that code does."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished
+from palaver.core.messages import Message
+from palaver.engine.run import Run
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat, workflow
+from palaver.workflows.workflow import Workflow
+from tests.engine.run_factory import NOW, call, came_to, end_of, eventually, new_engine, over, ran, reply, said, until
+
+CANCELLED = RunCancelled(at=NOW)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.engine.run._CANCEL_RETRY_S", 0.01)
+
+
+async def stopped(workflow: Workflow, reached: asyncio.Event, **given: Any) -> Run:
+    """A run that is cancelled when its code has come to that place."""
+    run = new_engine().start(workflow, call(), **given)
+    await until(reached)
+    run.cancel()
+    return await over(run)
+
+
+# Async code
+
+
+async def test_an_async_generator_gets_cancelled_error_in_its_own_task() -> None:
+    waits, seen = asyncio.Event(), []
+
+    @chat
+    async def slow(messages: Any, ctx: Context) -> AsyncIterator[str]:
+        task = asyncio.current_task()
+        yield "Hel"
+        waits.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append((asyncio.current_task() is task, ctx.cancelled))
+            raise
+        finally:
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
+
+    run = await stopped(slow, waits)
+
+    assert seen == [(True, True), "cleaned up"]
+    assert came_to(run) == reply(Message.assistant("Hel"), finish="cancelled")
+    assert end_of(run) == CANCELLED
+
+
+async def test_a_coroutine_gets_cancelled_error() -> None:
+    waits, seen = asyncio.Event(), []
+
+    @workflow
+    async def slow() -> None:
+        waits.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    run = await stopped(slow, waits)
+
+    assert (seen, end_of(run)) == (["cancelled"], CANCELLED)
+
+
+async def test_a_run_that_is_cancelled_before_it_ran_never_runs() -> None:
+    ran_ = []
+
+    @chat
+    async def eager(messages: Any) -> None:
+        ran_.append("ran")
+
+    run = new_engine().start(eager, call())
+    run.cancel()
+    await over(run)
+
+    assert (ran_, said(run.log)) == ([], ["RunStarted", "RunCancelled"])
+
+
+async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    run = await stopped(slow, waits)
+    run.cancel(RunFailed(code="late"))
+    before = list(run.log)
+    run.cancel()
+    await over(run)
+
+    assert run.log == before
+    assert end_of(run) == CANCELLED
+
+
+async def test_the_first_order_to_end_is_the_one_that_counts() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    run = new_engine().start(slow, call())
+    await until(waits)
+    run.cancel(RunFailed(code="shutting_down", message="Bye."))
+    run.cancel()
+    await over(run)
+
+    assert end_of(run) == RunFailed(code="shutting_down", message="Bye.", at=NOW)
+
+
+async def test_a_finished_run_is_not_cancelled() -> None:
+    @chat
+    async def quick(messages: Any) -> str:
+        return "Hi."
+
+    run = await ran(quick)
+    run.cancel()
+
+    assert end_of(run) == RunFinished(at=NOW)
+
+
+# Async code that will not listen
+
+
+async def test_code_that_ends_well_in_spite_of_it_was_cancelled_all_the_same() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def stubborn(messages: Any) -> AsyncIterator[str]:
+        try:
+            waits.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            yield "Not heard."
+
+    run = await stopped(stubborn, waits)
+
+    assert said(run.log) == ["RunStarted", "RunCancelled"]
+
+
+async def test_code_that_raises_something_else_was_cancelled_all_the_same() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def confused(messages: Any) -> None:
+        try:
+            waits.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise LookupError("what?") from None
+
+    assert end_of(await stopped(confused, waits)) == CANCELLED
+
+
+async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_same() -> None:
+    attending = asyncio.Event()
+    gate = asyncio.Event()
+
+    @chat
+    async def stubborn(messages: Any) -> AsyncIterator[str]:
+        try:
+            yield "Hel"
+        finally:
+            yield "lo"
+
+    async def attend(events: Sequence[Event]) -> None:
+        if any(word == "TextDelta Hel" for word in said(events)):
+            attending.set()
+            await gate.wait()
+
+    run = new_engine().start(stubborn, call(), attend=attend)
+    await until(attending)
+    run.cancel()
+    gate.set()
+    await over(run)
+
+    assert end_of(run) == CANCELLED
+
+
+async def test_code_that_goes_on_is_cancelled_again(impatient: None) -> None:
+    waits, times = asyncio.Event(), []
+
+    @chat
+    async def stubborn(messages: Any) -> None:
+        waits.set()
+        for _ in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                times.append("cancelled")
+
+    run = await stopped(stubborn, waits)
+
+    assert (times, end_of(run)) == (["cancelled", "cancelled"], CANCELLED)
+
+
+async def test_a_run_ends_without_code_that_never_listens(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+    waits, release, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @chat
+    async def deaf(messages: Any, ctx: Context) -> AsyncIterator[str]:
+        try:
+            waits.set()
+            while not release.is_set():
+                with suppress(asyncio.CancelledError):
+                    await release.wait()
+            yield "Too late."
+        finally:
+            left.set()
+
+    run = await stopped(deaf, waits)
+    events = list(run.log)
+    release.set()
+    await until(left)
+    await asyncio.sleep(0)
+
+    assert "The workflow deaf goes on although its run was stopped" in caplog.text
+    assert said(events) == ["RunStarted", "RunCancelled"]
+    assert run.log == events
+
+
+# While the reader is being told
+
+
+async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
+    gate, sending, told, closed = asyncio.Event(), asyncio.Event(), [], []
+
+    @chat
+    async def fast(messages: Any) -> AsyncIterator[str]:
+        try:
+            yield "one"
+            yield "two"
+        finally:
+            closed.append("closed")
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "TextDelta one" in said(events):
+            sending.set()
+            await gate.wait()
+        told.extend(events)
+
+    run = new_engine().start(fast, call(), attend=attend)
+    await until(sending)
+    run.cancel()
+    gate.set()
+    await over(run)
+
+    assert said(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert told == run.log
+    assert closed == ["closed"]
+
+
+async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
+    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+
+    @chat
+    async def fast(messages: Any) -> AsyncIterator[Any]:
+        yield [Message.assistant("one"), Message.assistant("two")]
+        yield Message.assistant("three")
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "TextDelta one" in said(events):
+            sending.set()
+            await gate.wait()
+        told.extend(events)
+
+    run = new_engine().start(fast, call(), attend=attend)
+    await until(sending)
+    run.cancel()
+    gate.set()
+    await over(run)
+
+    assert said(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert told == run.log
+
+
+async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_for_others(impatient: None) -> None:
+    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+
+    @chat
+    async def fast(messages: Any) -> AsyncIterator[str]:
+        yield "one"
+        yield "two"
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "TextDelta one" in said(events) and not gate.is_set():
+            sending.set()
+            await gate.wait()
+        told.extend(events)
+
+    run = new_engine().start(fast, call(), attend=attend)
+    await until(sending)
+    run.cancel()
+    async with asyncio.timeout(10):
+        followed = [event async for batch in run.follow() for event in batch]
+    gate.set()
+    await over(run)
+
+    assert said(followed) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert told == followed  # What was interrupted is told again.
+
+
+async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(impatient: None) -> None:
+    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+
+    @chat
+    async def busy(messages: Any, ctx: Context) -> AsyncIterator[str]:
+        ctx.log("one")
+        await asyncio.sleep(0)
+        yield "two"
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "PartAdded" in said(events) and not gate.is_set():
+            sending.set()
+            await gate.wait()
+        told.extend(events)
+
+    run = new_engine().start(busy, call(), attend=attend)
+    await until(sending)
+    await asyncio.sleep(0)
+    run.cancel()
+    async with asyncio.timeout(10):
+        followed = [event async for batch in run.follow() for event in batch]
+    gate.set()
+    await over(run)
+
+    assert said(followed)[-1] == "RunCancelled"
+    assert told == followed == run.log
+
+
+# Sync code
+
+
+async def test_sync_code_sees_that_it_is_cancelled() -> None:
+    loop, waits, left = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    released = threading.Event()
+
+    @workflow
+    def patient(ctx: Context) -> str:
+        loop.call_soon_threadsafe(waits.set)
+        while not ctx.cancelled:
+            released.wait(0.001)
+        left.set()
+        return "unheard"
+
+    run = await stopped(patient, waits)
+
+    assert end_of(run) == CANCELLED
+    assert await asyncio.to_thread(left.wait, 10)
+
+
+async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
+    loop, waits, release, left = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), threading.Event()
+    went_on = []
+
+    @chat
+    def slow(messages: Any) -> Iterator[str]:
+        try:
+            yield "Hel"
+            loop.call_soon_threadsafe(waits.set)
+            release.wait(10)
+            yield "lo"
+            went_on.append("went on")
+        finally:
+            left.set()
+
+    run = await stopped(slow, waits)
+    ended_first = not left.is_set()
+    release.set()
+
+    assert await asyncio.to_thread(left.wait, 10)
+    assert (ended_first, went_on) == (True, [])
+    assert came_to(run) == reply(Message.assistant("Hel"), finish="cancelled")
+
+
+async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
+    gate, sending, left = asyncio.Event(), asyncio.Event(), threading.Event()
+
+    @chat
+    def endless(messages: Any) -> Iterator[str]:
+        try:
+            while True:
+                yield "word "
+        finally:
+            left.set()
+
+    async def attend(events: Sequence[Event]) -> None:
+        if "TextDelta word" in said(events) and not gate.is_set():
+            sending.set()
+            await gate.wait()
+
+    run = new_engine().start(endless, call(), attend=attend)
+    await until(sending)
+    run.cancel()
+    gate.set()
+    await over(run)
+
+    assert end_of(run) == CANCELLED
+    assert await asyncio.to_thread(left.wait, 10)
+
+
+async def test_what_sync_code_says_after_its_run_was_stopped_stops_it() -> None:
+    loop, waits, release, left = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    @chat
+    def talkative(messages: Any, ctx: Context) -> None:
+        loop.call_soon_threadsafe(waits.set)
+        release.wait(10)
+        for _ in range(100):  # More often than there is room for.
+            try:
+                ctx.log("Hello?")
+            except asyncio.CancelledError as error:
+                seen.append(str(error))
+        left.set()
+
+    run = await stopped(talkative, waits)
+    release.set()
+
+    assert await asyncio.to_thread(left.wait, 10)
+    assert seen == ["the run has ended"] * 100
+    assert said(run.log) == ["RunStarted", "RunCancelled"]
+
+
+async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None:
+    engine, loop, waits, release = new_engine(), asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    @workflow
+    def slow() -> None:
+        loop.call_soon_threadsafe(waits.set)
+        release.wait(10)
+
+    run = engine.start(slow, call())
+    await until(waits)
+    run.cancel()
+    await over(run)
+    busy = engine.threads.busy
+    release.set()
+    await eventually(lambda: engine.threads.busy == 0)
+
+    assert busy == 1
+    assert [thread for thread in threading.enumerate() if thread.name == "palaver-workflow"] == []
+
+
+async def test_a_run_that_waits_for_a_thread_can_be_cancelled() -> None:
+    engine, loop, waits, release = new_engine(), asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    engine.threads.most = 1
+    engine.threads._slots = asyncio.Semaphore(1)
+
+    @workflow
+    def slow() -> None:
+        loop.call_soon_threadsafe(waits.set)
+        release.wait(10)
+
+    first = engine.start(slow, call())
+    await until(waits)
+    second = engine.start(slow, call())
+    await asyncio.sleep(0)
+    second.cancel()
+    await over(second)
+    release.set()
+    await over(first)
+
+    assert (end_of(second), end_of(first)) == (CANCELLED, RunFinished(value=None, at=NOW))
+
+
+# Others who cancel
+
+
+async def test_a_task_that_is_cancelled_from_outside_ends_its_run() -> None:
+    waits = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    run = new_engine().start(slow, call())
+    await until(waits)
+    next(task for task in asyncio.all_tasks() if task.get_name() == run.id).cancel()  # As asyncio.run does at its end.
+    await over(run)
+
+    assert end_of(run) == CANCELLED

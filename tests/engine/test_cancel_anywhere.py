@@ -1,0 +1,119 @@
+"""Whatever happens at whatever moment: one lawful log, told once and in order, and nothing left behind."""
+
+import asyncio
+import gc
+import random
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from palaver.core.events import TERMINAL, Event
+from palaver.core.messages import Message
+from palaver.core.parts import Data
+from palaver.engine.run import Run
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat
+from tests.engine.run_factory import call, eventually, new_engine, over
+
+
+class Reader:
+    """Takes its time, and notices when it is told something out of turn."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.told: list[Event] = []
+        self.overlaps = 0
+        self._chance = chance
+        self._busy = False
+
+    async def attend(self, events: Sequence[Event]) -> None:
+        self.overlaps += self._busy
+        self._busy = True
+        for _ in range(self._chance.choice([0, 0, 1, 3])):
+            await asyncio.sleep(0)
+        self.told += events
+        self._busy = False
+
+
+@chat
+async def two_voices(messages: Any, ctx: Context, seed: int) -> AsyncIterator[Any]:
+    chance = random.Random(seed)
+
+    async def chatter() -> None:
+        for number in range(15):
+            ctx.log(str(number))
+            for _ in range(chance.choice([0, 1, 2])):
+                await asyncio.sleep(0)
+
+    def nested() -> Iterator[Any]:
+        ctx.log("nested")
+        yield "nested "
+        yield (piece for piece in "abc")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(chatter())
+        for number in range(15):
+            match chance.randrange(6):
+                case 0:
+                    yield Data(name="n", value=number)
+                case 1:
+                    yield nested()
+                case 2:
+                    yield Message.assistant("whole")
+                case 3:
+                    await asyncio.to_thread(ctx.log, "from a thread")
+                case _:
+                    yield "word "
+            for _ in range(chance.choice([0, 0, 1])):
+                await asyncio.sleep(0)
+
+
+@chat
+def sync_voice(messages: Any, ctx: Context, seed: int) -> Iterator[Any]:
+    chance = random.Random(seed)
+    for number in range(40):
+        if ctx.cancelled:
+            return
+        if chance.random() < 0.3:
+            ctx.log(str(number))
+        yield "word "
+
+
+async def disturbed(run: Run, seed: int) -> list[Event]:
+    """Follow the run, and stop it at some moment, or never."""
+    chance = random.Random(-seed)
+    follower = asyncio.create_task(followed(run))
+    for _ in range(chance.choice([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 10_000])):
+        if run.finished:
+            break
+        await asyncio.sleep(0)
+    run.cancel()
+    await over(run)
+    return await follower
+
+
+async def followed(run: Run) -> list[Event]:
+    return [event async for batch in run.follow() for event in batch]
+
+
+@pytest.mark.parametrize("kind", [two_voices, sync_voice], ids=lambda kind: kind.description.name)
+async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
+    engine = new_engine()
+    before = len(asyncio.all_tasks())
+    for seed in range(1, 60):
+        reader = Reader(random.Random(seed))
+        run = engine.start(kind, call(inputs={"seed": seed}), attend=reader.attend)
+        seen = await disturbed(run, seed)
+
+        assert reader.told == run.log == seen, seed
+        assert reader.overlaps == 0, seed
+        assert [event.seq for event in run.log] == list(range(len(run.log))), seed
+        assert [isinstance(event, TERMINAL) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
+        assert isinstance(run.log[-1], TERMINAL), seed
+    await eventually(lambda: engine.threads.busy == 0)
+    await eventually(lambda: len(asyncio.all_tasks()) <= before)
+    await eventually(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
+    gc.collect()  # So that asyncio complains now of what nobody asked for.
+
+    assert engine.alive == 0

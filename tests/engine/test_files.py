@@ -1,0 +1,109 @@
+"""ctx.fetch: the bytes of any file, from wherever they are, and from nowhere that strangers may not lead us to."""
+
+from base64 import b64encode, urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.messages import Message
+from palaver.core.parts import File
+from palaver.engine import files
+from palaver.engine.files import FileFetcher
+from palaver.errors import InvalidValue, NotFound, PalaverError, UpstreamFailed, UrlRefused
+from palaver.outbound import Fetched
+from palaver.storage.database import MEMORY_URL, open_database
+from palaver.workflows.context import Context
+from palaver.workflows.declare import chat
+from tests.engine.run_factory import came_to, new_engine, ran, reply
+from tests.storage.test_files import kept
+
+
+@given(st.binary())
+async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(content: bytes) -> None:
+    plain, safe = b64encode(content).decode(), urlsafe_b64encode(content).decode()
+    ways = [
+        File("text/plain", data=plain),
+        File("text/plain", data=safe.rstrip("=")),
+        File("text/plain", data=f" {plain}\n"),
+        File("text/plain", url=f"data:text/plain;base64,{plain.replace('+', '%2B')}"),
+        File("text/plain", url=f"DATA:;BASE64,{safe}"),
+        File("text/plain", url="data:," + "".join(f"%{byte:02x}" for byte in content)),
+    ]
+
+    assert [await FileFetcher()("default", way) for way in ways] == [content] * len(ways)
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "message"),
+    [
+        (File("a/b", data="€"), InvalidValue, "The file's data is not base64."),
+        (File("a/b", data="A"), InvalidValue, "The file's data is not base64."),
+        (File("a/b", url="data:nothing"), InvalidValue, "The file's data: URL holds nothing."),
+        (File("a/b", file_id="file_1"), NotFound, "There is no file 'file_1'."),
+        (
+            File("a/b"),
+            InvalidValue,
+            "The file has no content: it names no stored file, no data, and no http or https URL.",
+        ),
+        (
+            File("a/b", url="file:///etc/passwd"),
+            InvalidValue,
+            "The file has no content: it names no stored file, no data, and no http or https URL.",
+        ),
+        (File("a/b", url="http://127.0.0.1/"), UrlRefused, "This URL may not be fetched from here."),
+        (File("a/b", url="http://169.254.169.254/latest"), UrlRefused, "This URL may not be fetched from here."),
+    ],
+)
+async def test_what_cannot_be_had_is_said(part: File, error: type[PalaverError], message: str) -> None:
+    with pytest.raises(error) as raised:
+        await FileFetcher()("default", part)
+
+    assert raised.value.message == message
+
+
+async def test_a_url_is_asked_as_the_operator_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    async def fetch(url: str, *, allow_private: bool) -> Fetched:
+        asked.append((url, allow_private))
+        return Fetched(status=302 if url.endswith("moved") else 200, media_type="a/b", body=b"there")
+
+    monkeypatch.setattr(files, "fetch", fetch)
+
+    assert await FileFetcher()("default", File("a/b", url="HTTPS://host/a")) == b"there"
+    assert await FileFetcher(allow_private=True)("default", File("a/b", url="http://host/b")) == b"there"
+    with pytest.raises(UpstreamFailed) as raised:
+        await FileFetcher()("default", File("a/b", url="https://host/moved"))
+    assert raised.value.message == "The file could not be fetched: the remote answered 302."
+    assert asked == [("HTTPS://host/a", False), ("http://host/b", True), ("https://host/moved", False)]
+
+
+async def test_a_stored_file_is_its_projects() -> None:
+    database = open_database(MEMORY_URL)
+    await kept(database, "a", b"stored")
+    part = File("text/plain", file_id="file_a")
+
+    assert await FileFetcher(database)("default", part) == b"stored"
+    with pytest.raises(NotFound):
+        await FileFetcher(database)("team-b", part)
+    await database.close()
+
+
+@chat
+async def reader(messages: list[Message], ctx: Context) -> str:
+    return (await ctx.fetch(messages[0].parts[0])).decode()  # type: ignore[arg-type]
+
+
+@chat
+def reader_in_a_thread(messages: list[Message], ctx: Context) -> str:
+    return ctx.fetch(messages[0].parts[0]).decode()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("workflow", [reader, reader_in_a_thread], ids=["async", "sync"])
+async def test_async_code_awaits_what_sync_code_is_given(workflow: object) -> None:
+    run = await ran(workflow, Message.user(File("text/plain", data="SGk=")), engine=new_engine())  # type: ignore[arg-type]
+    refused = await ran(workflow, Message.user(File("text/plain", url="http://localhost/")))  # type: ignore[arg-type]
+
+    assert came_to(run) == reply(Message.assistant("Hi"))
+    assert came_to(refused).finish == "error"

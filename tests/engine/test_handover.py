@@ -1,0 +1,136 @@
+"""Runs of other processes: left to them before they begin, awaited while they are too young to be known."""
+
+import asyncio
+
+import pytest
+
+from palaver.core.ids import sortable
+from palaver.core.messages import Message
+from palaver.engine import run_reader as records_module
+from palaver.engine.engine import utc_now
+from palaver.engine.ids import new_run_id
+from palaver.engine.run_reader import RunReader
+from palaver.errors import Overloaded, RunNotFound
+from palaver.storage import queue as kept
+from palaver.storage import run_log, runs
+from palaver.storage.database import Database
+from tests.engine.run_factory import NOW, call, said
+from tests.engine.test_queue import THEIRS, House, short
+
+
+async def taken(house: House, name: str) -> tuple[str, kept.QueuedRun]:
+    """A run that waited, and that a process has just taken."""
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    (waiting,) = await house.database.write(kept.dequeue_runs, name, ["short"], 1, NOW)
+    return started.run_id, waiting
+
+
+async def test_what_a_process_that_ends_had_taken_is_left_to_others(database: Database) -> None:
+    ending, other = House(database, "p1", short), House(database, "p2", short)
+    run, waiting = await taken(ending, "p1")
+    await ending.engine.drain(0)
+    await ending.backlog._run(waiting)
+    left = await database.read(runs.get_run, "theirs", run)
+    other.backlog.begin()
+    found = await other.ended(run)
+    await other.close()
+
+    assert left is not None
+    assert (left.status, left.process, left.attempts, left.started_at) == ("queued", None, 0, None)
+    assert (found.row.status, found.row.process, found.row.attempts) == ("finished", "p2", 1)
+
+
+async def test_nothing_is_begun_once_the_backlog_ends(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    house.backlog.begin()
+    await house.backlog.end()
+    await house.backlog._run(waiting)
+    row = await database.read(runs.get_run, "theirs", run)
+
+    assert row is not None
+    assert row.status == "queued"
+
+
+async def test_a_run_waits_while_nothing_can_be_recorded_here(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    house.recorder._fault = Overloaded("The database cannot be reached.")
+    await house.backlog._run(waiting)
+    left = await database.read(runs.get_run, "theirs", run)
+    house.recorder._fault = None
+    house.backlog.begin()
+    found = await house.ended(run)
+    await house.close()
+
+    assert left is not None
+    assert (left.status, found.row.status, found.row.attempts) == ("queued", "finished", 1)
+
+
+async def test_one_that_ended_meanwhile_is_not_put_back(database: Database) -> None:
+    house = House(database, "p1", short)
+    run, waiting = await taken(house, "p1")
+    await database.write(run_log.fail_queued_run, "theirs", run, ("overloaded", "No."), NOW)
+    await database.write(kept.unclaim_run, waiting.whole.row)
+    row = await database.read(runs.get_run, "theirs", run)
+
+    assert row is not None
+    assert (row.status, row.process) == ("failed", "p1")
+
+
+async def test_a_run_that_began_elsewhere_a_moment_ago_is_awaited(database: Database) -> None:
+    house = House(database, "p1", short)
+    records = RunReader(house.engine, house.recorder, database, now=utc_now)
+    young = new_run_id()
+    seeking = asyncio.create_task(records.row("theirs", young))
+    await asyncio.sleep(0.05)
+    await house.backlog.put(short, call(Message.user("Hi.")), THEIRS, young)
+
+    if database.kind == "postgresql":
+        assert (await seeking).id == young
+    else:  # There is but one server, and what it began it knows.
+        with pytest.raises(RunNotFound):
+            await seeking
+
+
+async def test_any_other_name_is_answered_at_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(database, "p1", short)
+    records = RunReader(house.engine, house.recorder, database, now=utc_now)
+    monkeypatch.setattr(records_module, "_START_GRACE_S", 600)  # One that is awaited would wait until the timeout.
+    async with asyncio.timeout(30):
+        for name in ("run_" + sortable(1, 1), "nonsense", "run_" + "u" * 26):
+            with pytest.raises(RunNotFound):
+                await records.row("theirs", name)
+
+
+async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    waits = await house.records.row("theirs", started.run_id)
+    house.backlog.begin()
+    ended = (await house.ended(started.run_id)).row
+    at_once = await house.records.log_of(ended)
+    async with asyncio.timeout(30):  # The end is recorded before readers here are told of it.
+        while house.records.alive("theirs", started.run_id) is not None:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+    logs = [at_once, await house.records.log_of(waits)]
+    await house.close()
+
+    assert logs == [await database.read(runs.read_events, "theirs", started.run_id)] * 2
+    assert said(logs[0])[-1] == "RunFinished"
+
+
+async def test_whoever_follows_what_waits_goes_on_here_when_it_begins_here(database: Database) -> None:
+    house = House(database, "p1", short)
+    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    following = asyncio.create_task(_all(house.records, started.run_id))
+    await asyncio.sleep(0.02)
+    house.backlog.begin()
+    told = await following
+    await house.close()
+
+    assert told == await database.read(runs.read_events, "theirs", started.run_id)
+
+
+async def _all(records: RunReader, run: str) -> list[object]:
+    return [event async for batch in records.follow("theirs", run) for event in batch]

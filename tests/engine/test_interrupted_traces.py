@@ -1,0 +1,83 @@
+"""The span of a run whose process died: made by whoever notices, of what the database has; on every database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from palaver.core.origins import Origin
+from palaver.core.parts import ToolCall, ToolResult
+from palaver.engine.engine import Engine
+from palaver.engine.heartbeat import Heartbeat
+from palaver.engine.recorder import Recorder
+from palaver.engine.run import Run
+from palaver.engine.tracing import RunTracer, load_interrupted_run
+from palaver.storage import run_log, runs
+from palaver.storage.database import Database
+from palaver.traces.record import Span
+from palaver.traces.runs import named, spans_of
+from palaver.workflows.declare import chat
+from tests.engine.run_factory import ASKED, NOW, call, eventually
+
+THEIRS = Origin(project="theirs", protocol="responses", key="key_1")
+
+
+async def dying(database: Database, **given: Any) -> Run:
+    """A run of a process that dies after its first words, and is never heard of again."""
+
+    @chat(**given)
+    async def tutor(messages: Any) -> AsyncIterator[Any]:
+        yield ToolCall("c1", "look", "{}")
+        yield ToolResult("c1", "seen")
+        yield "Hel"
+        await asyncio.Event().wait()
+
+    recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
+    engine = Engine(store=recorder, now=lambda: NOW)
+    run = engine.start(tutor, call(ASKED, user="u-1"), origin=THEIRS)
+    await eventually(lambda: len(run.log) >= 6)
+    await recorder.flushed()
+    recorder._states.clear()  # It is gone: nothing is written any more.
+    await engine.drain(0)
+    return run
+
+
+async def test_whoever_notices_makes_its_span(database: Database) -> None:
+    run = await dying(database)
+    spans: list[Span] = []
+    tracing = RunTracer(spans.extend)
+    engine = Engine(now=lambda: NOW)
+    presence = Heartbeat("p2", database, engine, kind="server", version="1", now=lambda: NOW, tracing=tracing)
+
+    await presence.begin(only_server=True)
+    await presence.end()
+    await tracing.close()
+
+    root, tool = spans
+    assert (root.trace_id, root.span_id) == (run.started.trace_id, run.started.span_id)
+    assert (root.project, root.status, root.finish, root.user) == ("theirs", "incomplete", "interrupted", "u-1")
+    assert root.messages_in == (ASKED,)
+    assert [message.text for message in root.messages_out] == ["", "", "Hel"]
+    assert (tool.outputs, tool.notes, tool.parent_id) == ("seen", ("untimed",), root.span_id)
+
+
+async def test_of_one_whose_content_was_not_kept_there_is_no_more_than_that_it_was(database: Database) -> None:
+    run = await dying(database, record="metadata")
+    await database.write(run_log.interrupt_run, "theirs", run.id, NOW)
+
+    facts = await database.read(load_interrupted_run, "theirs", run.id)
+
+    assert facts is not None
+    [span] = spans_of(facts)
+    assert (span.trace_id, span.span_id, span.status) == (run.started.trace_id, named(run.id), "incomplete")
+    assert (span.messages_in, span.messages_out, span.user) == ((), (), "u-1")
+    assert span.attributes["palaver.key"] == "key_1"
+
+
+async def test_of_one_that_is_not_there_or_goes_on_nothing_is_known(database: Database) -> None:
+    run = await dying(database)
+    row = await database.read(runs.get_run, "theirs", run.id)
+
+    assert row is not None
+    assert row.ended_at is None
+    assert await database.read(load_interrupted_run, "theirs", run.id) is None
+    assert await database.read(load_interrupted_run, "theirs", "run_unknown") is None

@@ -1,0 +1,209 @@
+"""Housekeeping: what is let go of by itself, and what is not; on every database."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+
+from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.core.retention import Keep
+from palaver.engine.engine import Engine
+from palaver.engine.recorder import Recorder
+from palaver.engine.retention import RetentionTask
+from palaver.storage import boards, retention, runs
+from palaver.storage.boards import Board
+from palaver.storage.database import Database, open_database
+from palaver.storage.spans import partitions as span_days
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import retention as span_retention
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
+from palaver.workflows.declare import chat
+from tests.engine.run_factory import NOW, call
+from tests.storage.span_factory import NOON, TODAY, keep, row
+
+
+@chat
+async def short(messages: list[Message]) -> str:
+    return "Hello."
+
+
+async def told(database: Database, **origin: object) -> str:
+    engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
+    run = engine.start(short, call(Message.user("Hi.")), origin=Origin(**origin))  # type: ignore[arg-type]
+    await run.ended()
+    return run.id
+
+
+async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Database) -> None:
+    await database.write(threads.create_thread, "default", NewThread(id="conv_1", at=NOW))
+    loose, stored, talked = (
+        await told(database),
+        await told(database, stored=True),
+        await told(database, thread="conv_1"),
+    )
+    keeping = RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=29))
+    await keeping.tidy()
+    young = await database.read(runs.get_run, "default", loose)
+    await RetentionTask(database, run_days=0, now=lambda: NOW + timedelta(days=31)).tidy()
+    kept = await database.read(runs.get_run, "default", loose)
+    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+
+    assert young is not None
+    assert kept == young
+    assert [await database.read(runs.get_run, "default", run) is None for run in (loose, stored, talked)] == [
+        True,
+        False,
+        False,
+    ]
+    assert await database.read(runs.read_events, "default", loose) == []
+
+
+async def test_the_last_run_of_a_cell_stays_and_those_before_it_go(database: Database) -> None:
+    grid = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="short"),), rows=(BoardRow(id="r1"),))
+    await database.write(boards.create_board, "default", Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW))
+    ids = [await told(database, board="brd_1") for _ in range(2)]
+    for run in ids:
+        await database.write(boards.fill_cells, "default", "brd_1", [Cell(row="r1", column="c1", run=run)])
+    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+
+    assert [await database.read(runs.get_run, "default", run) is None for run in ids] == [True, False]
+
+
+async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Database) -> None:
+    ids = [await told(database) for _ in range(4)]
+    gone = await database.write(retention.delete_all_but_newest, 2)
+
+    assert gone == 2
+    assert [await database.read(runs.get_run, "default", run) is None for run in sorted(ids)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+# Spans
+
+DAY = 24 * 60 * 60
+
+
+async def kept(database: Database, spans: Keep, *, days: int = 0) -> list[str]:
+    """What is left when it was tidied so many days later."""
+    later = NOON + timedelta(days=days)
+    await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).tidy()
+    held = await database.read(span_days.list_day_usage)
+    return [f"{one.project} {(one.day - TODAY).days} {one.spans}" for one in held]
+
+
+async def three_days(database: Database) -> None:
+    for project in ("mine", "theirs"):
+        rows = [row(f"{number}", -number * DAY, trace=f"{number}", project=project) for number in range(3)]
+        await keep(database, *rows)
+
+
+ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
+
+
+async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
+    await three_days(database)
+
+    assert await kept(database, Keep()) == ALL
+    assert await kept(database, Keep(), days=1000) == ALL
+    assert await kept(database, Keep(days=2)) == ALL
+    assert await kept(database, Keep(days=2), days=1) == ALL[2:]
+    assert await kept(database, Keep(days=2), days=2) == ALL[4:]
+    assert await kept(database, Keep(days=2), days=100) == []
+
+
+async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database) -> None:
+    await three_days(database)
+
+    assert await kept(database, Keep(days=1, of_projects={"mine": 30})) == [ALL[0], *ALL[2:]]
+    assert await kept(database, Keep(days=1, of_projects={"mine": 0}), days=1) == [ALL[0], ALL[2], *ALL[4:]]
+    assert await kept(database, Keep(of_projects={"mine": 1}), days=2) == [ALL[5]]
+
+
+async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> None:
+    await three_days(database)
+    held = await database.read(span_days.list_day_usage)
+    day = sum(one.bytes for one in held) // 3
+
+    assert await kept(database, Keep(bytes=3 * day)) == ALL
+    assert await kept(database, Keep(bytes=2 * day)) == ALL[2:]
+    assert await kept(database, Keep(bytes=1)) == ALL[4:]
+
+
+async def test_coming_days_are_prepared(database: Database) -> None:
+    made: list[object] = []
+
+    class Watched:
+        kind, place = "postgresql", None
+
+        async def read(self, work: object, *given: object) -> object:
+            return await database.read(work, *given)  # type: ignore[arg-type]
+
+        async def write(self, work: object, *given: object) -> object:
+            made.append(work)
+            return await database.write(work, *given)  # type: ignore[arg-type]
+
+    await RetentionTask(Watched(), run_days=0, now=lambda: NOON).tidy()  # type: ignore[arg-type]
+
+    assert span_days.create_upcoming_partitions in made
+
+
+async def test_one_process_at_a_time_lets_go(postgres_url: str) -> None:
+    first, second = open_database(postgres_url), open_database(postgres_url)
+    await three_days(first)
+    begun, done = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(db: object) -> int:
+        gone = span_retention.delete_before(db, TODAY)  # type: ignore[arg-type]
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(done.wait(), loop).result()
+        return gone
+
+    working = asyncio.create_task(first.write(slow))
+    await begun.wait()
+    meanwhile = await second.write(span_retention.delete_before, TODAY)
+    done.set()
+
+    assert (meanwhile, await working) == (0, 2)
+    assert await second.write(span_retention.delete_before, TODAY) == 2
+    await first.close()
+    await second.close()
+
+
+async def test_of_more_spans_than_memory_should_hold_the_first_go(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
+    await three_days(database)
+    gone = [await database.write(span_retention.delete_oldest, 2) for _ in range(3)]
+    left = await database.read(span_pages.list_spans, "theirs")
+
+    assert gone == [3, 1, 0]
+    assert [one.name for one in left.data] == ["1", "2"]
+
+
+async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path: object) -> None:
+    database = open_database(f"{tmp_path}/palaver.db")
+    for first in range(0, 3_000, 1_000):
+        rows = [row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
+        await keep(database, *rows)
+    tidying = asyncio.create_task(kept(database, Keep(days=1), days=1))
+    waited: list[float] = []
+    while not tidying.done():
+        since = time.perf_counter()
+        await keep(database, row(f"new {len(waited)}", len(waited)))
+        waited.append(time.perf_counter() - since)
+    left = await tidying
+    await database.close()
+
+    assert left[0].startswith("mine 0 ")
+    assert len(waited) > 3  # It came in while the others went,
+    assert max(waited) < 0.9 * sum(waited)  # and never waited for all of them.

@@ -1,0 +1,214 @@
+"""Evaluations are made whole, end by their figures, are stopped, run again and deleted."""
+
+from typing import Any
+
+import pytest
+
+from palaver.errors import NotFound, StillRunning
+from palaver.storage.database import Database
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results, slices
+from palaver.storage.evaluations import results as result_pages
+from palaver.storage.evaluations.repository import EvaluationFilters
+from palaver.storage.evaluations.results import NewResult, RecordOutcome, StopConditions
+from palaver.storage.evaluations.slices import Slice
+from palaver.storage.pagination import FIRST_PAGE, Window
+from tests.storage.evaluation_factory import AT, alive, new, result, score, score_rows
+
+FREE = StopConditions()
+
+
+async def taken(database: Database, process: str = "p1", free: int = 100) -> list[Slice]:
+    return await database.write(slices.take_slices, process, ["tutor"], free, AT)
+
+
+async def run(database: Database, outcomes: list[NewResult], stops: StopConditions = FREE, process: str = "p1") -> None:
+    """Record these results, and end what holds them."""
+    left = {one.cell: one for one in outcomes}
+    while found := await taken(database, process):
+        for one in found:
+            some = [left[cell] for cell in range(one.first, one.first + one.count) if cell in left]
+            await database.write(results.record_results, process, one, some, stops, AT)
+            await database.write(slices.end_slice, process, one, AT)
+
+
+async def state(database: Database, id: str = "ev_1") -> tuple[Any, ...]:
+    found = await database.read(evaluations.get_evaluation, "default", id)
+    return found.state, found.done, found.failed, found.errors
+
+
+async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Database) -> None:
+    made = await database.write(
+        evaluations.create_evaluation, "default", new(plan={"a": [1]}, rows=b"x" * 32, key="k1"), AT
+    )
+
+    found = await database.read(evaluations.get_planned, "default", "ev_1")
+
+    assert (made.state, made.total, made.done, made.key, made.version) == ("queued", 6, 0, "k1", 1)
+    assert (found.evaluation, found.plan, found.rows) == (made, {"a": [1]}, b"x" * 32)
+    for ask in (evaluations.get_evaluation, evaluations.get_planned, evaluations.delete_evaluation):
+        with pytest.raises(NotFound):
+            await database.write(ask, "other", "ev_1")
+
+
+ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
+    ([result(0), result(1)], ("succeeded", 2, 0, 0)),
+    ([result(0), result(1, status="failed")], ("partly", 1, 1, 0)),
+    ([result(0), result(1, scores=[score(None, status="error")])], ("partly", 2, 0, 1)),
+    ([result(0, status="failed"), result(1, status="failed")], ("failed", 0, 2, 0)),
+]
+
+
+async def test_it_ends_as_its_cells_did(database: Database) -> None:
+    found: list[tuple[Any, ...]] = []
+    for number, (outcomes, _) in enumerate(ENDS):
+        await database.write(evaluations.create_evaluation, "default", new(2, size=1, id=f"ev_{number}"), AT)
+        await run(database, outcomes)
+        found.append(await state(database, f"ev_{number}"))
+
+    assert found == [expected for _, expected in ENDS]
+
+
+async def test_one_without_cells_has_ended_at_once(database: Database) -> None:
+    made = await database.write(evaluations.create_evaluation, "default", new(0), AT)
+
+    assert (made.state, made.ended_at) == ("succeeded", AT)
+
+
+async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(), AT)
+
+    done = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+
+    assert (done.state, done.ended_at, await taken(database)) == ("cancelled", AT, [])
+
+
+async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(), AT)
+    [first, *others] = await taken(database, free=2)
+    await database.write(results.record_results, "p1", first, [result(0)], FREE, AT)
+
+    asked = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+    stopped = await database.read(slices.find_stopped, [("default", "ev_1")])
+    late = await database.write(results.record_results, "p1", first, [result(1)], FREE, AT)
+    for one in (first, *others):
+        await database.write(slices.release_slice, "p1", one, AT)
+
+    assert (asked.state, asked.ended_at, asked.cancel_asked_at, stopped) == ("running", None, AT, {("default", "ev_1")})
+    assert late == RecordOutcome(is_ours=True, is_stopped=True)
+    assert await state(database) == ("cancelled", 2, 0, 0)
+    again = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+    assert (again.state, again.reason) == ("cancelled", None)
+
+
+async def test_too_many_failures_end_it(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(6, size=1), AT)
+
+    await run(database, [result(cell, status="failed") for cell in range(6)], StopConditions(most_failed=2))
+
+    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
+    assert (found.state, found.failed, found.reason) == (
+        "failed",
+        4,
+        {"code": "max_errors", "message": "3 cells failed, more than the 2 of max_errors: the rest is cancelled."},
+    )
+
+
+async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(6, size=1, concurrency=1), AT)
+
+    dear = [result(cell, cost=0.2, scores=[score(cost=0.3)]) for cell in range(6)]
+    await run(database, dear, StopConditions(most_cost=1.0))
+
+    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
+    assert (found.state, found.done, found.cost, found.score_cost) == ("failed", 2, 0.4, 0.6)
+    assert found.reason is not None
+    assert found.reason["code"] == "max_cost"
+
+
+async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(4, size=2), AT)
+    erred = [score(None, status="error", reason="webhook_failed: away")]
+    with pytest.raises(StillRunning):
+        await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
+    await run(database, [result(0), result(1, status="failed"), result(2, scores=erred), result(3)])
+    before = await state(database)
+
+    await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
+    await run(database, [result(1, words="Later")])
+    failed_again = await state(database)
+    await database.write(evaluations.rerun_evaluation, "default", "ev_1", "errors", AT)
+    await run(database, [result(2, scores=[score()]), result(0, words="Never")])
+
+    assert (before, failed_again) == (("partly", 3, 1, 1), ("partly", 4, 0, 1))
+    assert await state(database) == ("succeeded", 4, 0, 0)
+    page = await database.read(result_pages.list_results, "default", "ev_1")
+    assert [(one.cell, one.seq, len(one.scores)) for one in page.data] == [(0, 1, 0), (1, 5, 0), (2, 6, 1), (3, 4, 0)]
+
+
+async def test_all_of_it_may_be_run_again(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(2), AT)
+    await run(database, [result(0, cost=1.0, scores=[score()]), result(1, cost=1.0)])
+
+    found = await database.write(evaluations.rerun_evaluation, "default", "ev_1", "all", AT)
+    scores = await database.read(score_rows, "default", "ev_1")
+
+    assert (found.state, found.done, found.cost, found.recorded, found.ended_at, scores) == (
+        "queued",
+        0,
+        None,
+        2,
+        None,
+        [],
+    )
+
+
+async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) -> None:
+    for name in ("ev_1", "ev_2"):
+        await database.write(evaluations.create_evaluation, "default", new(2, id=name), AT)
+    [one, other] = await taken(database, free=2)
+    for held in (one, other):
+        await database.write(results.record_results, "p1", held, [result(0, scores=[score()])], FREE, AT)
+
+    await database.write(evaluations.delete_evaluation, "default", "ev_1")
+
+    mine, theirs = (one, other) if one.evaluation == "ev_1" else (other, one)
+    assert await database.write(results.record_results, "p1", mine, [result(1)], FREE, AT) == RecordOutcome(
+        is_ours=False
+    )
+    assert await database.write(slices.end_slice, "p1", mine, AT) is False
+    assert await database.read(slices.find_stopped, [mine.of, theirs.of]) == {mine.of}
+    assert [await database.read(score_rows, *held.of) for held in (mine, theirs)] == [
+        [],
+        [(0, "exact_match", 0, "scored", True, 1.0)],
+    ]
+
+
+async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: Database) -> None:
+    await database.write(evaluations.create_evaluation, "default", new(0, id="ev_1", name="100% ÄPFEL"), AT)
+    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_2", testset="ts_2"), AT)
+    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_3"), AT)
+    await database.write(evaluations.create_evaluation, "other", new(2, id="ev_4"), AT)
+
+    async def named(window: Window = FIRST_PAGE, **filters: Any) -> list[str]:
+        page = await database.read(evaluations.list_evaluations, "default", EvaluationFilters(**filters), window)
+        return [one.id for one in page.data]
+
+    assert await named() == ["ev_3", "ev_2", "ev_1"]
+    assert await named(state="succeeded") == ["ev_1"]
+    assert await named(testset="ts_2") == ["ev_2"]
+    assert await named(search="0% äp") == ["ev_1"]
+    assert await named(search="0_ äp") == []
+    first = await database.read(evaluations.list_evaluations, "default", EvaluationFilters(), Window(limit=2))
+    assert await named(Window(limit=2, after=first.next)) == ["ev_1"]
+    assert await database.read(evaluations.get_plans, "default", ["ev_2", "ev_4"]) == {"ev_2": {"repeats": 1}}
+
+
+async def test_an_evaluation_of_a_dead_process_ends_if_it_was_stopped(database: Database) -> None:
+    await database.write(alive, "p1")
+    await database.write(evaluations.create_evaluation, "default", new(2), AT)
+    await taken(database)
+    await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+
+    assert await database.write(slices.requeue_lost_slices, ["p1"], AT) == 1
+    assert await state(database) == ("cancelled", 0, 0, 0)

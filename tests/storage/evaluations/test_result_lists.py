@@ -1,0 +1,150 @@
+"""Results are looked at a page at a time, by what came of them, as they come, or one as a whole."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.usage import Usage
+from palaver.errors import InvalidValue, NotFound
+from palaver.storage.database import Database
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results, slices
+from palaver.storage.evaluations.results import NewResult, ResultFilters, StopConditions, StoredScore
+from palaver.storage.pagination import FIRST_PAGE, Window
+from tests.storage.evaluation_factory import AT, new, result, score
+
+
+async def keep(database: Database, *outcomes: NewResult, id: str = "ev_1", project: str = "default") -> None:
+    """An evaluation with these results, recorded in that order."""
+    await database.write(evaluations.create_evaluation, project, new(len(outcomes), size=50, id=id), AT)
+    [held] = [
+        one for one in await database.write(slices.take_slices, "p1", ["tutor"], 9, AT) if one.of == (project, id)
+    ]
+    await database.write(results.record_results, "p1", held, list(outcomes), StopConditions(), AT)
+
+
+OUTCOMES = [
+    result(3, variant=1, words="Zürich 100%", scores=[score(), score(False, name="contains", evaluator=1)]),
+    result(0, scores=[score(False), score(True, name="contains", evaluator=1)]),
+    result(1, status="failed"),
+    result(2, variant=1, words="ZÜRICH", scores=[score(None, status="error", reason="webhook_failed: away")]),
+]
+
+
+async def test_pages_follow_the_cells_and_streams_the_recording(database: Database) -> None:
+    await keep(database, *OUTCOMES)
+    await keep(database, result(0), id="ev_2")
+
+    first = await database.read(results.list_results, "default", "ev_1", ResultFilters(), Window(limit=3))
+    rest = await database.read(
+        results.list_results, "default", "ev_1", ResultFilters(), Window(limit=3, after=first.next)
+    )
+    told = await database.read(results.list_results_since, "default", "ev_1", 1, 2)
+
+    assert ([one.cell for one in first.data], [one.cell for one in rest.data], rest.next) == ([0, 1, 2], [3], None)
+    assert [(one.seq, one.cell) for one in told] == [(2, 0), (3, 1)]
+    with pytest.raises(InvalidValue):
+        await database.read(results.list_results, "default", "ev_2", ResultFilters(), Window(limit=3, after=first.next))
+
+
+FOUND: list[tuple[dict[str, Any], list[int]]] = [
+    ({"variant": 1}, [2, 3]),
+    ({"status": "failed"}, [1]),
+    ({"evaluator": "contains"}, [0, 3]),
+    ({"evaluator": "contains", "passed": False}, [3]),
+    ({"passed": True}, [0, 3]),
+    ({"score_status": "error"}, [2]),
+    ({"search": "zürich"}, [2, 3]),
+    ({"search": "0%"}, [3]),
+    ({"search": "_"}, []),
+    ({"row": "row_2"}, [2]),
+    ({"among": [0, 1, 3]}, [0, 1, 3]),
+    ({"among": [0, 1, 3], "variant": 1}, [3]),
+    ({"among": []}, []),
+]
+
+
+async def test_results_are_found_by_what_came_of_them(database: Database) -> None:
+    await keep(database, *OUTCOMES)
+
+    async def found(wanted: dict[str, Any], window: Window = FIRST_PAGE) -> tuple[list[int], str | None]:
+        page = await database.read(results.list_results, "default", "ev_1", ResultFilters(**wanted), window)
+        return [one.cell for one in page.data], page.next
+
+    assert [(wanted, (await found(wanted))[0]) for wanted, _ in FOUND] == FOUND
+    for wanted, cells in FOUND:
+        one_by_one: list[int] = []
+        after = None
+        for _ in cells:
+            some, after = await found(wanted, Window(limit=1, after=after))
+            one_by_one += some
+        assert (one_by_one, after) == (cells, None)
+
+
+async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Database) -> None:
+    await keep(database, *(result(cell, variant=cell % 2) for cell in range(20)))
+    wanted = ResultFilters(among=range(0, 100_000, 5), variant=1)
+
+    page = await database.read(results.list_results, "default", "ev_1", wanted)
+
+    assert [one.cell for one in page.data] == [5, 15]
+
+
+async def test_one_is_read_whole_and_no_other_projects(database: Database) -> None:
+    usage = Usage(input_tokens=3, output_tokens=4)
+    await keep(
+        database, result(0, usage=usage, scores=[score(label="good", details={"a": [1]}, cost=0.1, usage=usage)])
+    )
+
+    found = await database.read(results.get_result, "default", "ev_1", 0)
+
+    assert (found.body, found.result.usage, found.result.started_at) == ({"text": "Answer 0"}, usage, AT)
+    assert found.result.scores == [
+        StoredScore(
+            evaluator=0,
+            name="exact_match",
+            status="scored",
+            passed=True,
+            score=1.0,
+            label="good",
+            reason="",
+            details={"a": [1]},
+            seconds=0.0,
+            usage=usage,
+            cost=0.1,
+        )
+    ]
+    for project, evaluation, cell in (("other", "ev_1", 0), ("default", "ev_2", 0), ("default", "ev_1", 1 << 40)):
+        with pytest.raises(NotFound):
+            await database.read(results.get_result, project, evaluation, cell)
+
+
+async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None:
+    await keep(database, *(result(cell) for cell in range(5)))
+
+    first = await database.read(results.list_result_details, "default", "ev_1", -1, 3)
+    rest = await database.read(results.list_result_details, "default", "ev_1", first[-1].result.cell, 3)
+
+    assert [(one.result.cell, one.body["text"]) for one in (*first, *rest)] == [
+        (cell, f"Answer {cell}") for cell in range(5)
+    ]
+
+
+async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
+    await keep(database, *(result(cell) for cell in range(5)))
+
+    found = await database.read(results.recent_pace, "default", "ev_1", 3)
+
+    assert found is not None
+    assert (found[0], (found[2] - found[1]).total_seconds()) == (3, 2)
+    assert await database.read(results.recent_pace, "default", "ev_9") is None
+
+
+async def test_texts_that_a_database_cannot_hold_are_held_anyway(database: Database) -> None:
+    odd = "a\0b\ud800"
+    await keep(database, result(0, words=odd, scores=[score(name=odd, label=odd, reason=odd)]))
+
+    [found] = (await database.read(results.list_results, "default", "ev_1")).data
+
+    [said] = found.scores
+    assert (said.name, said.label, said.reason) == ("a\ufffdb\ufffd",) * 3

@@ -1,0 +1,41 @@
+"""Many spans at once are put as each would be alone: rows, bodies, and what a search finds them by."""
+
+import pytest
+
+from palaver.storage.database import Database
+from palaver.storage.pagination import Window
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import SpanQuery
+from tests.storage.span_factory import keep, row, span_id, trace_id
+
+MANY = 300
+
+
+async def test_many_are_all_kept_and_found(database: Database) -> None:
+    given = [row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(MANY)]
+
+    added = await keep(database, *given)
+
+    page = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(MANY))
+    assert tuple(added) == (MANY, 0, 0)
+    assert [(one.name, one.user, one.start) for one in page.data] == [
+        (one.name, one.user, one.start) for one in reversed(given)
+    ]
+    for number in (0, MANY // 2, MANY - 1):
+        found = await database.read(span_pages.list_spans, "mine", SpanQuery(search=f"word{number} common"))
+        body = await database.read(span_trees.get_span_body, "mine", trace_id("t"), span_id(f"s{number}"))
+        assert [one.name for one in found.data] == [f"s{number}"]
+        assert body == given[number].body
+
+
+@pytest.mark.parametrize("said", ["short", "a long story " * 200])
+async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, said: str) -> None:
+    await keep(database, row("a", said=f"{said} before"))
+    await keep(database, row("a", duration_ms=200.0, said=f"{said} after"))
+
+    before, after = [
+        await database.read(span_pages.list_spans, "mine", SpanQuery(search=word)) for word in ("before", "after")
+    ]
+
+    assert ([one.name for one in before.data], [one.name for one in after.data]) == ([], ["a"])

@@ -1,0 +1,202 @@
+"""One trace, on every database: every span stands in its tree exactly once, whatever was sent."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, StaticPool, create_engine
+
+from palaver.errors import InvalidValue
+from palaver.storage.database import Database
+from palaver.storage.pagination import FIRST_PAGE, Page, Window
+from palaver.storage.spans import traces as span_shapes
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans import writes as spans
+from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
+from palaver.storage.tables import metadata
+from tests.storage.span_factory import NOON, SECOND, TODAY, keep, row, span_id, trace_id
+
+Shown = list[tuple[str, int, int, tuple[str, ...]]]
+
+
+def shown(found: Page[SpanTreeItem]) -> Shown:
+    return [(one.name, one.children, one.descendants, one.notes) for one in found.data]
+
+
+async def below(database: Database, parent: str | None = None, window: Window = FIRST_PAGE) -> Page[SpanTreeItem]:
+    named = None if parent is None else span_id(parent)
+    return await database.read(span_trees.list_children, "mine", trace_id("t"), parent=named, window=window)
+
+
+async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(database: Database) -> None:
+    await keep(
+        database,
+        row("root"),
+        row("b", 2, parent="root"),
+        row("a", 1, parent="root"),
+        row("aa", 3, parent="a"),
+        row("aaa", 4, parent="aa"),
+        row("other", trace="u"),
+    )
+
+    assert shown(await below(database)) == [("root", 2, 4, ())]
+    assert shown(await below(database, "root")) == [("a", 1, 2, ()), ("b", 0, 0, ())]
+    assert shown(await below(database, "a")) == [("aa", 1, 1, ())]
+    assert shown(await below(database, "aaa")) == []
+    assert shown(await below(database, "nobody")) == []
+
+
+async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(database: Database) -> None:
+    await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(20)))
+
+    def often(db: Connection) -> Any:
+        for _ in range(20):  # After five it is prepared, after five more PostgreSQL may plan for all traces alike.
+            span_trees.list_children(db, "mine", trace_id("t"), parent=span_id("root"))
+        if db.dialect.name != "postgresql":
+            return None
+        plans = "SELECT generic_plans FROM pg_prepared_statements WHERE position('span_id IN' IN statement) > 0"
+        return db.exec_driver_sql(plans).scalars().all()
+
+    assert await database.read(often) in (None, [0])
+
+
+async def test_children_come_a_page_at_a_time(database: Database) -> None:
+    await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(5)))
+
+    first = await below(database, "root", Window(2))
+    await keep(database, row("early", 0.5, parent="root"), row("late", 2.5, parent="root"))
+    second = await below(database, "root", Window(3, first.next))
+
+    assert [one.name for one in first.data] == ["0", "1"]
+    assert [one.name for one in second.data] == ["2", "late", "3"]
+    with pytest.raises(InvalidValue):
+        await below(database, "0", Window(2, first.next))
+
+
+async def test_orphans_and_circles_stand_at_the_top(database: Database) -> None:
+    await keep(
+        database,
+        row("root", 5),
+        row("orphan", 1, parent="gone"),
+        row("child", 2, parent="orphan"),
+        row("c", 9, parent="a"),
+        row("a", 8, parent="b"),
+        row("b", 7, parent="c"),
+        row("tail", 6, parent="a"),
+    )
+
+    assert shown(await below(database)) == [
+        ("orphan", 1, 1, ("orphan",)),
+        ("root", 0, 0, ()),
+        ("b", 1, 3, ("cycle",)),
+    ]
+    assert shown(await below(database, "b")) == [("a", 2, 2, ())]
+    assert shown(await below(database, "a")) == [("tail", 0, 0, ()), ("c", 0, 0, ())]
+    assert shown(await below(database, "c")) == []
+
+
+def _memory() -> Connection:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    metadata.create_all(engine)
+    return engine.connect()
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=10))
+def test_every_span_is_in_the_tree_exactly_once(made: list[tuple[int, int]]) -> None:
+    given = [row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(made)]
+    with _memory() as db:
+        spans.insert_spans(db, given, today=TODAY)
+
+        def walk(parent: str | None) -> list[tuple[str, int]]:
+            found = span_trees.list_children(db, "mine", trace_id("t"), parent=parent, window=Window(100)).data
+            return [one for each in found for one in ((each.name, each.descendants), *walk(each.span_id))]
+
+        seen = walk(None)
+        summary = span_trees.get_trace_overview(db, "mine", trace_id("t"))
+    db.engine.dispose()
+
+    assert sorted(name for name, _ in seen) == sorted(f"{number}" for number in range(len(made)))
+    places = {name: place for place, (name, _) in enumerate(seen)}
+    assert all(places[name] + count < len(seen) for name, count in seen)
+    assert summary is not None
+    assert summary.root.spans == len(made)
+
+
+async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Database) -> None:
+    await keep(database, row("root"), row("b", 2, parent="root", kind="llm", status="error"), row("a", 1, parent="x"))
+
+    first = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2))
+    second = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2, first.next))
+
+    same: dict[str, Any] = {"kind": "unknown", "status": "ok", "duration_ms": 100.0}
+    assert first.data == [
+        SkeletonSpan(span_id=span_id("root"), parent_id=None, name="root", start=NOON, **same),
+        SkeletonSpan(span_id=span_id("a"), parent_id=span_id("x"), name="a", start=NOON + SECOND, **same),
+    ]
+    assert [(one.name, one.kind, one.status) for one in second.data] == [("b", "llm", "error")]
+    assert second.next is None
+
+
+async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None:
+    await keep(
+        database,
+        row("root", session="s2"),
+        row("a", 1, parent="root", kind="llm", session="s1", cost=0.25, input_tokens=4),
+        row("b", 2, parent="root", kind="llm", status="error", session="s1"),
+    )
+
+    found = await database.read(span_trees.get_trace_overview, "mine", trace_id("t"))
+
+    assert found is not None
+    assert (found.root.name, found.root.spans, found.root.errors) == ("root", 3, 1)
+    assert (found.root.input_tokens, found.root.cost) == (4, 0.25)
+    assert (found.kinds, found.sessions) == ({"llm": 2, "unknown": 1}, ["s1", "s2"])
+    assert await database.read(span_trees.get_trace_overview, "mine", trace_id("u")) is None
+    assert await database.read(span_trees.get_trace_overview, "theirs", trace_id("t")) is None
+
+
+async def test_records_are_given_by_their_ids(database: Database) -> None:
+    given = [row("a"), row("b"), row("c")]
+    await keep(database, *given)
+
+    def some(db: Connection) -> dict[str, bytes]:
+        return dict(span_trees.iter_span_bodies(db, "mine", trace_id("t"), [span_id("a"), span_id("c"), span_id("x")]))
+
+    assert await database.read(some) == {span_id("a"): given[0].body, span_id("c"): given[2].body}
+
+
+async def test_the_shape_of_a_long_trace_is_read_once_and_again_when_it_changes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    reading = span_shapes._read_shape
+
+    def noted(db: Connection, project: str, trace: str) -> span_shapes.TraceShape:
+        read.append(f"{project} {trace[-2:]}")
+        return reading(db, project, trace)
+
+    monkeypatch.setattr(span_shapes, "CACHE_MIN_SPANS", 3)
+    monkeypatch.setattr(span_shapes, "CACHE_MAX_SPANS", 8)
+    monkeypatch.setattr(span_shapes, "_read_shape", noted)
+    await keep(database, row("root", 1), row("a", 2, parent="root"), row("b", 3, parent="root"))
+    await keep(database, *(row(name, at, trace="u") for at, name in enumerate("xyz")))
+
+    first = shown(await below(database, "root")), shown(await below(database))
+    assert first == ([("a", 0, 0, ()), ("b", 0, 0, ())], [("root", 2, 2, ())])
+    assert len(read) == 1
+    await keep(database, row("b", 3, parent="a", duration_ms=9_000.0))  # It came again, and hangs elsewhere.
+    assert shown(await below(database)) == [("root", 1, 2, ())]
+    assert shown(await below(database, "a")) == [("b", 0, 0, ())]
+    assert len(read) == 2
+    await keep(database, row("c", 4, parent="a"))
+    assert shown(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
+    assert len(read) == 3
+
+    for _ in range(2):
+        await database.read(span_trees.list_children, "mine", trace_id("u"))
+    assert len(read) == 4
+    await keep(database, row("d", 5, parent="a"), row("e", 6, parent="a"))  # Now there is room for one of them.
+    await below(database)
+    await database.read(span_trees.list_children, "mine", trace_id("u"))
+    assert len(read) == 6

@@ -1,0 +1,264 @@
+"""Keys, sessions and projects, on every database."""
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, insert, select
+
+from palaver.core.keys import ALL, Scope, hashed
+from palaver.storage import api_keys, projects
+from palaver.storage.api_keys import ApiKey, LoginSession
+from palaver.storage.database import Database, open_database
+from palaver.storage.pagination import Page, Window
+from palaver.storage.projects import Project
+from palaver.storage.tables import boards, events, metadata, nodes, runs, threads
+
+NOW = datetime(2026, 11, 15, 12, 30, 0, 123456, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def key(name: str, *, project: str = "default", scopes: frozenset[Scope] = ALL, **more: Any) -> ApiKey:
+    return ApiKey(project=project, id=name, name=f"of {name}", hash=hashed(name), scopes=scopes, created_at=NOW, **more)
+
+
+FIRST = key("aaaaaaaa")
+SECOND = key("bbbbbbbb", project="team-a", scopes=frozenset({"read"}), expires_at=NOW + HOUR, made_by="aaaaaaaa")
+
+
+async def test_a_key_is_found_as_it_was_kept(database: Database) -> None:
+    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, SECOND)
+
+    assert await database.read(api_keys.find_keys, ["bbbbbbbb"]) == [SECOND]
+    assert sorted(await database.read(api_keys.find_keys, ["bbbbbbbb", "aaaaaaaa", "cccccccc"]), key=str) == [
+        FIRST,
+        SECOND,
+    ]
+    assert await database.read(api_keys.find_keys, []) == []
+    assert await database.read(api_keys.get_key, "team-a", "bbbbbbbb") == SECOND
+    assert await database.read(api_keys.list_all_keys) == [FIRST, SECOND]
+    assert await database.read(api_keys.list_all_keys, "team-a") == [SECOND]
+
+
+async def test_another_projects_key_is_not_there(database: Database) -> None:  # S2.5
+    await database.write(api_keys.insert_key, FIRST)
+
+    assert await database.read(api_keys.get_key, "team-a", FIRST.id) is None
+    assert await database.write(api_keys.update_key, "team-a", FIRST.id, {"name": "mine"}) is None
+    assert await database.write(api_keys.revoke_key, "team-a", FIRST.id, at=NOW) is None
+    await database.write(api_keys.set_last_used, "team-a", FIRST.id, at=NOW)
+    assert await database.read(api_keys.list_keys, "team-a") == Page([])
+    assert await database.read(api_keys.get_key, "default", FIRST.id) == FIRST
+
+
+async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:  # S2.2
+    database = open_database(str(tmp_path / "palaver.db"))
+    await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hashed("s3cr3t")))
+    await database.close()
+
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert hashed("s3cr3t") in written
+    assert b"s3cr3t" not in written
+    with sqlite3.connect(tmp_path / "palaver.db") as file:
+        assert file.execute("SELECT scopes FROM keys").fetchone() == (b'["admin"]',)
+    file.close()
+
+
+async def test_the_newest_keys_come_first_and_pages_meet(database: Database) -> None:
+    made = [
+        msgspec.structs.replace(key(f"{n:08d}"), created_at=NOW + HOUR * (n // 2))  # Two at a time.
+        for n in range(7)
+    ]
+    for one in made:
+        await database.write(api_keys.insert_key, one)
+    await database.write(api_keys.insert_key, SECOND)
+
+    pages = [await database.read(api_keys.list_keys, "default", Window(limit=3))]
+    while pages[-1].next:
+        pages.append(await database.read(api_keys.list_keys, "default", Window(3, pages[-1].next)))
+
+    assert [[one.id for one in page.data] for page in pages] == [
+        ["00000006", "00000005", "00000004"],
+        ["00000003", "00000002", "00000001"],
+        ["00000000"],
+    ]
+
+
+async def test_a_key_takes_another_name_and_another_end(database: Database) -> None:
+    await database.write(api_keys.insert_key, SECOND)
+
+    renamed = await database.write(api_keys.update_key, "team-a", SECOND.id, {"name": "new", "expires_at": None})
+    same = await database.write(api_keys.update_key, "team-a", SECOND.id, {})
+
+    assert renamed == same == msgspec.structs.replace(SECOND, name="new", expires_at=None)
+
+
+async def test_a_revoked_key_stays_as_a_row(database: Database) -> None:
+    await database.write(api_keys.insert_key, FIRST)
+
+    once = await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
+    twice = await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW + HOUR)
+
+    assert once == twice == msgspec.structs.replace(FIRST, revoked_at=NOW)
+
+
+async def test_the_last_use_is_the_latest_that_was_told(database: Database) -> None:
+    await database.write(api_keys.insert_key, FIRST)
+    for hours in (1, 3, 2):
+        await database.write(api_keys.set_last_used, "default", FIRST.id, at=NOW + HOUR * hours)
+
+    assert await database.read(api_keys.get_key, "default", FIRST.id) == msgspec.structs.replace(
+        FIRST, last_used_at=NOW + HOUR * 3
+    )
+
+
+async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
+    async def asked(now: datetime) -> tuple[bool, bool]:
+        return await database.read(api_keys.has_keys), await database.read(api_keys.has_valid_key, now)
+
+    assert await asked(NOW) == (False, False)
+    await database.write(api_keys.insert_key, SECOND)
+    assert await asked(NOW) == (True, True)
+    assert await asked(NOW + HOUR) == (True, False)
+    await database.write(api_keys.insert_key, FIRST)
+    assert await asked(NOW + HOUR) == (True, True)
+    await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
+    assert await asked(NOW + HOUR) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("one", "good"),
+    [
+        (FIRST, True),
+        (SECOND, True),
+        (msgspec.structs.replace(SECOND, expires_at=NOW), False),
+        (msgspec.structs.replace(FIRST, revoked_at=NOW - HOUR), False),
+        (msgspec.structs.replace(FIRST, revoked_at=NOW + HOUR), False),  # By another process, whose clock is ahead.
+    ],
+)
+def test_when_a_key_is_good(one: ApiKey, good: bool) -> None:
+    assert one.is_good(NOW) is good
+
+
+def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession:
+    expires = NOW + HOUR * hours
+    return LoginSession(
+        hash=hashed(cookie), project=of.project, key=of.id, scopes=of.scopes, created_at=NOW, expires_at=expires
+    )
+
+
+async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: Database) -> None:  # S2.7
+    await database.write(api_keys.insert_session, session("one"))
+    await database.write(api_keys.insert_session, session("two", of=SECOND))
+
+    assert await database.read(api_keys.find_sessions, [hashed("two")]) == [session("two", of=SECOND)]
+    await database.write(api_keys.delete_session, hashed("two"))
+    await database.write(api_keys.delete_session, hashed("two"))
+    assert await database.read(api_keys.find_sessions, [hashed("one"), hashed("two")]) == [session("one")]
+
+
+async def test_expired_sessions_go_when_another_begins(database: Database) -> None:
+    await database.write(api_keys.insert_session, session("old", hours=1))
+    later = msgspec.structs.replace(session("new"), created_at=NOW + HOUR)
+    await database.write(api_keys.insert_session, later)
+
+    assert await database.read(api_keys.find_sessions, [hashed("old"), hashed("new")]) == [later]
+
+
+async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> None:  # S2.6
+    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_session, session("mine"))
+    await database.write(api_keys.insert_session, session("other", of=SECOND))
+
+    await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
+
+    assert await database.read(api_keys.find_sessions, [hashed("mine"), hashed("other")]) == [
+        session("other", of=SECOND)
+    ]
+
+
+async def test_a_project_has_its_name_for_itself(database: Database) -> None:
+    team = Project(name="team-a", created_at=NOW)
+
+    assert await database.write(projects.insert_project, team) is True
+    assert await database.write(projects.insert_project, Project(name="team-a", created_at=NOW + HOUR)) is False
+    assert await database.write(projects.insert_project, Project(name="team-b", created_at=NOW)) is True
+    assert await database.read(projects.get_project, "team-a") == team
+    assert await database.read(projects.get_project, "team-c") is None
+    first = await database.read(projects.list_projects, Window(limit=1))
+    rest = await database.read(projects.list_projects, Window(limit=1, after=first.next))
+    assert [one.name for one in first.data] == ["team-a"]
+    assert (rest.data, rest.next) == ([Project(name="team-b", created_at=NOW)], None)
+
+
+def fill(db: Connection, project: str) -> None:
+    """A little of what a project can hold, some of it hanging on other things."""
+    db.execute(insert(boards).values(_row(boards, project)))
+    db.execute(insert(threads).values(_row(threads, project)))
+    db.execute(insert(nodes).values(_row(nodes, project)))
+    db.execute(insert(runs).values(_row(runs, project) | {"ended_at": NOW}))
+    for first in range(5):
+        db.execute(insert(events).values(_row(events, project) | {"first": first}))
+
+
+def _row(table: Any, project: str) -> dict[str, Any]:
+    """A row of required columns only."""
+    made: dict[type, Any] = {str: "x", int: 1, bool: False, bytes: b"{}", datetime: NOW}
+    row = {c.name: made.get(_kind(c), {}) for c in table.columns if not c.nullable}
+    return row | {"project": project}
+
+
+def _kind(column: Any) -> type:
+    try:
+        return column.type.python_type if type(column.type).__name__ != "Moment" else datetime
+    except NotImplementedError:
+        return dict
+
+
+def rows(db: Connection) -> dict[str, list[str]]:
+    """Which projects have something, by table."""
+    found = {
+        name: sorted(set(db.scalars(select(table.c.project))))
+        for name, table in metadata.tables.items()
+        if "project" in table.c
+    }
+    return {name: projects for name, projects in found.items() if projects}
+
+
+async def test_an_erased_project_leaves_nothing_and_the_others_everything(database: Database) -> None:
+    for name in ("team-a", "team-b"):
+        await database.write(projects.insert_project, Project(name=name, created_at=NOW))
+        await database.write(fill, name)
+        await database.write(api_keys.insert_key, key(f"{name}-k", project=name))
+        await database.write(api_keys.insert_session, session(name, of=key(f"{name}-k", project=name)))
+
+    assert await database.write(projects.revoke_access, "team-a") == ["team-a-k"]
+    closed = await database.read(rows)
+    times = 1
+    while await database.write(projects.delete_project_batch, "team-a", most=2):
+        times += 1
+
+    assert (closed["keys"], closed["sessions"], closed["runs"]) == (["team-b"], ["team-b"], ["team-a", "team-b"])
+    assert await database.read(rows) == {
+        name: ["team-b"] for name in ("boards", "events", "keys", "nodes", "runs", "sessions", "threads")
+    }
+    assert [one.name for one in (await database.read(projects.list_projects)).data] == ["team-b"]
+    assert times == 8  # Five events in three steps, and a step for each other table and the name.
+
+
+async def test_a_project_with_a_run_that_has_not_ended_is_running(database: Database) -> None:
+    await database.write(fill, "team-a")
+    ended = await database.read(projects.has_active_runs, "team-a")
+    await database.write(lambda db: db.execute(insert(runs).values(_row(runs, "team-a") | {"id": "run_2"})) and None)
+
+    assert (ended, await database.read(projects.has_active_runs, "team-a")) == (False, True)
+    assert await database.read(projects.has_active_runs, "team-b") is False
+
+
+async def test_the_default_project_is_never_erased(database: Database) -> None:
+    for work in (projects.revoke_access, projects.delete_project_batch):
+        with pytest.raises(AssertionError):
+            await database.write(work, "default")

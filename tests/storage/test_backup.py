@@ -1,0 +1,332 @@
+"""A backup holds the database as it was at one moment, and takes the place of another without overwriting anything."""
+
+import asyncio
+import hashlib
+import sqlite3
+import stat
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, text
+
+from palaver.errors import SettingsError
+from palaver.storage.backup import BackupFile, BackupManifest, create_backup, os, read_manifest, restore_backup
+from palaver.storage.database import open_database
+from palaver.storage.file_lock import FileLock
+from palaver.storage.migrations import upgrade
+from palaver.storage.paths import lock_path
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def made(path: Path, *projects: str) -> Path:
+    """A database with these projects in it."""
+    asyncio.run(open_database(str(path)).close())
+    with closing(sqlite3.connect(path)) as file:
+        file.executemany("INSERT INTO projects VALUES (?, 0)", [(name,) for name in projects])
+        file.commit()
+    return path
+
+
+def projects(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as file:
+        return [name for (name,) in file.execute("SELECT name FROM projects ORDER BY name")]
+
+
+def backup(database: Path, target: Path) -> BackupManifest:
+    return create_backup(database, target, version="1.2.3", now=NOON)
+
+
+def restore(source: Path, database: Path, *, replace: bool = False) -> list[Path]:
+    return restore_backup(source, database, replace=replace, now=NOON)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+
+    manifest = backup(database, target)
+
+    assert names(tmp_path) == ["backup.zip", "palaver.db"]
+    assert oct(stat.S_IMODE(target.stat().st_mode)) == "0o600"
+    assert read_manifest(target) == manifest
+    with zipfile.ZipFile(target) as archive:
+        assert {entry.filename: oct(entry.external_attr >> 16) for entry in archive.infolist()} == {
+            "palaver.db": "0o600",
+            "manifest.json": "0o600",
+        }
+        assert msgspec.json.decode(archive.read("manifest.json")) == {
+            "palaver": "backup/1",
+            "version": "1.2.3",
+            "schema": upgrade.SCHEMA_VERSION,
+            "made_at": "2026-11-15T12:00:00Z",
+            "files": [msgspec.to_builtins(manifest.parts[0])],
+        }
+
+
+def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "a" / "palaver.db", "team-a", "team-b"), tmp_path / "backup.zip"
+    backup(database, target)
+    elsewhere = tmp_path / "b" / "data" / "other.db"
+
+    assert restore(target, elsewhere) == []
+
+    assert projects(elsewhere) == ["team-a", "team-b"]
+    assert names(elsewhere.parent) == ["other.db", "other.db.lock", "other.db.workers.lock"]
+    assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in (elsewhere, elsewhere.parent)] == ["0o600", "0o700"]
+
+
+async def test_a_backup_can_be_made_while_somebody_writes(tmp_path: Path) -> None:
+    database, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
+    opened = open_database(str(database))
+    begun, done = asyncio.Event(), asyncio.Event()
+    written = 0
+
+    def add(db: Connection, name: str) -> None:
+        db.execute(text("INSERT INTO projects VALUES (:name, 0)"), {"name": name})
+
+    async def write() -> None:
+        nonlocal written
+        while not done.is_set():
+            await opened.write(add, f"team-{written:05}")
+            written += 1
+            if written == 20:
+                begun.set()
+
+    writing = asyncio.create_task(write())
+    await begun.wait()
+    with FileLock(lock_path(database)):  # As a server holds it.
+        await asyncio.to_thread(backup, database, target)
+    done.set()
+    await writing
+    await opened.close()
+
+    await asyncio.to_thread(restore, target, tmp_path / "again.db")
+    found = projects(tmp_path / "again.db")
+    assert found == [f"team-{number:05}" for number in range(len(found))]
+    assert 20 <= len(found) <= written
+
+
+def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
+    backup(database, target)
+    with closing(sqlite3.connect(database)) as file:
+        file.execute("UPDATE projects SET name = 'after'")
+        file.commit()
+
+    with pytest.raises(SettingsError) as refused:
+        restore(target, database)
+    assert refused.value.message == (
+        f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+    )
+    assert projects(database) == ["after"]
+
+    aside = restore(target, database, replace=True)
+
+    assert [path.name for path in aside] == ["palaver.db.20261115T120000.000000Z.aside"]
+    assert (projects(database), projects(aside[0])) == (["before"], ["after"])
+    locks = ["palaver.db.lock", "palaver.db.workers.lock"]
+    assert names(tmp_path) == sorted(["backup.zip", "palaver.db", *locks, *(path.name for path in aside)])
+
+
+def test_what_was_not_yet_in_the_file_goes_aside_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, target = made(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
+    backup(database, target)
+
+    def without(*_: object) -> None:
+        raise OSError("no two names for one file here")
+
+    monkeypatch.setattr(Path, "hardlink_to", without)
+    with closing(sqlite3.connect(database)) as busy:  # Somebody reads, so that what is written stays in the WAL.
+        busy.execute("BEGIN")
+        busy.execute("SELECT * FROM projects").fetchall()
+        with closing(sqlite3.connect(database)) as file:
+            file.execute("UPDATE projects SET name = 'after'")
+            file.commit()
+        monkeypatch.setattr(sqlite3, "connect", _impatient(sqlite3.connect))
+        [aside] = restore(target, database, replace=True)
+        monkeypatch.undo()
+
+    assert (projects(database), projects(aside)) == (["before"], ["after"])
+
+
+def _impatient(connect: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **options: connect(*args, **{"timeout": 0, **options})
+
+
+def test_an_empty_database_may_be_replaced(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    backup(database, target)
+    empty = tmp_path / "empty.db"
+    empty.touch()
+
+    restore(target, empty)
+
+    assert projects(empty) == ["team-a"]
+
+
+def test_whatever_lies_there_is_somebodys_and_set_aside(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    backup(database, target)
+    odd = tmp_path / "odd.db"
+    odd.write_bytes(b"no database at all" * 99)
+
+    with pytest.raises(SettingsError):
+        restore(target, odd)
+    [aside] = restore(target, odd, replace=True)
+
+    assert (projects(odd), aside.read_bytes()) == (["team-a"], b"no database at all" * 99)
+
+
+def test_nothing_is_brought_back_while_a_server_is_at_work(tmp_path: Path) -> None:
+    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    backup(database, target)
+
+    with FileLock(lock_path(database), "shared"), pytest.raises(SettingsError) as refused:
+        restore(target, database, replace=True)
+
+    assert refused.value.message == f"A server is at work on {database}: stop it first."
+
+
+def changed(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """A backup, with something done to it."""
+    with zipfile.ZipFile(source) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    change(entries)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return target
+
+
+def told(entries: dict[str, bytes], **fields: Any) -> None:
+    entries["manifest.json"] = msgspec.json.encode(msgspec.json.decode(entries["manifest.json"]) | fields)
+
+
+def with_database(entries: dict[str, bytes], content: bytes) -> None:
+    entries["palaver.db"] = content
+    told(entries, files=[BackupFile("palaver.db", len(content), hashlib.sha256(content).hexdigest())])
+
+
+def of_newer(entries: dict[str, bytes]) -> None:
+    with closing(sqlite3.connect(":memory:")) as file:
+        file.deserialize(entries["palaver.db"])
+        file.execute("UPDATE alembic_version SET version_num = '9999'")
+        file.commit()
+        with_database(entries, file.serialize())
+    told(entries, schema="9999")
+
+
+OTHER = "palaver.db is not what its manifest says."
+NONE = "it has no manifest of ours."
+LESS = "it does not hold what its manifest says."
+DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
+    "changed": (lambda e: e.update({"palaver.db": e["palaver.db"][:-1] + b"!"}), OTHER),
+    "longer": (lambda e: e.update({"palaver.db": e["palaver.db"] + b"!"}), OTHER),
+    "shorter": (lambda e: e.update({"palaver.db": e["palaver.db"][:-9]}), OTHER),
+    "no manifest": (lambda e: e.pop("manifest.json"), NONE),
+    "not JSON": (lambda e: e.update({"manifest.json": b"{"}), NONE),
+    "of a later kind": (lambda e: told(e, palaver="backup/2"), NONE),
+    "a path": (lambda e: told(e, files=[{"name": "../x", "bytes": 1, "sha256": ""}]), NONE),
+    "nothing named": (lambda e: told(e, files=[]), LESS),
+    "nothing there": (lambda e: e.pop("palaver.db"), LESS),
+    "something more": (lambda e: e.update({"../evil": b"x"}), LESS),
+    "another form": (lambda e: told(e, schema="0000"), f"its database has form {upgrade.SCHEMA_VERSION}, not 0000."),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str) -> None:  # S3.2
+    change, why = DAMAGES[damage]
+    database = made(tmp_path / "data" / "palaver.db", "team-a")
+    backup(database, tmp_path / "good.zip")
+    bad = changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
+    before = database.read_bytes()
+
+    with pytest.raises(SettingsError) as refused:
+        restore(bad, database, replace=True)
+
+    assert refused.value.message == f"{bad} is not a backup that can be used: {why}"
+    assert database.read_bytes() == before
+    assert names(database.parent) == ["palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
+    assert names(tmp_path) == ["bad.zip", "data", "good.zip"]
+
+
+def test_a_backup_of_a_newer_palaver_or_of_a_damaged_database_is_refused(tmp_path: Path) -> None:
+    database = made(tmp_path / "palaver.db", *(f"team-{number}" for number in range(5_000)))
+    backup(database, tmp_path / "good.zip")
+
+    def torn(entries: dict[str, bytes]) -> None:
+        whole = entries["palaver.db"]
+        with_database(entries, whole[:-8192] + b"\xff" * 8192)
+
+    newer = changed(tmp_path / "good.zip", tmp_path / "newer.zip", of_newer)
+    damaged = changed(tmp_path / "good.zip", tmp_path / "damaged.zip", torn)
+    foreign = changed(
+        tmp_path / "good.zip", tmp_path / "foreign.zip", lambda e: with_database(e, b"not a database" * 99)
+    )
+
+    for source, why in [
+        (newer, "was written by a newer Palaver (form 9999"),
+        (damaged, "damaged.zip is not a backup that can be used: "),
+        (foreign, "cannot be read as a database"),
+    ]:
+        with pytest.raises(SettingsError) as refused:
+            restore(source, tmp_path / "elsewhere.db")
+        assert why in refused.value.message
+        assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("hello", encoding="utf-8")
+
+    for name, message in [
+        ("text.zip", f"{tmp_path}/text.zip is not a backup that can be used: File is not a zip file."),
+        ("none.zip", f"There is no file {tmp_path}/none.zip."),
+    ]:
+        with pytest.raises(SettingsError) as refused:
+            restore(tmp_path / name, tmp_path / "palaver.db")
+        assert refused.value.message == message
+
+
+def test_what_cannot_be_backed_up_is_told(tmp_path: Path) -> None:
+    database, empty, target = made(tmp_path / "palaver.db"), tmp_path / "empty.db", tmp_path / "there.zip"
+    empty.touch()
+    target.touch()
+
+    for source, to, message in [
+        (tmp_path / "none.db", target, f"There is no database at {tmp_path}/none.db: nothing to back up."),
+        (empty, target, f"The database {empty} is empty: nothing to back up."),
+        (database, target, f"{target} is there already: give another name."),
+    ]:
+        with pytest.raises(SettingsError) as refused:
+            backup(source, to)
+        assert refused.value.message == message
+    with pytest.raises(SettingsError) as refused:
+        backup(database, tmp_path / "no such folder" / "x.zip")
+    assert refused.value.message.startswith("The backup could not be made: [Errno 2] No such file or directory")
+
+
+def test_a_disk_that_fills_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    backup(database, target)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SettingsError) as refused:
+        restore(target, database, replace=True)
+
+    assert refused.value.message == "The backup could not be brought back: [Errno 28] No space left on device."
+    assert names(tmp_path) == ["backup.zip", "palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
+    assert projects(database) == ["team-a"]

@@ -1,0 +1,122 @@
+"""Looking at a database changes nothing of it, whatever it is."""
+
+import asyncio
+import hashlib
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from palaver.errors import SettingsError
+from palaver.storage import api_keys, diagnostics, processes
+from palaver.storage.database import open_database
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
+from palaver.storage.processes import Process
+
+if TYPE_CHECKING:
+    from tests.postgres import Postgres
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+@pytest.fixture
+def file(made_file: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made_file, tmp_path / "palaver.db"))
+
+
+def filled(url: str) -> None:
+    async def fill() -> None:
+        database = open_database(url)
+        key, _ = api_keys.new_api_key(project="default", name="one", scopes=frozenset({"read"}), now=NOW)
+        await database.write(api_keys.insert_key, key)
+        process = Process(id="p", kind="server", host="h", pid=1, version="1", started_at=NOW, seen_at=NOW)
+        await database.write(processes.register_process, process)
+        await database.close()
+
+    asyncio.run(fill())
+
+
+def test_a_file_of_ours_is_seen_and_left_as_it_is(file: Path) -> None:
+    filled(str(file))
+    before = hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())
+
+    look = diagnostics.inspect_file(file, NOW)
+
+    assert look == diagnostics.DatabaseReport(
+        kind="sqlite",
+        state=SchemaState(SCHEMA_VERSION, is_empty=False),
+        version=sqlite3.sqlite_version,
+        bytes=file.stat().st_size,
+        journal="wal",
+        newest=NOW,
+        has_key=True,
+    )
+    assert (hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())) == before
+
+
+def test_an_old_form_is_named_and_not_changed(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE alembic_version SET version_num = '0003'")
+
+    look = diagnostics.inspect_file(file, NOW)
+
+    assert (look.state, look.has_key, look.newest) == (SchemaState("0003", is_empty=False), None, None)
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("SELECT version_num FROM alembic_version").fetchall() == [("0003",)]
+
+
+def test_a_file_that_somebody_holds_cannot_be_written(file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        look = diagnostics.inspect_file(file, NOW)
+
+    assert look.locked == "database is locked"
+
+
+def test_a_file_that_is_no_database_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    path.write_text("These are notes, and they are long enough to be taken for a header of a file.\n" * 9)
+
+    with pytest.raises(SettingsError, match="cannot be read as a database: file is not a database"):
+        diagnostics.inspect_file(path, NOW)
+
+
+def test_a_server_is_seen_with_its_clock(postgres: "Postgres", made_postgres: str) -> None:
+    url = postgres.create(like=made_postgres)
+    filled(url)
+
+    late = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
+
+    assert late.ahead is not None
+    assert abs(late.ahead - 3600) < 60
+    assert (late.kind, late.state, late.locked, late.encoding) == (
+        "postgresql",
+        SchemaState(SCHEMA_VERSION, is_empty=False),
+        "",
+        "UTF8",
+    )
+    assert (late.newest, late.has_key, late.journal) == (NOW, True, "")
+    postgres.drop(url)
+
+
+def test_an_empty_server_stays_empty(postgres_url: str) -> None:
+    look = diagnostics.inspect_server(postgres_url, lambda: datetime.now(UTC))
+
+    assert (look.state, look.locked, look.newest, look.has_key) == (SchemaState(None, is_empty=True), "", None, None)
+    with psycopg.connect(postgres_url) as db:
+        assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+
+
+def test_a_server_that_only_lets_read_cannot_be_written(postgres: "Postgres", made_postgres: str) -> None:
+    url = postgres.create(like=made_postgres)
+    with psycopg.connect(url, autocommit=True) as db:
+        name = url.rpartition("/")[2]
+        db.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
+
+    assert diagnostics.inspect_server(url, lambda: datetime.now(UTC)).locked == "it only lets read"
+    postgres.drop(url)

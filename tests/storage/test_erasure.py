@@ -1,0 +1,113 @@
+"""Erasing what carries a label: all of it, and nothing else; on every database."""
+
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.engine import Engine
+from palaver.engine.recorder import Recorder
+from palaver.storage import erasure, feedback, runs
+from palaver.storage.database import Database
+from palaver.storage.erasure import ErasureCounts
+from palaver.storage.feedback import Feedback
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.retention import Label
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import NewThread
+from palaver.workflows.declare import chat
+from tests.engine.run_factory import NOW, call
+from tests.storage.span_factory import keep, row
+
+
+@chat
+async def short(messages: list[Message]) -> str:
+    return "Hello."
+
+
+async def told(database: Database, user: str | None, **origin: object) -> str:
+    engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
+    asked = call(Message.user("Hi."), user=user, session=f"of {user}")
+    run = engine.start(short, asked, origin=Origin(**origin))  # type: ignore[arg-type]
+    await run.ended()
+    return run.id
+
+
+async def emptied(database: Database, label: Label, value: str, project: str = "default") -> None:
+    while await database.write(erasure.erase_labelled_data, project, label, value, NOW):
+        pass
+
+
+async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database) -> None:
+    for name in ("conv_hers", "conv_both"):
+        await database.write(threads.create_thread, "default", NewThread(id=name, at=NOW), [Message.user("Hi.")])
+    alone = await told(database, "ada", stored=True)
+    hers = await told(database, "ada", thread="conv_hers")
+    shared = await told(database, "ada", thread="conv_both")
+    his = await told(database, "bob", thread="conv_both")
+    elsewhere = await told(database, "ada", project="theirs")
+    for user in ("ada", "bob"):
+        opinion = Feedback(run=his, user=user, rating="up", created_at=NOW)
+        await database.write(feedback.save_feedback, "default", opinion)
+    found = await database.read(erasure.count_labelled_data, "default", "user", "ada")
+    await emptied(database, "user", "ada")
+    left = await database.read(message_tree.list_nodes, "default", "conv_both")
+
+    assert found == ErasureCounts(threads=1, runs=3, responses=1, feedback=1)
+    assert await database.read(erasure.count_labelled_data, "default", "user", "ada") == ErasureCounts()
+    assert [await database.read(runs.get_run, "default", run) for run in (alone, hers, shared)] == [None, None, None]
+    assert await database.read(runs.read_events, "default", alone) == []
+    assert await database.read(threads.get_thread, "default", "conv_hers") is None
+    assert [node.run for node in left] == [None, his]
+    assert await database.read(runs.get_run, "default", his) is not None
+    assert await database.read(runs.get_run, "theirs", elsewhere) is not None
+    assert await database.read(erasure.count_labelled_data, "default", "user", "bob") == ErasureCounts(
+        threads=1, runs=1, feedback=1
+    )
+
+
+async def test_a_session_goes_too_and_a_label_that_nobody_has_is_nothing(database: Database) -> None:
+    run = await told(database, "ada")
+    nothing = await database.read(erasure.count_labelled_data, "default", "session", "x' OR 1=1 --")
+    await emptied(database, "session", "x' OR 1=1 --")
+    still = await database.read(runs.get_run, "default", run)
+    await emptied(database, "session", "of ada")
+
+    assert nothing == ErasureCounts()
+    assert still is not None
+    assert await database.read(runs.get_run, "default", run) is None
+
+
+async def names(database: Database, project: str = "default") -> list[str]:
+    found = await database.read(span_pages.list_spans, project)
+    return [one.name for one in found.data]
+
+
+async def test_spans_go_with_their_label_and_those_below_them_that_have_none(database: Database) -> None:
+    run = await told(database, "ada")
+    await keep(
+        database,
+        row("hers", project="default", user="ada", session="s1", run_id=run),
+        row("her tool", 1, parent="hers", project="default", run_id=run),
+        row("her llm", 2, parent="hers", project="default"),
+        row("his", 3, project="default", user="bob", run_id="run_his"),
+        row("his tool", 4, parent="his", project="default", run_id="run_his"),
+        row("hidden", 5, trace="u", project="default", user="\u2039redacted\u203a", run_id=run),
+        row("other", 6, trace="v", project="default"),
+        row("theirs", 7, project="theirs", user="ada"),
+    )
+    found = await database.read(erasure.count_labelled_data, "default", "user", "ada")
+    await emptied(database, "user", "ada")
+
+    assert found == ErasureCounts(runs=1, spans=4)
+    assert await names(database) == ["other", "his tool", "his"]
+    assert await names(database, "theirs") == ["theirs"]
+    assert await database.read(erasure.count_labelled_data, "default", "user", "ada") == ErasureCounts()
+    traces = await database.read(span_pages.list_traces, "default")
+    assert [(one.name, one.spans) for one in traces.data] == [("other", 1), ("his", 2)]
+
+
+async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
+    await keep(database, row("hers", project="default", session="s1", said="unicorn"), row("his", 1, project="default"))
+    await emptied(database, "session", "s1")
+    found = await database.read(span_pages.list_spans, "default", span_pages.SpanQuery(search="unicorn"))
+
+    assert found.data == []

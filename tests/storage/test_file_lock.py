@@ -1,0 +1,81 @@
+"""A lock tells others that somebody is at work, for as long as that process lives."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palaver.errors import SettingsError
+from palaver.storage.file_lock import FileLock, exclusive_access, is_locked
+from palaver.storage.paths import lock_path, workers_lock_path
+
+HOLDER = """
+import sys
+from pathlib import Path
+from palaver.storage.file_lock import FileLock
+held = FileLock(Path(sys.argv[1]))
+print(held.acquire(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_one_holds_it_and_others_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+    assert is_locked(path) is False
+    assert not path.exists()
+
+    with FileLock(path) as lock:
+        assert (lock.acquire(), FileLock(path).acquire(), is_locked(path)) == (True, False, True)
+        with pytest.raises(SettingsError) as refused, FileLock(path):
+            pass
+        assert oct(stat.S_IMODE(path.stat().st_mode)) == "0o600"
+
+    assert refused.value.message == f"Another process is at work there: it holds {path}."
+    lock.release()
+    assert (path.exists(), is_locked(path)) == (True, False)
+
+
+def test_those_who_share_it_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+
+    with FileLock(path, "shared"), FileLock(path, "shared"):
+        assert (is_locked(path), FileLock(path).acquire()) == (True, False)
+    with FileLock(path):
+        assert FileLock(path, "shared").acquire() is False
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "palaver.db.lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        while_alive = is_locked(path), FileLock(path).acquire()
+        process.kill()
+
+    assert (said, *while_alive) == ("True\n", True, False)
+    assert is_locked(path) is False
+
+
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        FileLock(tmp_path / "no such folder" / "x.lock").acquire()
+
+    assert refused.value.message.endswith("x.lock cannot be opened: No such file or directory.")
+
+
+def test_a_database_is_at_rest_when_neither_a_server_nor_a_worker_is_at_work_on_it(tmp_path: Path) -> None:
+    database = tmp_path / "palaver.db"
+    told: list[str] = []
+    for path in (lock_path(database), workers_lock_path(database)):
+        with FileLock(path, "shared"), pytest.raises(SettingsError) as refused, exclusive_access(database):
+            pass
+        told.append(refused.value.message)
+    with exclusive_access(database):
+        held = [is_locked(path(database)) for path in (lock_path, workers_lock_path)]
+
+    assert told == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
+    assert held == [True, True]
+    assert not is_locked(lock_path(database))

@@ -1,0 +1,74 @@
+"""Runs that are begun under an Idempotency-Key, on every database: once, unless nothing came of it."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from palaver.errors import IdempotencyMismatch
+from palaver.storage import idempotency
+from palaver.storage.database import Database
+from palaver.storage.idempotency import CLAIM_TIMEOUT, IdempotentRequest, StoredResponse
+from tests.storage.test_run_lists import ran
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+ONCE = IdempotentRequest(project="mine", owner="", route="POST /tutor/invoke", key="k1", digest=b"d" * 32, at=NOON)
+
+
+async def test_of_many_who_come_at_once_one_begins_and_the_others_know_its_run(database: Database) -> None:
+    names = [f"run_{n}" for n in range(8)]
+
+    found = await asyncio.gather(*(database.write(idempotency.claim_for_run, ONCE, name) for name in names))
+
+    (first,) = [name for name, kept in zip(names, found, strict=True) if kept is None]
+    assert [(kept.status, kept.run) for kept in found if kept is not None] == [(None, first)] * 7
+
+
+async def test_another_body_is_another_thing(database: Database) -> None:
+    await database.write(idempotency.claim_for_run, ONCE, "run_1")
+
+    with pytest.raises(IdempotencyMismatch):
+        await database.write(idempotency.claim_for_run, msgspec.structs.replace(ONCE, digest=b"e" * 32), "run_2")
+
+
+async def test_what_was_not_begun_may_be_begun_by_another(database: Database) -> None:
+    await database.write(idempotency.claim_for_run, ONCE, "run_1")
+
+    await database.write(idempotency.release_claim, ONCE, "run_of_somebody_else")
+    held = await database.write(idempotency.claim_for_run, ONCE, "run_2")
+    await database.write(idempotency.release_claim, ONCE, "run_1")
+    free = await database.write(idempotency.claim_for_run, ONCE, "run_3")
+
+    assert held is not None
+    assert (held.run, free) == ("run_1", None)
+
+
+async def test_what_was_begun_stays_begun(database: Database) -> None:
+    run = await ran(database, 0)
+    await database.write(idempotency.claim_for_run, ONCE, run)
+
+    await database.write(idempotency.release_claim, ONCE, run)
+    again = await database.write(idempotency.claim_for_run, ONCE, "run_2")
+
+    assert again is not None
+    assert again.run == run
+
+
+@pytest.mark.parametrize("state", ["nothing", "a run", "an answer"])
+async def test_a_claim_of_which_nothing_came_is_taken_over_after_a_while(database: Database, state: str) -> None:
+    run = await ran(database, 0) if state == "a run" else "run_1"
+    await database.write(idempotency.claim_for_run, ONCE, run)
+    if state == "an answer":
+        await database.write(idempotency.store_response, ONCE, StoredResponse(status=202, run=run))
+
+    soon = await database.write(
+        idempotency.claim_for_run, msgspec.structs.replace(ONCE, at=NOON + CLAIM_TIMEOUT / 2), "run_2"
+    )
+    late = await database.write(
+        idempotency.claim_for_run, msgspec.structs.replace(ONCE, at=NOON + CLAIM_TIMEOUT), "run_3"
+    )
+
+    assert soon is not None
+    assert soon.run == run
+    assert (late is None) == (state == "nothing")

@@ -1,0 +1,40 @@
+"""Where the database lies, and whether others can read it there."""
+
+from pathlib import Path
+
+import pytest
+
+from palaver.storage import paths
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    path = paths.default_path()
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.touch(mode=0o600)
+    return path
+
+
+def test_the_default_is_a_file_in_the_users_data_folder(database: Path, tmp_path: Path) -> None:
+    assert database == tmp_path / "palaver" / "palaver.db"
+    assert paths.lock_path(database) == tmp_path / "palaver" / "palaver.db.lock"
+
+
+def test_what_others_can_read_is_told_with_its_remedy(database: Path) -> None:  # S8.3
+    assert paths.permission_warnings(database) == []
+
+    database.chmod(0o640)
+    database.parent.chmod(0o755)
+    assert paths.permission_warnings(database) == [
+        f"Others can read {database}: chmod 600 {database} makes it yours alone.",
+        f"Others can read {database.parent}: chmod 700 {database.parent} makes it yours alone.",
+    ]
+
+
+def test_a_folder_that_somebody_chose_is_theirs_to_close(database: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "other.db"
+    elsewhere.touch(mode=0o600)
+    tmp_path.chmod(0o755)
+
+    assert paths.permission_warnings(elsewhere) == []

@@ -1,0 +1,28 @@
+"""Questions that take too long are broken off, and nothing else is."""
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from palaver.errors import QueryTimeout
+from palaver.storage.database import Database
+from palaver.storage.driver_errors import query_timeout
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+def ask(db: Connection, question: str, seconds: float) -> int:
+    with query_timeout(db, seconds):
+        return db.scalar(text(question)) or 0
+
+
+async def test_a_question_without_end_is_broken_off_and_the_next_is_answered(database: Database) -> None:
+    with pytest.raises(QueryTimeout, match=r"longer than 0\.05 seconds"):
+        await database.read(ask, ENDLESS, 0.05)
+
+    assert await database.read(ask, "SELECT 1", 60) == 1
+
+
+async def test_an_error_is_told_as_it_is(database: Database) -> None:
+    with pytest.raises((OperationalError, ProgrammingError)):
+        await database.read(ask, "SELECT nothing", 60)

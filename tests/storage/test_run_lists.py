@@ -1,0 +1,159 @@
+"""The list of runs, on every database: which are in it, in what order, and how far those have come that go on."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, Connection
+
+from palaver.core.events import RunStarted, TextStarted
+from palaver.core.ids import sortable
+from palaver.core.records import Batch
+from palaver.storage import runs
+from palaver.storage.database import Database
+from palaver.storage.pagination import Window
+from palaver.storage.runs import RunFilters
+from palaver.storage.tables import runs as table
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+_FILLED = {column.name: False if isinstance(column.type, Boolean) else 0 for column in table.c if not column.nullable}
+"""What a row must have, whatever it is."""
+
+
+def name(minute: float) -> str:
+    at = NOON + minute * MINUTE
+    return f"run_{sortable(int(at.timestamp() * 1000), 7)}"
+
+
+async def ran(database: Database, minute: float, project: str = "mine", **more: Any) -> str:
+    row: dict[str, Any] = {
+        "project": project,
+        "id": name(minute),
+        "workflow": "tutor",
+        "status": "finished",
+        "protocol": "responses",
+        "background": False,
+        "stored": True,
+        "session": "s",
+        "seq": 4,
+        "created_at": NOON + minute * MINUTE,
+        "ended_at": NOON + minute * MINUTE,
+    }
+    await database.write(runs.insert_runs, [_FILLED | row | more])
+    return row["id"]
+
+
+async def listed(database: Database, **filters: Any) -> list[str]:
+    found = await database.read(runs.list_runs, "mine", RunFilters(**filters))
+    return [row.id for row in found.data]
+
+
+async def test_the_newest_come_first_a_page_at_a_time(database: Database) -> None:
+    made = [await ran(database, minute) for minute in range(5)]
+    await ran(database, 9, project="theirs")
+
+    first = await database.read(runs.list_runs, "mine", RunFilters(), Window(2))
+    second = await database.read(runs.list_runs, "mine", RunFilters(), Window(3, first.next))
+
+    assert [row.id for row in first.data] == [made[4], made[3]]
+    assert [row.id for row in second.data] == [made[2], made[1], made[0]]
+    assert second.next is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"workflow": "tutor"}, [0]),
+        ({"variant": "short"}, [0, 1]),
+        ({"variant": "short:3"}, [0]),
+        ({"variant": "shor"}, []),
+        ({"status": "running"}, [1]),
+        ({"protocol": "turns"}, [1]),
+        ({"thread": "conv_1"}, [1]),
+        ({"board": "brd_1"}, [0]),
+        ({"key": "ab12cd34"}, [0]),
+        ({"user": "ann\0"}, []),
+        ({"user": "ann"}, [0]),
+        ({"evaluation": "ev_1"}, []),
+        ({"search": 'say "blue"'}, [0]),
+        ({"search": "Ä"}, [0]),
+        ({"search": "100%"}, [1]),
+        ({"search": "1000"}, []),
+        ({"workflow": "tutor", "status": "running"}, []),
+    ],
+)
+async def test_runs_are_found_by_what_they_are(
+    database: Database, filters: dict[str, Any], expected: list[int]
+) -> None:
+    first = await ran(
+        database,
+        0,
+        variant="short:3",
+        board="brd_1",
+        key="ab12cd34",
+        user="ann",
+        preview_in={"text": 'Say "BLUE", Ä'},
+    )
+    second = await ran(
+        database,
+        1,
+        workflow="poet",
+        variant="short:4",
+        status="running",
+        protocol="turns",
+        thread="conv_1",
+        preview_out={"text": "100% sure"},
+        ended_at=None,
+    )
+
+    assert sorted(await listed(database, **filters)) == [[first, second][place] for place in expected]
+
+
+async def test_runs_are_found_by_when_they_were_made_also_if_they_waited_for_their_turn(database: Database) -> None:
+    made = [await ran(database, minute) for minute in range(4)]
+    waited = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
+
+    assert await listed(database, since=NOON + 2 * MINUTE) == [made[3], made[2], waited]
+    assert await listed(database, until=NOON + 2 * MINUTE) == [made[1], made[0]]
+    assert await listed(database, since=NOON + MINUTE, until=NOON + 3 * MINUTE) == [made[2], made[1]]
+
+
+async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(database: Database) -> None:
+    going = await ran(database, 0, seq=-1, status="running", ended_at=None)
+    silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
+    await database.write(runs.append_events, [Batch("mine", going, [RunStarted(0, going), TextStarted(1, "m", "m")])])
+
+    found = await database.read(runs.list_runs, "mine")
+
+    assert [(row.id, row.seq) for row in found.data] == [(silent, -1), (going, 1)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        (RunFilters(status="failed"), "ix_runs_unusual"),
+        (RunFilters(status="cancelled"), "ix_runs_unusual"),
+        (RunFilters(status="interrupted"), "ix_runs_unusual"),
+        (RunFilters(board="board_1"), "ix_runs_of_board"),
+    ],
+)
+async def test_the_few_among_many_are_found_without_looking_at_all(
+    database: Database, filters: RunFilters, index: str
+) -> None:
+    assert index in await database.read(_plan, filters)
+
+
+def _plan(db: Connection, filters: RunFilters) -> str:
+    """How the database would go about it, before it knows the values."""
+    query = (
+        runs._filtered_runs(db, "default", filters).order_by(table.c.id.desc()).limit(51).compile(dialect=db.dialect)
+    )
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql("SET LOCAL enable_seqscan = off")  # It would read all of an empty table.
+        rows = db.exec_driver_sql(f"EXPLAIN {query}", dict(query.params))
+    else:
+        values = tuple(query.params[name] for name in query.positiontup or ())
+        rows = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", values)
+    return "\n".join(str(tuple(row)) for row in rows)

@@ -1,0 +1,97 @@
+"""A list of rows is cut so that lists which differ little share nearly all of their pieces."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.storage.database import Database
+from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets.rows import (
+    ENTRY_BYTES,
+    Chunk,
+    ChunkRef,
+    chunk_digest,
+    ends_chunk,
+    iter_entries,
+    pack_chunks,
+    revision_digest,
+    split_chunks,
+    unpack_chunks,
+)
+
+
+def listed(rows: int, seed: int = 7) -> bytes:
+    return random.Random(seed).randbytes(rows * ENTRY_BYTES)
+
+
+def one_by_one(entries: bytes) -> list[bytes]:
+    """The same pieces, as they come about when rows go by one after the other."""
+    pieces, begun = [], b""
+    for packed, hashed in iter_entries(entries):
+        begun += packed + hashed
+        if ends_chunk(packed, len(begun) // ENTRY_BYTES):
+            pieces.append(begun)
+            begun = b""
+    return [*pieces, begun] if begun else pieces
+
+
+@given(st.integers(0, 9_000), st.sampled_from([b"", b"\0", b"\xff"]))
+def test_pieces_are_the_list_however_they_come_about(rows: int, all_alike: bytes) -> None:
+    entries = all_alike * ENTRY_BYTES * rows if all_alike else listed(rows)
+
+    pieces = split_chunks(entries)
+
+    assert b"".join(pieces) == entries
+    assert pieces == one_by_one(entries)
+    assert all(pieces)
+
+
+def test_a_piece_has_about_a_thousand_rows_and_never_too_many() -> None:
+    sizes = [len(piece) // ENTRY_BYTES for piece in split_chunks(listed(200_000))]
+
+    assert 150 < len(sizes) < 300
+    assert max(sizes) <= 4_096
+    assert [len(piece) // ENTRY_BYTES for piece in split_chunks(b"\xff" * ENTRY_BYTES * 5_000)] == [4_096, 904]
+
+
+def test_a_row_more_or_less_changes_one_piece() -> None:
+    entries = listed(50_000)
+    before = set(split_chunks(entries))
+    middle = 25_000 * ENTRY_BYTES
+
+    more = split_chunks(entries[:middle] + b"\x01" * ENTRY_BYTES + entries[middle:])
+    fewer = split_chunks(entries[:middle] + entries[middle + ENTRY_BYTES :])
+
+    assert len(before.difference(more)) == 1
+    assert len(set(more) - before) == 1
+    assert len(set(fewer) - before) <= 1
+
+
+def test_the_digest_of_a_revision_does_not_depend_on_how_it_is_cut() -> None:
+    entries = listed(3_000)
+
+    assert revision_digest(split_chunks(entries)) == revision_digest([entries])
+    assert revision_digest([entries]) != revision_digest([entries[ENTRY_BYTES:], entries[:ENTRY_BYTES]])
+    assert revision_digest([]) == "b2:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8"
+
+
+def test_what_a_revision_is_made_of_is_packed() -> None:
+    places = [ChunkRef(b"\1" * 16, 7), ChunkRef(b"\2" * 16, 4_096)]
+
+    assert unpack_chunks(pack_chunks(places)) == places
+    assert len(pack_chunks(places)) == 40
+    assert unpack_chunks(b"") == []
+
+
+async def test_a_piece_is_kept_once_for_each_set(database: Database) -> None:
+    piece = Chunk(listed(3), {"rows": 3, "tallies": {}})
+    for testset in ("ts_1", "ts_1", "ts_2"):
+        await database.write(testset_pieces.insert_chunks, "default", testset, [piece, piece])
+    wanted = [chunk_digest(piece.data), b"\0" * 16]
+
+    assert await database.read(testset_pieces.read_chunks, "default", "ts_1", wanted) == {wanted[0]: piece.data}
+    assert await database.read(testset_pieces.read_column_counts, "default", "ts_2", wanted) == {
+        wanted[0]: piece.columns
+    }
+    assert await database.read(testset_pieces.read_chunks, "other", "ts_1", wanted) == {}

@@ -1,0 +1,89 @@
+"""Sets and their revisions, as they are kept."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidValue, NameTaken, NotFound
+from palaver.storage.database import Database
+from palaver.storage.notifications import Change
+from palaver.storage.pagination import Window
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets.repository import Revision
+from palaver.storage.testsets.rows import ChunkRef
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+P = "default"
+
+
+def a_set(id: str = "ts_1", name: str = "Refunds", **more: Any) -> testsets.TestSet:
+    return testsets.TestSet(id=id, name=name, created_at=NOW, updated_at=NOW, **more)
+
+
+def revision(number: int, digest: str, **more: Any) -> Revision:
+    return Revision(testset="ts_1", number=number, digest=digest, rows=0, columns=[], created_at=NOW, **more)
+
+
+async def test_a_set_is_kept_as_it_was_made(database: Database) -> None:
+    made = a_set(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
+    await database.write(testsets.create_testset, P, made)
+
+    assert await database.read(testsets.get_testset, P, "ts_1") == made
+    assert await database.read(testsets.find_testset, P, "Refunds") == made
+    assert await database.read(testsets.find_testset, "other", "Refunds") is None
+    with pytest.raises(NotFound, match="There is no test set 'ts_1'"):
+        await database.read(testsets.get_testset, "other", "ts_1")
+
+
+async def test_two_sets_of_one_project_never_have_one_name(database: Database) -> None:
+    await database.write(testsets.create_testset, P, a_set())
+    await database.write(testsets.create_testset, "other", a_set())
+    with pytest.raises(NameTaken):
+        await database.write(testsets.create_testset, P, a_set("ts_2"))
+
+
+async def test_pages_are_told_that_a_set_changed(database: Database) -> None:
+    told: list[Change] = []
+    await database.watch(told.extend)
+    await database.write(testsets.create_testset, P, a_set())
+    await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
+    await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
+
+    assert told == [Change(P, "testset", "ts_1")] * 2
+
+
+async def test_a_revision_is_found_by_the_beginning_of_its_digest(database: Database) -> None:
+    first, second = f"b2:{'ab' * 32}", f"b2:{'ab' * 31}cd"
+    kept = [revision(1, first), revision(2, second, parent=1), revision(3, first, parent=2, message="again")]
+    for one in kept:
+        await database.write(testset_revisions.insert_revision, P, one, [ChunkRef(b"\1" * 16, 5)])
+
+    async def found(name: str | int) -> Revision:
+        return await database.read(testset_revisions.get_revision, P, "ts_1", name, 3)
+
+    assert [await found(name) for name in (1, "2", "head", first, second, second[3:])] == [
+        kept[0],
+        kept[1],
+        kept[2],
+        kept[2],
+        kept[1],
+        kept[1],
+    ]
+    with pytest.raises(InvalidValue, match="give more of it"):
+        await found("abababab")
+    for name in (0, 4, "b2:abab", "cdcdcdcd", "HEAD", "b2:" + "g" * 8):
+        with pytest.raises(NotFound):
+            await found(name)
+    assert await database.read(testset_revisions.list_chunks, P, "ts_1", 2) == [ChunkRef(b"\1" * 16, 5)]
+
+
+async def test_the_history_is_listed_newest_first(database: Database) -> None:
+    for number in range(1, 6):
+        await database.write(testset_revisions.insert_revision, P, revision(number, f"b2:{number:064x}"), [])
+    first = await database.read(testset_revisions.list_revisions, P, "ts_1", Window(3))
+    second = await database.read(testset_revisions.list_revisions, P, "ts_1", Window(3, first.next))
+
+    assert [one.number for one in (*first.data, *second.data)] == [5, 4, 3, 2, 1]
+    assert second.next is None

@@ -1,0 +1,495 @@
+"""Threads, on every database: what is made, said, turned to and taken away."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, insert, select
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Refusal, ToolCall
+from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
+from palaver.storage import runs
+from palaver.storage.database import Database
+from palaver.storage.pagination import Window
+from palaver.storage.tables import events as events_table
+from palaver.storage.tables import feedback as feedback_table
+from palaver.storage.tables import nodes as nodes_table
+from palaver.storage.tables import runs as runs_table
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import Match, Thread, ThreadChanges, ThreadFilters
+from tests.storage.thread_factory import NOW, SECOND, P, assistant, ids, new, post, run_row, talk, user
+
+# Making and finding
+
+
+async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
+    made = await database.write(
+        threads.create_thread,
+        P,
+        new(workflow="tutor", variant="short:3", inputs={"subject": "physics"}, metadata={"a": "b"}, board="brd_1"),
+        [Message.system("Be brief."), user("Why is the\n sky   blue?", "u1"), assistant("Because.", "a1")],
+    )
+
+    assert msgspec.structs.replace(made, preview_in=None, preview_out=None) == Thread(
+        id="conv_1",
+        title="Why is the sky blue?",
+        title_by="auto",
+        workflow="tutor",
+        variant="short:3",
+        head="a1",
+        run=None,
+        pinned=False,
+        origin="playground",
+        board="brd_1",
+        messages=3,
+        preview_in=None,
+        preview_out=None,
+        created_at=NOW,
+        updated_at=NOW,
+        parameters={},
+        inputs={"subject": "physics"},
+        metadata={"a": "b"},
+    )
+    assert (made.preview_in["renderer"], made.preview_in["text"]) == ("chat", "Why is the sky blue?")
+    assert (made.preview_out["renderer"], made.preview_out["text"]) == ("chat", "Because.")
+    assert await database.read(threads.get_thread, P, "conv_1") == made
+    assert await database.read(threads.get_thread, "team-a", "conv_1") is None
+    assert await database.read(threads.get_thread, P, "conv_\0") is None
+
+
+async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database) -> None:
+    made = await database.write(threads.create_thread, P, new())
+
+    assert (made.title, made.head, made.messages) == ("", None, 0)
+    assert (made.preview_in["renderer"], made.preview_out["renderer"]) == ("empty", "empty")
+    assert await ids(database) == []
+    assert await database.read(message_tree.list_branch, P, "conv_1", None, asked="head") == message_tree.Page([])
+
+
+async def test_messages_come_back_as_they_were_whatever_they_hold(database: Database) -> None:
+    said = [
+        user("NUL \0, a lone \ud800, \U0001f600", "u1"),
+        Message(
+            role="assistant",
+            parts=(ToolCall("c1", "f", "{bad"), Data("x", {"a": [None, 1.5]}), File("image/png", url="https://x/y")),
+            id="a1",
+            name="bot",
+            metadata={"k": "v"},
+        ),
+        msgspec.structs.replace(Message.tool("c1", {"ok": "\0"}), id="t1"),
+    ]
+
+    await database.write(threads.create_thread, P, new(), said)
+
+    assert [node.message for node in await database.read(threads.get_branch, P, "conv_1")] == [
+        user("NUL \0, a lone \ufffd, \U0001f600", "u1"),
+        *said[1:],
+    ]
+    found = await database.read(threads.get_thread, P, "conv_1")
+    assert found is not None
+    assert found.title == "NUL , a lone \ufffd, \U0001f600"
+
+
+async def test_a_title_that_somebody_gave_stays_until_it_is_taken_back(database: Database) -> None:
+    await database.write(threads.create_thread, P, new(title="Mine"))
+    await post(database, None, user("a question"))
+
+    kept = await database.read(threads.require_thread, P, "conv_1")
+    back = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))
+    given = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title="A\0B"))
+
+    assert [(t.title, t.title_by) for t in (kept, back, given)] == [
+        ("Mine", "user"),
+        ("a question", "auto"),
+        ("A\ufffdB", "user"),
+    ]
+
+
+async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(database: Database) -> None:
+    before = await talk(database, "one", "two")
+    changes = ThreadChanges(
+        pinned=True, workflow=None, variant="v:1", parameters={"t": 1}, inputs={"i": 2}, metadata={"m": "3"}
+    )
+
+    after = await database.write(threads.update_thread, P, "conv_1", changes)
+    same = await database.write(threads.update_thread, P, "conv_1", ThreadChanges())
+
+    assert after == same == msgspec.structs.replace(before, **msgspec.structs.asdict(changes) | {"title": "one"})
+    with pytest.raises(ThreadNotFound):
+        await database.write(threads.update_thread, "team-a", "conv_1", changes)
+
+
+async def test_a_title_is_one_line_of_80_characters(database: Database) -> None:
+    made = await database.write(threads.create_thread, P, new(), [user("word " * 40)])
+
+    assert made.title == ("word " * 16).strip()
+
+
+async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_comes(database: Database) -> None:
+    made = await database.write(threads.create_thread, P, new(), [assistant("Hello!")])
+    await post(database, "head", user("", "u1"), user("hi", "u2"))
+
+    assert made.title == ""
+    assert (await database.read(threads.require_thread, P, "conv_1")).title == "hi"
+    assert (await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))).title == ""
+
+
+# Saying
+
+
+async def test_what_is_said_goes_below_the_head_and_the_head_moves(database: Database) -> None:
+    await talk(database, "one", "two")
+
+    made = await database.write(
+        threads.append_messages, P, "conv_1", "head", [user("three", "u2")], origin="client", at=NOW + SECOND
+    )
+
+    assert made == [
+        message_tree.Node(
+            id="u2", parent="a1", place=3, message=user("three", "u2"), origin="client", created_at=NOW + SECOND
+        )
+    ]
+    assert await ids(database) == ["u1", "a1", "u2"]
+    after = await database.read(threads.require_thread, P, "conv_1")
+    assert (after.head, after.messages, after.updated_at) == ("u2", 3, NOW + SECOND)
+    assert (after.preview_in["text"], after.preview_out["renderer"]) == ("three", "empty")
+    assert await post(database, "head") == []
+
+
+async def test_an_edit_is_a_sibling_and_both_branches_stay(database: Database) -> None:
+    await talk(database, "one", "two", "three", "four")
+
+    await post(database, "a1", user("three, better", "u2b"))
+
+    assert await ids(database) == ["u1", "a1", "u2b"]
+    assert await ids(database, "a2") == ["u1", "a1", "u2", "a2"]
+    assert await database.read(message_tree.list_children_ids, P, "conv_1", [None, "a1", "u1"]) == {
+        None: ["u1"],
+        "a1": ["u2", "u2b"],
+        "u1": ["a1"],
+    }
+
+
+async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(database: Database) -> None:
+    taken = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
+    await talk(database, "one")
+
+    made = await database.write(
+        threads.append_messages,
+        P,
+        "conv_1",
+        "head",
+        [user("x", name) for name in ["free", *taken]],
+        origin="client",
+        at=NOW,
+    )
+
+    assert made[0].id == "free"
+    assert [node.message.metadata for node in made] == [{}, *({"client_id": name} for name in taken)]
+    assert all(node.id.startswith("msg_") and len(node.id) == 30 for node in made[1:])
+    assert [node.message.id for node in made] == [node.id for node in made]
+    assert len({node.id for node in made}) == len(made)
+    assert await database.read(threads.get_branch, P, "conv_1") == [
+        *await database.read(threads.get_branch, P, "conv_1", "u1"),
+        *made,
+    ]
+
+
+async def test_the_same_id_may_be_in_two_threads_and_two_projects(database: Database) -> None:
+    await talk(database, "one")
+    await talk(database, "other", thread="conv_2")
+    await database.write(threads.create_thread, "team-a", new(), [user("theirs", "u1")])
+
+    texts = [
+        (await database.read(threads.get_branch, project, thread))[0].message.text
+        for project, thread in [(P, "conv_1"), (P, "conv_2"), ("team-a", "conv_1")]
+    ]
+
+    assert texts == ["one", "other", "theirs"]
+
+
+async def test_what_is_not_there_is_said(database: Database) -> None:
+    await talk(database, "one")
+
+    with pytest.raises(ItemNotFound):
+        await post(database, "nobody", user("x"))
+    with pytest.raises(ItemNotFound):
+        await post(database, "\0", user("x"))
+    with pytest.raises(ItemNotFound):
+        await ids(database, "nobody")
+    with pytest.raises(ItemNotFound):
+        await ids(database, "\0")
+    with pytest.raises(ItemNotFound):
+        await database.read(message_tree.list_branch, P, "conv_1", "nobody", asked="nobody")
+    with pytest.raises(ItemNotFound):
+        await database.write(threads.move_head, P, "conv_1", "nobody")
+    with pytest.raises(ItemNotFound):
+        await database.write(threads.delete_message, P, "conv_1", "nobody", at=NOW)
+    assert await database.read(message_tree.get_node, P, "conv_1", "\0") is None
+    for work in (threads.get_branch, threads.require_thread, threads.delete_thread):
+        with pytest.raises(ThreadNotFound):
+            await database.write(work, "team-a", "conv_1")
+
+
+async def test_a_thread_and_a_node_have_so_much_room(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MAX_NODES", 5)
+    monkeypatch.setattr(message_tree, "MAX_CHILDREN", 2)
+    monkeypatch.setattr(threads, "MAX_CHILDREN", 2)
+    await talk(database, "one", "two")
+    await post(database, "u1", assistant("again", "a1b"))
+
+    with pytest.raises(TooLarge):
+        await post(database, "u1", assistant("and again"))
+    await post(database, "a1b", user("x", "x"), user("y", "y"))
+    with pytest.raises(TooLarge):
+        await post(database, "y", user("z"))
+    assert (await database.read(threads.require_thread, P, "conv_1")).messages == 5
+
+    await database.write(threads.delete_message, P, "conv_1", "y", at=NOW)
+    await post(database, "a1b", user("other", "o"))
+    with pytest.raises(TooLarge):  # u1 would have three.
+        await database.write(threads.delete_message, P, "conv_1", "a1b", below="keep", at=NOW)
+
+
+# Turning
+
+
+async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(database: Database) -> None:
+    await talk(database, "one", "two", "three", "four")
+    await post(database, "u1", assistant("two, again", "b1"), user("b three", "b2"), assistant("b four", "b3"))
+    await post(database, "b1", user("c three", "c2"))
+
+    back = await database.write(threads.move_head, P, "conv_1", "a1", through=True)
+    there = await database.write(threads.move_head, P, "conv_1", "b1", through=True)
+    exactly = await database.write(threads.move_head, P, "conv_1", "b1")
+    again = await database.write(threads.move_head, P, "conv_1", "u1", through=True)
+
+    assert [t.head for t in (back, there, exactly, again)] == ["a2", "c2", "b1", "c2"]
+    assert back.preview_out["text"] == "four"
+    assert exactly.updated_at == again.updated_at == NOW + SECOND
+    nowhere = await database.write(threads.move_head, P, "conv_1", None)
+    assert nowhere.head is None
+
+
+# Taking away
+
+
+async def test_a_message_goes_with_all_below_it(database: Database) -> None:
+    await talk(database, "one", "two", "three", "four")
+    await post(database, "a1", user("other", "o"))
+    await database.write(threads.move_head, P, "conv_1", "a2")
+
+    after = await database.write(threads.delete_message, P, "conv_1", "u2", at=NOW + 2 * SECOND)
+
+    assert (after.head, after.messages, after.updated_at) == ("a1", 3, NOW + 2 * SECOND)
+    assert after.preview_in["text"] == "one"
+    assert [node.id for node in await database.read(message_tree.list_nodes, P, "conv_1")] == ["u1", "a1", "o"]
+    assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "o"
+
+
+async def test_a_message_goes_alone_and_what_follows_it_moves_up(database: Database) -> None:
+    await talk(database, "one", "two", "three", "four")
+    await post(database, "a1", user("other", "o"))
+    await database.write(threads.move_head, P, "conv_1", "a2")
+
+    after = await database.write(threads.delete_message, P, "conv_1", "a1", below="keep", at=NOW)
+
+    assert (after.head, after.messages) == ("a2", 4)
+    assert await ids(database) == ["u1", "u2", "a2"]
+    assert await ids(database, "o") == ["u1", "o"]
+    assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "a2"
+    first = await database.write(threads.delete_message, P, "conv_1", "u1", below="keep", at=NOW)
+    assert await database.read(message_tree.list_children_ids, P, "conv_1", [None]) == {None: ["u2", "o"]}
+    assert first.head == "a2"
+
+
+async def test_what_a_run_is_answering_cannot_be_taken_away(database: Database) -> None:
+    await talk(database, "one", "two", "three")
+    await post(database, "a1", user("other", "o"))
+    await database.write(_put_runs, [run_row("run_1", "conv_1", answers="u2")])
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
+
+    for node in ("u1", "a1", "u2"):
+        with pytest.raises(StillRunning):
+            await database.write(threads.delete_message, P, "conv_1", node, at=NOW)
+    after = await database.write(threads.delete_message, P, "conv_1", "o", at=NOW)
+
+    assert (after.head, after.messages) == ("a1", 3)
+
+
+async def test_of_a_run_that_is_not_recorded_the_current_branch_is_kept(database: Database) -> None:
+    await talk(database, "one", "two")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
+
+    with pytest.raises(StillRunning):
+        await database.write(threads.delete_message, P, "conv_1", "a1", at=NOW)
+
+
+def _put_runs(db: Connection, rows: list[dict[str, Any]]) -> None:
+    runs.insert_runs(db, rows)
+
+
+async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> None:
+    await talk(database, "one", "two")
+    await talk(database, "kept", thread="conv_2")
+    opinion = {"project": P, "message": "a1", "key": "", "user": "", "rating": "up", "comment": "", "created_at": NOW}
+    batch = {"project": P, "first": 0, "count": 1, "data": b"[]"}
+
+    def fill(db: Connection) -> None:
+        runs.insert_runs(db, [run_row("run_1", "conv_1"), run_row("run_2", "conv_2")])
+        db.execute(insert(feedback_table), [opinion | {"run": run} for run in ("run_1", "run_2")])
+        db.execute(insert(events_table), [batch | {"run": run} for run in ("run_1", "run_2")])
+
+    await database.write(fill)
+    await database.write(threads.delete_thread, P, "conv_1")
+
+    def left(db: Connection) -> list[Any]:
+        asked = (feedback_table.c.run, events_table.c.run, runs_table.c.id, nodes_table.c.thread)
+        return [list(db.scalars(select(column))) for column in asked]
+
+    assert await database.read(threads.get_thread, P, "conv_1") is None
+    assert await database.read(left) == [["run_2"], ["run_2"], ["run_2"], ["conv_2"]]
+
+
+async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -> None:
+    await talk(database, "one")
+    await database.write(threads.claim_thread, P, "conv_1", "run_1")
+
+    with pytest.raises(StillRunning):
+        await database.write(threads.delete_thread, P, "conv_1")
+    await database.write(threads.release_thread, P, "conv_1", "run_1")
+    await database.write(threads.delete_thread, P, "conv_1")
+
+
+# Listing
+
+
+async def test_threads_are_listed_by_when_something_was_said_in_them(database: Database) -> None:
+    for index in range(5):
+        await database.write(threads.create_thread, P, new(f"conv_{index}", NOW + index * SECOND))
+    await database.write(
+        threads.append_messages, P, "conv_1", "head", [user("late")], origin="client", at=NOW + timedelta(minutes=1)
+    )
+
+    first = await database.read(threads.list_threads, P, ThreadFilters(), Window(3))
+    second = await database.read(threads.list_threads, P, ThreadFilters(), Window(3, first.next))
+
+    assert [found.thread.id for found in first.data] == ["conv_1", "conv_4", "conv_3"]
+    assert [found.thread.id for found in second.data] == ["conv_2", "conv_0"]
+    assert second.next is None
+    with pytest.raises(InvalidValue):
+        await database.read(threads.list_threads, P, ThreadFilters(pinned=True), Window(3, first.next))
+
+
+async def test_a_list_can_be_narrowed(database: Database) -> None:
+    await database.write(threads.create_thread, P, new("conv_1", workflow="tutor", pinned=True))
+    await database.write(threads.create_thread, P, new("conv_2", workflow="other", origin="api"))
+    await database.write(threads.create_thread, "team-a", new("conv_3", workflow="tutor"))
+
+    async def listed(**filters: Any) -> list[str]:
+        found = await database.read(threads.list_threads, P, ThreadFilters(**filters))
+        return sorted(one.thread.id for one in found.data)
+
+    assert await listed() == ["conv_1", "conv_2"]
+    assert await listed(workflow="tutor") == ["conv_1"]
+    assert await listed(origin="api") == ["conv_2"]
+    assert await listed(pinned=True) == ["conv_1"]
+    assert await listed(pinned=False) == ["conv_2"]
+    assert await listed(workflow="\0", origin="\0") == []
+
+
+async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(database: Database) -> None:
+    await talk(database, "Wie heißt die STRASSE?", "100% sure_ly")
+    await post(database, "u1", assistant("Ça c'est l'ÉCOLE, " + "x" * 300, "b1"))
+    await database.write(threads.create_thread, P, new("conv_2", title="École normale"))
+    await database.write(
+        threads.create_thread, P, new("conv_3"), [user("q", "q"), Message.assistant(Refusal("I Refuse"))]
+    )
+
+    async def found(search: str) -> dict[str, Match | None]:
+        page = await database.read(threads.list_threads, P, ThreadFilters(search=search))
+        return {one.thread.id: one.match for one in page.data}
+
+    assert await found("école") == {
+        "conv_1": Match("b1", ("Ça c'est l'ÉCOLE, " + "x" * 300)[:160]),
+        "conv_2": Match(None, "École normale"),
+    }
+    assert await found("100%") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await found("straße") == {"conv_1": Match("u1", "Wie heißt die STRASSE?")}
+    assert await found("%") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await found("e_l") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await found("10_%") == {}
+    assert await found("' OR 1=1 --") == {}
+    assert list(await found("refuse")) == ["conv_3"]
+    assert await found("\0") == {}
+    assert {*await found("")} == {"conv_1", "conv_2", "conv_3"}
+
+
+# Pages of a branch, and the tree
+
+
+async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
+    await talk(database, "1", "2", "3", "4", "5")
+    await post(database, "a1", user("aside", "aside"))
+
+    first = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2))
+    second = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2, first.next))
+    third = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2, second.next))
+
+    assert [[node.id for node in page.data] for page in (first, second, third)] == [["a2", "u3"], ["a1", "u2"], ["u1"]]
+    assert third.next is None
+
+
+async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Database) -> None:
+    await talk(database, *(str(number) for number in range(300)))
+    for number in range(10):  # Each below the one before it, and far from it.
+        await post(database, "u1" if not number else f"b{number - 1}", user("branch", f"b{number}"))
+        await post(database, "a150", *(user("aside") for _ in range(50)))
+
+    assert await ids(database, "b9") == ["u1", *(f"b{number}" for number in range(10))]
+    assert await ids(database, "a150") == [f"{who}{turn}" for turn in range(1, 151) for who in "ua"]
+    pages, after = [], None
+    for _ in range(3):
+        page = await database.read(message_tree.list_branch, P, "conv_1", "b9", asked="b9", window=Window(4, after))
+        pages.append([node.id for node in page.data])
+        after = page.next
+    assert pages == [["b6", "b7", "b8", "b9"], ["b2", "b3", "b4", "b5"], ["u1", "b0", "b1"]]
+
+
+async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> None:
+    await talk(database, "one\nline " + "x" * 100, "two")
+    await post(database, "u1", Message.assistant(ToolCall("c", "look", "{}")), origin="run", run="run_1")
+
+    page = await database.read(message_tree.list_leaves, P, "conv_1", Window(2))
+    rest = await database.read(message_tree.list_leaves, P, "conv_1", Window(2, page.next))
+
+    assert [(leaf.id, leaf.parent, leaf.role, leaf.line) for leaf in page.data] == [
+        ("u1", None, "user", ("one line " + "x" * 100)[:80]),
+        ("a1", "u1", "assistant", "two"),
+    ]
+    assert [(leaf.run, leaf.status, leaf.line) for leaf in rest.data] == [("run_1", "done", "look({})")]
+
+
+# At once
+
+
+async def test_those_who_speak_at_once_are_heard_one_after_the_other(database: Database) -> None:
+    await talk(database, "one")
+
+    async def answer(number: int) -> list[message_tree.Node]:
+        said = [assistant(f"answer {number}"), user(f"and {number}")]
+        return await database.write(threads.append_messages, P, "conv_1", "u1", said, origin="client", at=NOW)
+
+    made = await asyncio.gather(*(answer(number) for number in range(12)))
+
+    everything = await database.read(message_tree.list_nodes, P, "conv_1")
+    after = await database.read(threads.require_thread, P, "conv_1")
+    assert [node.place for node in everything] == list(range(1, 26))
+    assert after.messages == 25
+    assert after.head == everything[-1].id
+    assert len({node.id for chain in made for node in chain}) == 24
+    assert len((await database.read(message_tree.list_children_ids, P, "conv_1", ["u1"]))["u1"]) == 12
