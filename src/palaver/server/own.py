@@ -8,17 +8,17 @@ from palaver.protocols import agenta
 from palaver.protocols.base import Answer
 from palaver.server.exchange import Exchange
 from palaver.server.metrics import CONTENT_TYPE
-from palaver.server.routes import Match
 from palaver.server.status import and_headers
 
 if TYPE_CHECKING:
     from palaver.server.app import Server  # It asks here.
+    from palaver.server.routes import Match
 
 VERSION = version("palaver")
 _NAMED = ("x-api-version", VERSION)
 
 
-async def answer(server: "Server", exchange: Exchange, found: Match, path: str) -> Answer:
+async def answer(server: "Server", exchange: Exchange, found: "Match", path: str) -> Answer:
     """The answer of the route that was found."""
     match found.name:
         case "asset":
